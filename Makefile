@@ -1,0 +1,47 @@
+# `make demo` and `make test` each set up their own .venv; nothing has to be installed by hand.
+PYTHON ?= python3
+BIN := .venv/bin
+# Real data sets, when they stand beside the project; tests that need them say so when they do not.
+ifneq ($(wildcard ../shared/data/README.md),)
+export CROWDWISE_DATA ?= $(abspath ../shared/data)
+endif
+
+.PHONY: setup demo test lint bench bench-truth bench-accuracy clean
+
+setup: .venv/ready            ## a .venv with every extra and the dev tools
+
+.venv/ready: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
+	touch $@
+
+demo: setup                   ## the main job on embedded data
+	$(BIN)/crowdwise demo
+
+test: setup lint              ## lint, types, tests and doctests
+	$(BIN)/pytest -n 2
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: bench-accuracy bench-truth
+
+bench-truth: setup .venv-peers/ready    ## speed and memory beside the peers
+	$(BIN)/python benchmarks/truth_speed.py
+
+bench-accuracy: setup         ## truth methods against the known truth of real data sets
+	$(BIN)/python benchmarks/truth_accuracy.py
+
+# Peers have needs that clash with ours: they get an environment of their own.
+.venv-peers/ready: benchmarks/peers.txt constraints.txt
+	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r benchmarks/peers.txt
+	touch $@
+
+clean:
+	rm -rf .venv .venv-peers .pytest_cache .mypy_cache .ruff_cache

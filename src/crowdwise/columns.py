@@ -1,0 +1,52 @@
+"""Which column of a table is the task, the worker and the label."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crowdwise.encoding import some
+from crowdwise.errors import MissingColumnError
+
+# Names seen in the field, in order of preference; compared in lower case with spaces and dashes as underscores.
+KNOWN = {
+    "task": ("task", "task_id", "taskid", "item", "item_id", "example", "example_id", "question", "question_id",
+             "unit", "unit_id", "instance", "sample", "image", "doc_id", "document", "hitid", "id"),
+    "worker": ("worker", "worker_id", "workerid", "annotator", "annotator_id", "annotatorid", "performer", "rater",
+               "rater_id", "labeler", "labeller", "coder", "user", "user_id", "expert", "judge"),
+    "label": ("label", "answer", "response", "annotation", "rating", "class", "category", "judgment", "judgement",
+              "value", "vote", "choice"),
+}  # fmt: skip
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace(" ", "_").replace("-", "_")
+
+
+def recognise(names: Sequence[str], **given: str | None) -> dict[str, str]:
+    """Column for each role in `given`; a role given as None is recognised by name.
+
+    >>> recognise(["Item", "annotator_id", "label"], task=None, worker=None, label="label")
+    {'task': 'Item', 'worker': 'annotator_id', 'label': 'label'}
+    """
+    repeated = sorted({n for n in names if list(names).count(n) > 1})
+    found: dict[str, str] = {}
+    for role, name in given.items():
+        if name is None:
+            plain = {_plain(n): n for n in reversed(names)}
+            taken = set(found.values()) | {g for g in given.values() if g}
+            matches = [plain[k] for k in KNOWN[role] if k in plain and plain[k] not in taken]
+            if not matches:
+                message = (
+                    f"no column for the {role} among {some(names)}. Name it: {role}='...' "
+                    f"(recognised by themselves: {', '.join(KNOWN[role][:6])}, ...)."
+                )
+                raise MissingColumnError(message)
+            name = matches[0]
+        elif name not in names:
+            message = f"no column {name!r} for the {role}; the table has {', '.join(map(repr, names))}."
+            raise MissingColumnError(message)
+        if name in repeated:
+            message = f"the column {name!r} stands {list(names).count(name)} times in the table; rename all but one."
+            raise MissingColumnError(message)
+        found[role] = name
+    return found

@@ -1,0 +1,191 @@
+"""From columns of ids to integer codes.
+
+A column becomes `codes` (int32, one per row) and a table of its distinct ids. The table is sorted, so the codes depend
+on what the column holds and never on the order of its rows. Arrow does the hashing: it is the fastest encoder we
+measured, and it keeps ids compact (strings are never turned into Python objects).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numba import njit
+
+from crowdwise.errors import IdTypeError, NullError, UnknownIdError
+
+Codes = np.ndarray[tuple[int], np.dtype[np.int32]]
+
+SHOWN = 3  # how many offending rows or ids an error names
+
+
+def some(values: Sequence[Any] | np.ndarray, total: int | None = None) -> str:
+    """First few values as text: "'a', 'b', 'c' and 5 more".
+
+    >>> some([1, 2, 3, 4, 5])
+    '1, 2, 3 and 2 more'
+    """
+    shown = [v.item() if isinstance(v, np.generic) else v for v in values[:SHOWN]]
+    rest = (len(values) if total is None else total) - len(shown)
+    return ", ".join(map(repr, shown)) + (f" and {rest} more" if rest > 0 else "")
+
+
+def as_arrow(values: Any, what: str) -> pa.Array:
+    """Ids of any origin as one Arrow array of int64, string or bool, without nulls dropped.
+
+    Floats that are whole numbers become integers: that is what a data frame turns integers with gaps into.
+    """
+    if isinstance(values, pa.ChunkedArray):
+        # An empty or single chunk is taken as it is; several are copied into one.
+        array = values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)
+        if isinstance(array, pa.ChunkedArray):  # what older Arrow returns for string columns
+            array = pa.concat_arrays(array.chunks)
+    elif isinstance(values, pa.Array):
+        array = values
+    elif isinstance(values, np.ndarray) and values.dtype.kind in "USOT":
+        array = _from_objects(values.tolist(), what)
+    elif hasattr(values, "to_arrow"):  # polars
+        array = as_arrow(values.to_arrow(), what)
+    else:
+        try:
+            array = pa.array(values, from_pandas=True)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            array = _from_objects(list(values), what)
+    return _canonical(array, what)
+
+
+def _from_objects(values: list[Any], what: str) -> pa.Array:
+    try:
+        return pa.array(values, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        kinds = sorted({type(v).__name__ for v in values if v is not None})
+        row = next(i for i, v in enumerate(values) if type(v) is not type(values[0]))
+        message = (
+            f"the {what} ids mix types ({', '.join(kinds)}; first change at row {row}: {values[row]!r}). "
+            f"Convert the column to one type, for example with .astype(str)."
+        )
+        raise IdTypeError(message) from None
+
+
+def _canonical(array: pa.Array, what: str) -> pa.Array:
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return array
+    if pa.types.is_integer(kind):
+        if pa.types.is_uint64(kind) and len(array) and pc.max(array).as_py() > np.iinfo(np.int64).max:
+            message = f"the {what} ids hold integers above 2**63; convert the column to strings."
+            raise IdTypeError(message)
+        return array.cast(pa.int64())
+    if pa.types.is_boolean(kind) or pa.types.is_null(kind):
+        return array
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return array if pa.types.is_string(kind) else array.cast(pa.large_string())
+    if pa.types.is_floating(kind):
+        array = pc.if_else(pc.is_nan(array), pa.scalar(None, kind), array)
+        whole = pc.and_(pc.is_finite(array), pc.equal(pc.floor(array), array))
+        bad = np.flatnonzero(~whole.fill_null(True).to_numpy(zero_copy_only=False))
+        if len(bad):
+            message = (
+                f"the {what} ids are fractional numbers (row {bad[0]}: {array[int(bad[0])].as_py()!r}). Ids are "
+                f"integers, strings or booleans: round the column, or convert it to strings."
+            )
+            raise IdTypeError(message)
+        return array.cast(pa.int64())
+    message = (
+        f"the {what} ids are of type {kind}. Ids are integers, strings or booleans: convert the column, "
+        f"for example with .astype(str)."
+    )
+    raise IdTypeError(message)
+
+
+def check_no_nulls(array: pa.Array, column: str) -> None:
+    """Refuse missing ids, naming the first rows."""
+    if array.null_count:
+        rows = np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))
+        message = (
+            f"column {column!r} is empty in {len(rows)} of {len(array)} rows (rows {some(rows)}, counted from 0). "
+            f"Fill them in, or pass nulls='drop' to leave those rows out and count them."
+        )
+        raise NullError(message)
+
+
+def encode(array: pa.Array, what: str, table: pa.Array | None = None) -> tuple[Codes, pa.Array]:
+    """Codes of an array without nulls, and the sorted table of its distinct ids.
+
+    With `table` given, its order is kept and an id outside it is an error.
+
+    >>> codes, table = encode(pa.array(["b", "a", "b"]), "task")
+    >>> codes.tolist(), table.to_pylist()
+    ([1, 0, 1], ['a', 'b'])
+    """
+    encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+    distinct = _canonical(encoded.dictionary, what)
+    indices = encoded.indices.to_numpy(zero_copy_only=False)  # (rows,)
+    if table is None:
+        order = pc.sort_indices(distinct).to_numpy()
+        table = distinct.take(order)
+        rank = np.empty(len(order), np.int32)
+        rank[order] = np.arange(len(order), dtype=np.int32)
+    else:
+        rank = lookup(distinct, table, what, indices)
+    return rank[indices], table
+
+
+def lookup(ids: pa.Array, table: pa.Array, what: str, indices: np.ndarray | None = None) -> Codes:
+    """Position of each id in a table; an id that is not there is an error naming the first rows."""
+    if ids.type != table.type and {str(ids.type), str(table.type)} <= {"string", "large_string"}:
+        ids, table = ids.cast(pa.large_string()), table.cast(pa.large_string())
+    if ids.type != table.type:
+        message = (
+            f"the {what} ids are {ids.type} where {table.type} is declared (for example {some(ids.to_pylist())} "
+            f"against {some(table.to_pylist())}). Convert one of them."
+        )
+        raise IdTypeError(message)
+    position = pc.index_in(ids, value_set=table)
+    if position.null_count:
+        unknown = ids.filter(position.is_null())
+        where = ""
+        if indices is not None:
+            missing = position.is_null().to_numpy(zero_copy_only=False)
+            rows = np.flatnonzero(missing[indices])
+            where = f" (rows {some(rows)}, counted from 0)"
+        message = (
+            f"unknown {what}: {some(unknown.to_pylist())}{where}. Known are {some(table.to_pylist())}. "
+            f"Declare it, or take those rows out."
+        )
+        raise UnknownIdError(message)
+    return position.to_numpy(zero_copy_only=False).astype(np.int32)
+
+
+def to_numpy(table: pa.Array) -> np.ndarray:
+    """An id table as numpy: int64, bool, or object for strings."""
+    return table.to_numpy(zero_copy_only=False)
+
+
+@njit(cache=True)
+def stable_order(keys: np.ndarray, n_keys: int, within: np.ndarray) -> np.ndarray:
+    """Reorder the row numbers `within` by their key, rows of equal key staying in order: a counting sort.
+
+    Cost is linear in rows plus keys, which no comparison sort reaches.
+    """
+    start = np.zeros(n_keys + 1, np.int64)
+    for i in range(keys.shape[0]):
+        start[keys[i] + 1] += 1
+    for k in range(n_keys):
+        start[k + 1] += start[k]
+    order = np.empty(within.shape[0], np.int64)
+    for i in range(within.shape[0]):
+        k = keys[within[i]]
+        order[start[k]] = within[i]
+        start[k] += 1
+    return order
+
+
+def starts(codes: Codes, n_codes: int) -> np.ndarray:
+    """Where each code's run begins in sorted codes: run c is `starts[c]:starts[c + 1]`."""
+    out = np.zeros(n_codes + 1, np.int64)
+    np.cumsum(np.bincount(codes, minlength=n_codes), out=out[1:])
+    return out

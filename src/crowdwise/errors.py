@@ -1,0 +1,83 @@
+"""Errors by cause. Each message names the row or column at fault and what to do about it."""
+
+from __future__ import annotations
+
+
+class CrowdwiseError(ValueError):
+    """Any mistake in what was given to crowdwise. Catch this to catch them all."""
+
+
+class MissingColumnError(CrowdwiseError):
+    """A column that is needed is not in the table, or several could be meant."""
+
+
+class EmptyError(CrowdwiseError):
+    """The table holds no answers."""
+
+
+class NullError(CrowdwiseError):
+    """A task, worker or label is missing in some row."""
+
+
+class DuplicateError(CrowdwiseError):
+    """A worker answered a task more than once."""
+
+
+class UnknownIdError(CrowdwiseError):
+    """A task, worker or class is not among those declared or seen in training."""
+
+
+class TooManyClassesError(CrowdwiseError):
+    """The label column has so many distinct values that it is probably not the label column."""
+
+
+class IdTypeError(CrowdwiseError):
+    """Ids that are not integers, strings or booleans, or that mix these."""
+
+
+class FormatError(CrowdwiseError):
+    """A file is not in the format it was read as, or the format cannot be told."""
+
+
+class QuestionError(CrowdwiseError):
+    """An export holds several questions and none was chosen."""
+
+
+class TooLargeError(CrowdwiseError):
+    """A dense table was asked for that would not fit in memory."""
+
+
+class WeightError(CrowdwiseError):
+    """A weight is negative or not finite, or the method cannot use weights."""
+
+
+class GoldError(CrowdwiseError):
+    """Known labels are missing where a method needs them, or do not fit the answers."""
+
+
+class ParameterError(CrowdwiseError):
+    """A constructor argument is outside what the method allows."""
+
+
+class NotFittedError(CrowdwiseError, AttributeError):
+    """A result was asked for before `fit`."""
+
+
+class MissingDependencyError(CrowdwiseError, ImportError):
+    """An optional library is needed for this call."""
+
+
+class ModelFileError(CrowdwiseError):
+    """A saved model is damaged, or was written by a newer crowdwise."""
+
+
+class CrowdwiseWarning(UserWarning):
+    """Any warning crowdwise gives."""
+
+
+class ConvergenceWarning(CrowdwiseWarning):
+    """EM stopped at `max_iter` before it converged."""
+
+
+class WorseThanVoteWarning(CrowdwiseWarning):
+    """Held-out answers do not support the model over majority vote."""

@@ -1,0 +1,1 @@
+"""How good are labels, probabilities and crowds."""

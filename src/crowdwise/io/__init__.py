@@ -1,0 +1,1 @@
+"""One reader per format, all giving Answers; and writers."""

@@ -1,0 +1,251 @@
+"""From checked columns to canonical rows: encoded, sorted by task then worker, answers given twice settled.
+
+Everything here returns the fields of an `Answers`; nothing else in the library has to check them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numba import njit
+
+from crowdwise.encoding import as_arrow, check_no_nulls, encode, lookup, some, stable_order
+from crowdwise.errors import (
+    DuplicateError,
+    EmptyError,
+    FormatError,
+    TooManyClassesError,
+    WeightError,
+)
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Duplicates = Literal["error", "first", "last", "vote"]
+Nulls = Literal["error", "drop"]
+
+
+def id_table(ids: Any, what: str, *, distinct: bool = True) -> pa.Array:
+    """A declared id table: no gaps, no id twice."""
+    table = as_arrow(ids, what)
+    check_no_nulls(table, what)
+    if distinct and len(pc.unique(table)) < len(table):
+        message = f"the {what} table names an id twice; each stands once."
+        raise DuplicateError(message)
+    return table
+
+
+def as_weights(values: Any, n_answers: int) -> Array:
+    """Weights as float64, refusing negative, missing and infinite ones."""
+    weight = np.asarray(as_floats(values), dtype=np.float64)
+    if weight.shape != (n_answers,):
+        message = f"{weight.shape} weights for {n_answers} answers; give one each."
+        raise WeightError(message)
+    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if len(bad):
+        message = (
+            f"weight {weight[bad[0]]} at row {bad[0]} (and {len(bad) - 1} more); weights are finite and not negative."
+        )
+        raise WeightError(message)
+    return weight
+
+
+def as_floats(values: Any) -> Any:
+    """Values as numpy floats, from Arrow or any sequence; a missing one becomes NaN."""
+    if isinstance(values, (pa.Array, pa.ChunkedArray)):
+        try:
+            return (
+                values.cast(pa.float64()).to_numpy(zero_copy_only=False)
+                if isinstance(values, pa.Array)
+                else values.cast(pa.float64()).to_numpy()
+            )
+        except pa.ArrowInvalid as error:
+            message = f"the weights are not numbers: {error}"
+            raise WeightError(message) from None
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        message = f"the weights are not numbers: {error}"
+        raise WeightError(message) from None
+
+
+def assemble(
+    arrays: dict[str, pa.Array],
+    names: dict[str, str],
+    weight: Array | None,
+    *,
+    tasks: Any,
+    workers: Any,
+    classes: Any,
+    duplicates: Duplicates,
+    nulls: Nulls,
+    max_classes: int,
+    removed: dict[str, int],
+) -> dict[str, Any]:
+    """Check the columns, encode them, and sort."""
+    n_rows = len(arrays["task"])
+    for role, array in arrays.items():
+        if len(array) != n_rows:
+            message = f"{n_rows} tasks but {len(array)} entries in {names[role]!r}; all columns are of one length."
+            raise FormatError(message)
+    roles = ("task", "worker", "label")
+    if nulls == "drop" and any(arrays[r].null_count for r in roles):
+        whole = pc.and_(pc.and_(*(arrays[r].is_valid() for r in roles[:2])), arrays["label"].is_valid())
+        kept = whole.to_numpy(zero_copy_only=False)
+        arrays = {role: array.filter(whole) for role, array in arrays.items()}
+        weight = None if weight is None else weight[kept]
+        removed["rows with a missing value"] = removed.get("rows with a missing value", 0) + int((~kept).sum())
+    if not len(arrays["task"]):
+        left_out = "; ".join(f"{count} left out ({why})" for why, count in removed.items())
+        message = f"no answers{': ' + left_out if left_out else ' in the table: it has no rows'}."
+        raise EmptyError(message)
+    for role in roles:
+        check_no_nulls(arrays[role], names[role])
+    task, task_ids = encode(arrays["task"], "task", None if tasks is None else id_table(tasks, "task"))
+    worker, worker_ids = encode(arrays["worker"], "worker", None if workers is None else id_table(workers, "worker"))
+    label_column = arrays["label"]
+    known = arrays.get("truth")
+    if classes is None and known is not None and known.null_count < len(known):
+        # A class may occur among the known labels alone.
+        classes = pc.unique(pa.concat_arrays([label_column, known.drop_null().cast(label_column.type)]))
+        classes = classes.take(pc.sort_indices(classes))
+    label, class_ids = encode(label_column, "class", None if classes is None else id_table(classes, "class"))
+    if len(class_ids) > max_classes:
+        message = (
+            f"column {names['label']!r} has {len(class_ids):,} distinct values (for example "
+            f"{some(class_ids[:3].to_pylist(), len(class_ids))}): is it the label? Name the column with label=, "
+            f"or pass max_classes={len(class_ids)}."
+        )
+        raise TooManyClassesError(message)
+    truth = None
+    if known is not None:
+        rows = np.flatnonzero(known.is_valid().to_numpy(zero_copy_only=False))
+        truth = np.full(len(task_ids), -1, np.int32)
+        known_codes = lookup(known.drop_null().cast(class_ids.type), class_ids, "class") if len(rows) else rows
+        truth[task[rows]] = known_codes
+        clash = rows[truth[task[rows]] != known_codes]
+        if len(clash):
+            message = (
+                f"column {names['truth']!r} gives task {task_ids[int(task[clash[0]])].as_py()!r} two known labels "
+                f"(row {clash[0]}). A task has one; mend the column."
+            )
+            raise DuplicateError(message)
+    codes, tables = (task, worker, label), (task_ids, worker_ids, class_ids)
+    return sort_rows(codes, tables, weight=weight, pseudo=None, truth=truth, duplicates=duplicates, removed=removed)
+
+
+def sort_rows(
+    codes: Sequence[Array],
+    tables: Sequence[pa.Array],
+    *,
+    weight: Array | None,
+    pseudo: Array | None,
+    truth: Array | None,
+    duplicates: Duplicates,
+    removed: dict[str, int],
+) -> dict[str, Any]:
+    """Sort codes of (task, worker, label) by task, then worker, and settle answers given twice."""
+    task, worker, label = codes
+    task_ids, worker_ids, class_ids = tables
+    state = _order_state(task, worker)
+    order = None
+    if state == _UNSORTED:
+        order = stable_order(worker, len(worker_ids), np.arange(len(task)))
+        order = stable_order(task, len(task_ids), order)
+        task, worker, label = task[order], worker[order], label[order]
+        state = _order_state(task, worker)
+    keep = None
+    if state == _REPEATED:
+        repeated = np.flatnonzero((task[1:] == task[:-1]) & (worker[1:] == worker[:-1])) + 1
+        if duplicates == "error":
+            shown = [
+                f"worker {worker_ids[int(worker[i])].as_py()!r} on task {task_ids[int(task[i])].as_py()!r}"
+                for i in repeated[:3]
+            ]
+            rows = "" if order is None else f" (first: rows {order[repeated[0] - 1]} and {order[repeated[0]]})"
+            message = (
+                f"{len(repeated)} answers stand twice: {', '.join(shown)}{rows}. Pass duplicates='first', 'last' or "
+                f"'vote' to keep one of them."
+            )
+            raise DuplicateError(message)
+        keep = _settle(task, worker, label, duplicates == "first", duplicates == "last")
+        removed["answers a worker gave twice"] = removed.get("answers a worker gave twice", 0) + len(task) - len(keep)
+        task, worker, label = task[keep], worker[keep], label[keep]
+    rest = []
+    for array in (weight, pseudo):
+        if array is not None:
+            array = array if order is None else array[order]
+            array = array if keep is None else array[keep]
+        rest.append(array)
+    return {
+        "task": task, "worker": worker, "label": label,
+        "task_ids": task_ids, "worker_ids": worker_ids, "class_ids": class_ids,
+        "weight": rest[0], "pseudo": rest[1], "truth": truth, "removed": removed,
+    }  # fmt: skip
+
+
+_SORTED, _REPEATED, _UNSORTED = 0, 1, 2
+
+
+@njit(cache=True)
+def _order_state(task: Array, worker: Array) -> int:
+    """Whether rows increase by (task, worker), increase with repeats, or do neither."""
+    state = 0
+    for i in range(1, task.shape[0]):
+        if task[i] < task[i - 1] or (task[i] == task[i - 1] and worker[i] < worker[i - 1]):
+            return 2
+        if task[i] == task[i - 1] and worker[i] == worker[i - 1]:
+            state = 1
+    return state
+
+
+@njit(cache=True)
+def _settle(task: Array, worker: Array, label: Array, first: bool, last: bool) -> Array:
+    """One row of each run of equal (task, worker): the first, the last, or the first of the label given most often."""
+    n = task.shape[0]
+    keep = np.empty(n, np.int64)
+    kept = 0
+    i = 0
+    while i < n:
+        j = i + 1
+        while j < n and task[j] == task[i] and worker[j] == worker[i]:
+            j += 1
+        chosen = i
+        if last:
+            chosen = j - 1
+        elif not first:
+            most = 0
+            for a in range(i, j):
+                votes = 0
+                for b in range(i, j):
+                    votes += label[b] == label[a]
+                if votes > most:
+                    most, chosen = votes, a
+        keep[kept] = chosen
+        kept += 1
+        i = j
+    return keep[:kept]
+
+
+def union(ours: pa.Array, theirs: pa.Array, what: str) -> tuple[pa.Array, Array]:
+    """Our table with their new ids appended, and the position of each of theirs in it."""
+    if ours.equals(theirs):
+        return ours, np.arange(len(ours), dtype=np.int32)
+    if ours.type != theirs.type:
+        text = {"string", "large_string"}
+        if not {str(ours.type), str(theirs.type)} <= text:
+            lookup(theirs, ours, what)  # raises, naming both types
+        ours, theirs = ours.cast(pa.large_string()), theirs.cast(pa.large_string())
+    new = theirs.filter(pc.invert(pc.is_in(theirs, value_set=ours)))
+    table = pa.concat_arrays([ours, new])
+    return table, lookup(theirs, table, what)
+
+
+def joined(ours: Array | None, theirs: Array | None, n_ours: int, n_theirs: int, fill: float) -> Array | None:
+    """One array of ours and theirs, the missing one filled in; None when both are."""
+    if ours is None and theirs is None:
+        return None
+    parts = [np.full(n, fill) if a is None else a for a, n in ((ours, n_ours), (theirs, n_theirs))]
+    return np.concatenate(parts)

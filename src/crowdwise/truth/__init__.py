@@ -1,0 +1,1 @@
+"""Labels from answers alone: one file a method."""

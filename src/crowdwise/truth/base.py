@@ -1,0 +1,183 @@
+"""The base class of every model that finds truth from answers alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from crowdwise.answers import Answers
+from crowdwise.errors import EmptyError, NotFittedError, ParameterError, WeightError
+from crowdwise.truth import kernels
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Callback = Callable[[int, float], None]
+
+
+class TruthModel(BaseEstimator):
+    """Infers the true class of each task from the workers' answers.
+
+    A model supplies `_fit`, which sets `proba_`; the rest is here.
+
+    Attributes
+    ----------
+    labels_ : (tasks,) array
+        The class inferred for each task. Ties are broken at random with `random_state`.
+    proba_ : (tasks, classes) float64 array
+        Probability of each class, rows as in `tasks_`, columns as in `classes_`.
+    tasks_, workers_, classes_ : arrays of ids
+        The tables of the answers fitted on.
+    history_ : list of float
+        The bound after each iteration; empty for models that do not iterate.
+    n_iter_ : int
+        Iterations taken.
+    converged_ : bool
+        Whether they were enough.
+    """
+
+    # What the model can do with answers; the generic tests and the command line read these.
+    uses_weights: ClassVar[bool] = True
+    needs_gold: ClassVar[bool] = False
+
+    answers_: Answers
+    proba_: Array
+    codes_: Array  # labels_ as positions in classes_
+    gold_: Array | None
+    history_: list[float]
+    n_iter_: int
+    converged_: bool
+
+    def fit(self, answers: Answers, gold: Any = None, *, callback: Callback | None = None) -> Self:
+        """Infer the truth.
+
+        Parameters
+        ----------
+        answers : Answers
+            What the workers said.
+        gold : mapping of task to class, or codes in task order (-1 unknown), optional
+            Known labels, held fixed. `answers.truth` is never used unless it is passed here.
+        callback : callable, optional
+            Called with the iteration and the bound as the fit proceeds.
+        """
+        if not isinstance(answers, Answers):
+            message = f"fit takes Answers, not {type(answers).__name__}; use crowdwise.Answers.from_frame(...)."
+            raise ParameterError(message)
+        if answers.n_answers == 0:
+            message = "there are no answers to learn from."
+            raise EmptyError(message)
+        if answers.weight is not None and not self.uses_weights:
+            message = f"{type(self).__name__} cannot weigh answers; fit it on answers without weights."
+            raise WeightError(message)
+        self._check_parameters()
+        self.answers_ = answers
+        self.gold_ = None if gold is None else answers.codes_of_truth(gold)
+        self.history_, self.n_iter_, self.converged_ = [], 0, True
+        rng = np.random.default_rng(getattr(self, "random_state", 0))
+        self._fit(answers, self.gold_, rng, callback)
+        self.codes_ = pick(self.proba_, rng)
+        return self
+
+    def fit_predict(self, answers: Answers, gold: Any = None) -> Array:
+        """Fit and return `labels_`."""
+        return self.fit(answers, gold).labels_
+
+    def partial_fit(self, answers: Answers, gold: Any = None) -> Self:
+        """Add answers that arrived later: to new tasks or old ones, by new workers or old ones.
+
+        EM models go on from where they were; the result is that of a fit on all answers together, up to convergence.
+        """
+        if not hasattr(self, "answers_"):
+            return self.fit(answers, gold)
+        merged = self.answers_.merge(answers)
+        known = np.full(merged.n_tasks, -1, np.int32)
+        if self.gold_ is not None:
+            known[: len(self.gold_)] = self.gold_
+        if gold is not None:
+            added = merged.codes_of_truth(gold)
+            known = np.where(added >= 0, added, known)
+        return self._refit(merged, known if (known >= 0).any() else None)
+
+    def _refit(self, answers: Answers, gold: Array | None) -> Self:
+        return self.fit(answers, gold)
+
+    def _fit(
+        self,
+        answers: Answers,
+        gold: Array | None,
+        rng: np.random.Generator,
+        callback: Callback | None,
+    ) -> None:
+        raise NotImplementedError
+
+    def _check_parameters(self) -> None:
+        """Refuse constructor arguments that make no sense."""
+
+    @property
+    def labels_(self) -> Array:
+        """The class inferred for each task."""
+        return self._fitted.classes[self.codes_]
+
+    @property
+    def tasks_(self) -> Array:
+        """Ids of the tasks, row by row of `proba_`."""
+        return self._fitted.tasks
+
+    @property
+    def workers_(self) -> Array:
+        """Ids of the workers."""
+        return self._fitted.workers
+
+    @property
+    def classes_(self) -> Array:
+        """The classes, column by column of `proba_`."""
+        return self._fitted.classes
+
+    @property
+    def _fitted(self) -> Answers:
+        if "answers_" not in self.__dict__:
+            message = f"this {type(self).__name__} is not fitted yet; call fit(answers) first."
+            raise NotFittedError(message)
+        return self.answers_
+
+
+def pick(proba: Array, rng: np.random.Generator) -> Array:
+    """Most probable class of each row; ties (to 1e-12) are broken at random.
+
+    >>> pick(np.array([[0.2, 0.8], [1.0, 0.0]]), np.random.default_rng(0)).tolist()
+    [1, 0]
+    """
+    codes = proba.argmax(axis=1).astype(np.int32)
+    tied = proba >= proba.max(axis=1, keepdims=True) - 1e-12
+    for row in np.flatnonzero(tied.sum(axis=1) > 1):
+        codes[row] = rng.choice(np.flatnonzero(tied[row]))
+    return codes
+
+
+def vote_shares(answers: Answers) -> Array:
+    """Shares of the votes of each task, (tasks, classes); even where there are no answers."""
+    shares = np.empty((answers.n_tasks, answers.n_classes))
+    kernels.vote_shares(answers.task_starts, answers.label, _weights(answers), shares)
+    return shares
+
+
+def _weights(answers: Answers) -> Array:
+    """Weights as the kernels take them: none is an empty array."""
+    return np.empty(0) if answers.weight is None else answers.weight
+
+
+def fix_gold(proba: Array, gold: Array | None) -> Array:
+    """Put all mass of the known tasks on their class, in place."""
+    if gold is not None:
+        known = np.flatnonzero(gold >= 0)
+        proba[known] = 0.0
+        proba[known, gold[known]] = 1.0
+    return proba
+
+
+def require(condition: bool, name: str, value: Any, allowed: str) -> None:
+    """Raise ParameterError unless the condition holds."""
+    if not condition:
+        message = f"{name}={value!r}: use {allowed}."
+        raise ParameterError(message)

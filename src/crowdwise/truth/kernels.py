@@ -1,0 +1,342 @@
+"""Every hot loop of truth inference. Functions on arrays; the models above them are thin.
+
+Layout
+    starts   (tasks + 1,)        answers to task t are starts[t]:starts[t + 1]
+    pair     (answers,)          which (worker, label) pair each answer is (`Answers.pairs`)
+    table    (pairs, width)      P(this worker says this label | truth c): an answer reads one row, one cache line
+    width                        classes padded to 2, 4 or a multiple of 8 (`lanes.padded`); padding holds zeros
+    bounds   (chunks + 1,)       tasks are cut into chunks whose number depends on the data alone, never on the number
+                                 of threads, and partial sums are added in chunk order: results are the same to the last
+                                 bit for any number of threads
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+
+from crowdwise.truth.lanes import (
+    aligned,
+    lanes_of,
+    padded,
+    prefetch,
+    row_add,
+    row_add_scaled,
+    row_copy,
+    row_multiply,
+    row_scale,
+    row_sum,
+)
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+FLOOR = 1e-10  # a count or probability of zero is taken as this: improbable, never impossible
+_PRODUCT_ANSWERS = 8  # products of up to this many probabilities above FLOOR / answers cannot underflow
+_AHEAD = 16  # how many answers ahead rows are fetched
+_PARTIAL_BYTES = 256 << 20  # memory allowed for partial counts
+_MAX_CHUNKS = 8
+
+
+def chunk_bounds(starts: Array, row_bytes: int) -> Array:
+    """Cut tasks into chunks with about equally many answers each."""
+    chunks = int(np.clip(_PARTIAL_BYTES // max(row_bytes, 1), 2, _MAX_CHUNKS))
+    targets = np.linspace(0, starts[-1], chunks + 1)
+    bounds = np.searchsorted(starts, targets, side="left").astype(np.int64)
+    bounds[0], bounds[-1] = 0, len(starts) - 1
+    return bounds
+
+
+@cache
+def _em_pass(lanes: int) -> Callable[..., None]:
+    """Build the fused E- and counting pass for rows made of blocks of `lanes`."""
+
+    @njit(parallel=True, cache=True, error_model="numpy")
+    def em_pass(
+        starts,
+        pair,
+        weight,
+        prior,
+        table,
+        log_table,
+        gold,
+        hard,
+        bounds,
+        counts,
+        totals,
+        bound,
+        proba,
+    ):
+        width = table.shape[1]
+        last = pair.shape[0] - 1
+        weighted = weight.shape[0] > 0
+        shared_prior = prior.shape[0] == 1
+        keep_proba = proba.shape[0] > 0
+        keep_counts = counts.shape[1] > 0
+        for chunk in prange(bounds.shape[0] - 1):
+            count = counts[chunk]
+            count[:] = 0.0
+            total = totals[chunk]
+            total[:] = 0.0
+            row = np.zeros(width)  # posterior of the task at hand, before and after it is normalised
+            log_likelihood = 0.0
+            product = 1.0  # likelihoods of several tasks, so that one logarithm serves many
+            for t in range(bounds[chunk], bounds[chunk + 1]):
+                first, end = starts[t], starts[t + 1]
+                prior_row = 0 if shared_prior else t * width
+                if end - first <= _PRODUCT_ANSWERS and not weighted:
+                    for b in range(0, width, lanes):
+                        row_copy(row, b, prior, prior_row + b, lanes)
+                    for a in range(first, end):
+                        ahead = np.int64(pair[min(a + _AHEAD, last)]) * width
+                        prefetch(table, ahead)
+                        if keep_counts:
+                            prefetch(count, ahead)
+                        at = np.int64(pair[a]) * width
+                        for b in range(0, width, lanes):
+                            row_multiply(row, b, table, at + b, lanes)
+                    shift = 0.0
+                else:
+                    for c in range(width):
+                        p = prior[0 if shared_prior else t, c]
+                        row[c] = np.log(p) if p > 0 else -np.inf
+                    for a in range(first, end):
+                        at = np.int64(pair[a]) * width
+                        if weighted:
+                            for b in range(0, width, lanes):
+                                row_add_scaled(row, b, log_table, at + b, weight[a], lanes)
+                        else:
+                            for b in range(0, width, lanes):
+                                row_add(row, b, log_table, at + b, lanes)
+                    shift = row.max()
+                    for c in range(width):
+                        row[c] = np.exp(row[c] - shift)
+                fixed = -1
+                if gold.shape[0] > 0:
+                    fixed = gold[t]
+                if hard and fixed < 0:
+                    fixed = np.argmax(row)
+                if fixed >= 0:  # known, or decided: all of the mass on one class
+                    likelihood = row[fixed]
+                    row[:] = 0.0
+                    row[fixed] = 1.0
+                else:
+                    likelihood = 0.0
+                    for b in range(0, width, lanes):
+                        likelihood += row_sum(row, b, lanes)
+                    for b in range(0, width, lanes):
+                        row_scale(row, b, 1.0 / likelihood, lanes)
+                log_likelihood += shift
+                if likelihood > 1e-100:
+                    product *= likelihood
+                    if product < 1e-100 or product > 1e100:
+                        log_likelihood += np.log(product)
+                        product = 1.0
+                else:
+                    log_likelihood += np.log(max(likelihood, 1e-300))
+                for b in range(0, width, lanes):
+                    row_add(total, b, row, b, lanes)
+                if keep_proba:
+                    for c in range(proba.shape[1]):
+                        proba[t, c] = row[c]
+                if keep_counts:
+                    for a in range(first, end):
+                        at = np.int64(pair[a]) * width
+                        if weighted:
+                            for b in range(0, width, lanes):
+                                row_add_scaled(count, at + b, row, b, weight[a], lanes)
+                        else:
+                            for b in range(0, width, lanes):
+                                row_add(count, at + b, row, b, lanes)
+            bound[chunk] = log_likelihood + np.log(product)
+
+    return em_pass
+
+
+class ConfusionWork:
+    """Arrays an EM over confusion matrices works in, allocated once for one set of answers."""
+
+    def __init__(self, starts: Array, pairs: Any, weight: Array | None, n_classes: int) -> None:
+        self.starts, self.pairs, self.n_classes = starts, pairs, n_classes
+        self.weight = np.empty(0) if weight is None else weight
+        self.width = padded(n_classes)
+        n_pairs = len(pairs.label)
+        self.bounds = chunk_bounds(starts, n_pairs * self.width * 8)
+        chunks = len(self.bounds) - 1
+        self.table = aligned(n_pairs, self.width)
+        longest = int(np.diff(starts).max()) if len(starts) > 1 else 0
+        self.needs_logs = weight is not None or longest > _PRODUCT_ANSWERS
+        self.log_table = aligned(n_pairs, self.width) if self.needs_logs else self.table
+        self._counts = aligned(chunks * n_pairs, self.width).reshape(chunks, n_pairs, self.width)
+        self._totals = np.zeros((chunks, self.width))
+        self._bound = np.zeros(chunks)
+        self.counts = np.zeros((n_pairs, self.width))
+
+    def set_table(self, table: Array) -> None:
+        """Take the probabilities of each pair: (pairs, classes), each above zero."""
+        self.table[:, : self.n_classes] = table
+        if self.needs_logs:
+            np.log(self.table[:, : self.n_classes], out=self.log_table[:, : self.n_classes])
+
+    def set_log_table(self, log_table: Array) -> None:
+        """Take log weights of each pair (variational Bayes: expectations of logs)."""
+        self.set_table(np.exp(log_table))
+        if self.needs_logs:
+            self.log_table[:, : self.n_classes] = log_table
+
+    def e_step(
+        self,
+        prior: Array,
+        gold: Array | None,
+        *,
+        hard: bool = False,
+        counts: bool = True,
+        proba: Array | None = None,
+    ) -> tuple[Array, Array, float]:
+        """Posteriors under the present table.
+
+        Parameters
+        ----------
+        prior : (classes,) or (tasks, classes) array
+            Probability of each class before any answer.
+        gold : (tasks,) int32 array or None
+            Known classes, -1 where unknown.
+        hard : bool
+            All of a task's mass goes to its most probable class.
+        counts : bool
+            Whether to gather confusion counts.
+        proba : (tasks, classes) array, optional
+            Filled with the posteriors.
+
+        Returns
+        -------
+        counts : (pairs, classes) array
+            Expected number of times each pair occurred under each true class. Overwritten by the next call.
+        totals : (classes,) array
+            Expected number of tasks of each class.
+        log_likelihood : float
+        """
+        prior_rows = np.zeros((1 if prior.ndim == 1 else len(prior), self.width))
+        prior_rows[:, : self.n_classes] = prior
+        empty = np.empty((0, 0))
+        partial = self._counts if counts else np.empty((len(self.bounds) - 1, 0, self.width))
+        _em_pass(lanes_of(self.width))(
+            self.starts, self.pairs.of_answer, self.weight, prior_rows, self.table, self.log_table,
+            np.empty(0, np.int32) if gold is None else gold, hard,
+            self.bounds, partial, self._totals, self._bound, empty if proba is None else proba,
+        )  # fmt: skip
+        if counts:
+            add_chunks(partial, self.counts)
+        k = self.n_classes
+        return self.counts[:, :k], self._totals.sum(axis=0)[:k], float(self._bound.sum())
+
+    def count(self, proba: Array) -> Array:
+        """Confusion counts under given posteriors (tasks, classes): the first M-step's input."""
+        rows = np.zeros((len(proba), self.width))
+        rows[:, : self.n_classes] = proba
+        soft_counts(self.starts, self.pairs.of_answer, self.weight, rows, self.bounds, self._counts)
+        add_chunks(self._counts, self.counts)
+        return self.counts[:, : self.n_classes]
+
+
+@njit(parallel=True, cache=True)
+def add_chunks(partial, out):
+    """Sum partial counts over chunks, in chunk order."""
+    for i in prange(out.shape[0]):
+        for c in range(out.shape[1]):
+            total = 0.0
+            for chunk in range(partial.shape[0]):
+                total += partial[chunk, i, c]
+            out[i, c] = total
+
+
+@njit(parallel=True, cache=True)
+def soft_counts(starts, pair, weight, proba, bounds, counts):
+    """Partial counts of each pair under given posteriors."""
+    weighted = weight.shape[0] > 0
+    for chunk in prange(bounds.shape[0] - 1):
+        count = counts[chunk]
+        count[:] = 0.0
+        for t in range(bounds[chunk], bounds[chunk + 1]):
+            for a in range(starts[t], starts[t + 1]):
+                w = weight[a] if weighted else 1.0
+                for c in range(proba.shape[1]):
+                    count[pair[a], c] += w * proba[t, c]
+
+
+@njit(parallel=True, cache=True, error_model="numpy")
+def confusion_rows(counts, label, worker_starts, prior, table, totals, log_prior):
+    """Normalise counts into probabilities: table[pair, c] = P(label of the pair | truth c).
+
+    `prior[l, c]` pseudo-counts are added for every label, those never used as well; what is then below FLOOR is
+    raised to it. `totals[w, c]` takes the normaliser and `log_prior[w]` the worker's share of the log prior.
+    """
+    n_classes = counts.shape[1]
+    base = prior.sum(axis=0)
+    entropy = 0.0  # sum of prior * log prior: what unused labels would contribute, less the normaliser
+    has_prior = base.max() > 0
+    for labels in range(n_classes):
+        for c in range(n_classes):
+            if prior[labels, c] > 0:
+                entropy += prior[labels, c] * np.log(prior[labels, c])
+    for w in prange(worker_starts.shape[0] - 1):
+        total = totals[w]
+        total[:] = base
+        penalty = entropy
+        for p in range(worker_starts[w], worker_starts[w + 1]):
+            for c in range(n_classes):
+                extra = prior[label[p], c]
+                value = max(counts[p, c] + extra, FLOOR)
+                table[p, c] = value
+                total[c] += value - extra
+                if extra > 0:
+                    penalty += extra * (np.log(value) - np.log(extra))
+        if has_prior:
+            for c in range(n_classes):
+                penalty -= base[c] * np.log(total[c])
+        log_prior[w] = penalty
+        for p in range(worker_starts[w], worker_starts[w + 1]):
+            for c in range(n_classes):
+                table[p, c] /= total[c]
+
+
+@njit(parallel=True, cache=True, error_model="numpy")
+def vote_shares(starts, label, weight, proba):
+    """proba[t] = shares of the votes of task t; even shares where there are none."""
+    weighted = weight.shape[0] > 0
+    n_classes = proba.shape[1]
+    for t in prange(starts.shape[0] - 1):
+        proba[t, :] = 0.0
+        total = 0.0
+        for a in range(starts[t], starts[t + 1]):
+            vote = weight[a] if weighted else 1.0
+            proba[t, label[a]] += vote
+            total += vote
+        for c in range(n_classes):
+            proba[t, c] = proba[t, c] / total if total > 0 else 1.0 / n_classes
+
+
+@njit(parallel=True, cache=True, error_model="numpy")
+def weighted_scores(starts, label, score, scores):
+    """scores[t, l] = sum of score[a] over the answers a to task t that say l."""
+    for t in prange(starts.shape[0] - 1):
+        scores[t, :] = 0.0
+        for a in range(starts[t], starts[t + 1]):
+            scores[t, label[a]] += score[a]
+
+
+@njit(parallel=True, cache=True, error_model="numpy")
+def softmax_rows(scores, log_sum):
+    """Turn rows of log weights into probabilities in place; `log_sum` takes each row's log of the sum."""
+    for t in prange(scores.shape[0]):
+        top = scores[t].max()
+        total = 0.0
+        for c in range(scores.shape[1]):
+            scores[t, c] = np.exp(scores[t, c] - top)
+            total += scores[t, c]
+        for c in range(scores.shape[1]):
+            scores[t, c] /= total
+        log_sum[t] = top + np.log(total)

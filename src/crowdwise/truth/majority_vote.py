@@ -1,0 +1,39 @@
+"""Majority vote: the class most workers chose. The baseline everything else has to beat."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from crowdwise.answers import Answers
+from crowdwise.truth.base import Array, Callback, TruthModel, fix_gold, vote_shares
+
+
+class MajorityVote(TruthModel):
+    """The class with the most votes; ties are broken at random with `random_state`.
+
+    `proba_` holds the shares of the votes: agreement, not calibrated confidence.
+
+    Parameters
+    ----------
+    random_state : int
+        Seed of the ties.
+
+    Examples
+    --------
+    >>> from crowdwise import Answers, MajorityVote
+    >>> answers = Answers.from_arrays([1, 1, 1], ["a", "b", "c"], ["x", "x", "y"])
+    >>> MajorityVote().fit(answers).labels_.tolist()
+    ['x']
+    """
+
+    def __init__(self, random_state: int = 0) -> None:
+        self.random_state = random_state
+
+    def _fit(
+        self,
+        answers: Answers,
+        gold: Array | None,
+        rng: np.random.Generator,
+        callback: Callback | None,
+    ) -> None:
+        self.proba_ = fix_gold(vote_shares(answers), gold)
