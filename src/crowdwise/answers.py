@@ -357,7 +357,7 @@ class Answers:
         end = np.cumsum(length)
         # Each selected task's run of answers, laid end to end.
         keep = np.arange(end[-1] if len(end) else 0) + np.repeat(self.task_starts[rows] - (end - length), length)
-        part = self._keep(keep)
+        part = self.take(keep)
         return replace(
             part,
             task=np.repeat(np.arange(len(rows), dtype=np.int32), length),
@@ -387,7 +387,7 @@ class Answers:
             truth = out.truth
             if what == "class" and truth is not None:
                 truth = np.where(truth >= 0, new_code[truth], -1).astype(np.int32)
-            out = out._keep(np.flatnonzero(new_code[getattr(out, codes)] >= 0))
+            out = out.take(np.flatnonzero(new_code[getattr(out, codes)] >= 0))
             changed: dict[str, Any] = {
                 codes: new_code[getattr(out, codes)],
                 f"{what}_ids": table,
@@ -411,19 +411,21 @@ class Answers:
         seed : int
             The same seed removes the same answers.
         """
+        return self.take(self.thinned(fraction, keep_one=keep_one, seed=seed))
+
+    def thinned(self, fraction: float, *, keep_one: bool = True, seed: int = 0) -> Array:
+        """Row numbers of the answers that `thin` keeps."""
         if not 0 <= fraction < 1:
             message = f"fraction={fraction}: give the share of answers to remove, from 0 up to but not including 1."
             raise ParameterError(message)
         draw = np.random.default_rng(seed).random(self.n_answers)
-        if keep_one and self.n_answers:
-            # The answer with the smallest draw of each task is protected by the smallest draw of all.
-            first = self.task_starts[:-1][np.diff(self.task_starts) > 0]
-            smallest = np.minimum.reduceat(draw, first)
-            draw[np.isin(draw, smallest)] -= 1
         n_keep = self.n_answers - round(fraction * self.n_answers)
-        if keep_one:
-            n_keep = max(n_keep, int((draw < 0).sum()))
-        return self._keep(np.sort(np.argsort(draw, kind="stable")[:n_keep]))
+        if keep_one:  # the smallest draw of each task goes before all others
+            first = self.task_starts[:-1][np.diff(self.task_starts) > 0]
+            smallest = np.repeat(np.minimum.reduceat(draw, first), np.diff(np.append(first, self.n_answers)))
+            draw[draw == smallest] -= 1
+            n_keep = max(n_keep, len(first))
+        return np.sort(np.argsort(draw, kind="stable")[:n_keep])
 
     def merge(
         self,
@@ -557,8 +559,8 @@ class Answers:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def _keep(self, rows: Array) -> Answers:
-        """The same tables with only these rows (in increasing order)."""
+    def take(self, rows: Array) -> Answers:
+        """Only these answers (row numbers, increasing); all tables stay."""
         return replace(
             self,
             task=self.task[rows],

@@ -39,10 +39,11 @@ def as_arrow(values: Any, what: str) -> pa.Array:
     Floats that are whole numbers become integers: that is what a data frame turns integers with gaps into.
     """
     if isinstance(values, pa.ChunkedArray):
-        # An empty or single chunk is taken as it is; several are copied into one.
-        array = values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)
-        if isinstance(array, pa.ChunkedArray):  # what older Arrow returns for string columns
-            array = pa.concat_arrays(array.chunks)
+        if _is_text(values.type):  # first, as the pieces together may pass the 2 GB a plain string array can hold
+            values = values.cast(pa.large_string())
+        elif pa.types.is_dictionary(values.type):
+            values = values.unify_dictionaries()
+        array = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
     elif isinstance(values, pa.Array):
         array = values
     elif isinstance(values, np.ndarray) and values.dtype.kind in "USOT":
@@ -52,9 +53,13 @@ def as_arrow(values: Any, what: str) -> pa.Array:
     else:
         try:
             array = pa.array(values, from_pandas=True)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             array = _from_objects(list(values), what)
     return _canonical(array, what)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
 def _from_objects(values: list[Any], what: str) -> pa.Array:
@@ -62,11 +67,9 @@ def _from_objects(values: list[Any], what: str) -> pa.Array:
         return pa.array(values, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         kinds = sorted({type(v).__name__ for v in values if v is not None})
-        row = next(i for i, v in enumerate(values) if type(v) is not type(values[0]))
-        message = (
-            f"the {what} ids mix types ({', '.join(kinds)}; first change at row {row}: {values[row]!r}). "
-            f"Convert the column to one type, for example with .astype(str)."
-        )
+        row = next((i for i, v in enumerate(values) if type(v) is not type(values[0])), None)
+        fault = "are not all numbers of 64 bits or text" if row is None else f"mix types (row {row}: {values[row]!r})"
+        message = f"the {what} ids, {', '.join(kinds)}, {fault}. Convert the column to one type, such as .astype(str)."
         raise IdTypeError(message) from None
 
 
@@ -81,8 +84,8 @@ def _canonical(array: pa.Array, what: str) -> pa.Array:
         return array.cast(pa.int64())
     if pa.types.is_boolean(kind) or pa.types.is_null(kind):
         return array
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return array if pa.types.is_string(kind) else array.cast(pa.large_string())
+    if _is_text(kind):
+        return array.cast(pa.large_string())
     if pa.types.is_floating(kind):
         array = pc.if_else(pc.is_nan(array), pa.scalar(None, kind), array)
         whole = pc.and_(pc.is_finite(array), pc.equal(pc.floor(array), array))
@@ -136,8 +139,6 @@ def encode(array: pa.Array, what: str, table: pa.Array | None = None) -> tuple[C
 
 def lookup(ids: pa.Array, table: pa.Array, what: str, indices: np.ndarray | None = None) -> Codes:
     """Position of each id in a table; an id that is not there is an error naming the first rows."""
-    if ids.type != table.type and {str(ids.type), str(table.type)} <= {"string", "large_string"}:
-        ids, table = ids.cast(pa.large_string()), table.cast(pa.large_string())
     if ids.type != table.type:
         message = (
             f"the {what} ids are {ids.type} where {table.type} is declared (for example {some(ids.to_pylist())} "

@@ -27,9 +27,38 @@ class Method:
 
 
 _METHODS = (
-    Method("majority-vote", "truth.majority_vote:MajorityVote", "-", "the baseline; ties at random"),
+    Method("majority-vote", "truth.majority_vote:MajorityVote", "-",
+           "the baseline; ties at random"),
+    Method("naive-soft", "truth.naive_soft:NaiveSoft", "-",
+           "shares of the votes as soft labels"),
     Method("dawid-skene", "truth.dawid_skene:DawidSkene", "Dawid and Skene 1979",
            "the default: a confusion matrix for each worker"),
+    Method("one-coin", "truth.one_coin:OneCoin", "Zhang et al. 2014",
+           "one accuracy for each worker: few answers per worker"),
+    Method("wds", "truth.wds:WDS", "Lefort et al. 2024 (WAUM)",
+           "votes weighted by each worker's Dawid-Skene accuracy on the class"),
+    Method("glad", "truth.glad:GLAD", "Whitehill et al. 2009",
+           "worker ability and task difficulty"),
+    Method("mace", "truth.mace:MACE", "Hovy et al. 2013",
+           "workers who sometimes answer without looking"),
+    Method("kos", "truth.kos:KOS", "Karger, Oh and Shah 2011",
+           "two classes, random assignment: message passing"),
+    Method("wawa", "truth.wawa:Wawa", "Appen 2021",
+           "votes weighted by agreement with the majority"),
+    Method("zero-based-skill", "truth.zero_based_skill:ZeroBasedSkill", "Toloka 2021",
+           "votes weighted by skills that start at zero"),
+    Method("mmsr", "truth.mmsr:MMSR", "Ma and Olshevsky 2020",
+           "robust to a minority of adversarial workers"),
+    Method("iwmv", "truth.iwmv:IWMV", "Li and Yu 2014",
+           "iterative weighted majority vote, near optimal for one accuracy per worker"),
+    Method("two-third", "truth.two_third:TwoThird", "iNaturalist",
+           "a label only where two thirds of the votes agree"),
+    Method("ibcc", "truth.ibcc:IBCC", "Kim and Ghahramani 2012",
+           "Dawid-Skene as full Bayes: honest when answers are few"),
+    Method("ebcc", "truth.ebcc:EBCC", "Li, Rubinstein and Cohn 2019",
+           "workers who err together on sub-kinds of a class"),
+    Method("gold-vote", "truth.gold_vote:GoldVote", "-",
+           "votes weighted by accuracy on gold tasks"),
 )  # fmt: skip
 
 _BY_NAME = {method.name: method for method in _METHODS}
@@ -39,7 +68,7 @@ def methods() -> list[Method]:
     """List every registered method.
 
     >>> [m.name for m in methods()][:2]
-    ['majority-vote', 'dawid-skene']
+    ['majority-vote', 'naive-soft']
     """
     return list(_METHODS)
 

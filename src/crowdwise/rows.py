@@ -234,10 +234,7 @@ def union(ours: pa.Array, theirs: pa.Array, what: str) -> tuple[pa.Array, Array]
     if ours.equals(theirs):
         return ours, np.arange(len(ours), dtype=np.int32)
     if ours.type != theirs.type:
-        text = {"string", "large_string"}
-        if not {str(ours.type), str(theirs.type)} <= text:
-            lookup(theirs, ours, what)  # raises, naming both types
-        ours, theirs = ours.cast(pa.large_string()), theirs.cast(pa.large_string())
+        lookup(theirs, ours, what)  # raises, naming both types
     new = theirs.filter(pc.invert(pc.is_in(theirs, value_set=ours)))
     table = pa.concat_arrays([ours, new])
     return table, lookup(theirs, table, what)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -11,6 +12,9 @@ from sklearn.base import BaseEstimator
 from crowdwise.answers import Answers
 from crowdwise.errors import EmptyError, NotFittedError, ParameterError, WeightError
 from crowdwise.truth import kernels
+
+if TYPE_CHECKING:
+    from crowdwise.truth.check import VoteCheck
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Callback = Callable[[int, float], None]
@@ -98,6 +102,27 @@ class TruthModel(BaseEstimator):
             added = merged.codes_of_truth(gold)
             known = np.where(added >= 0, added, known)
         return self._refit(merged, known if (known >= 0).any() else None)
+
+    def check_against_vote(
+        self, answers: Answers, gold: Any = None, *, hidden: float = 0.2, seed: int = 0
+    ) -> VoteCheck:
+        """Ask held-out answers whether this model, with its settings, predicts them better than majority vote.
+
+        A share `hidden` of the answers is held out; no ground truth is used. See `crowdwise.truth.check`.
+
+        >>> from crowdwise import DawidSkene, simulate
+        >>> print(DawidSkene().check_against_vote(simulate.simulate(n_tasks=500, n_workers=10, n_classes=3, seed=1)))
+        Held-out answers ...
+        """
+        from crowdwise.truth.check import check_against_vote
+
+        return check_against_vote(self, answers, gold, hidden=hidden, seed=seed)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file; `crowdwise.load` reads it, executing nothing."""
+        from crowdwise.saving import save
+
+        save(self, path)
 
     def _refit(self, answers: Answers, gold: Array | None) -> Self:
         return self.fit(answers, gold)

@@ -84,7 +84,7 @@ class DawidSkene(EMModel):
 
     def __init__(
         self,
-        prior: Prior = "hierarchical",
+        prior: Prior = "diagonal",
         class_prior: Literal["estimated", "uniform"] = "estimated",
         *,
         hard: bool = False,

@@ -77,7 +77,7 @@ class EMModel(TruthModel):
             history.append(bound)
             if callback is not None:
                 callback(iteration, bound)
-            if iteration and bound - history[-2] < self.tol * n_answers:
+            if self.tol and iteration and bound - history[-2] < self.tol * n_answers:
                 return parameters, history, True
             if iteration + 1 < self.max_iter:
                 parameters = self._m_step(work, statistics, parameters)

@@ -1,0 +1,105 @@
+"""Does a model do better than majority vote? Asked of held-out answers, so no ground truth is needed.
+
+Some answers are hidden, the model and majority vote are fitted on the rest, and each says how likely the hidden answers
+are:
+
+    p(label l of worker w on task t) = sum over c of proba[t, c] * confusion[w, c, l]
+
+`proba` is the model's or the vote's; `confusion` is estimated from it and the answers that were kept, in the same way
+for both, so that only the inferred truth is compared. The vote is taken as shares and as hard labels, whichever
+predicts better.
+
+It measures how well answers are predicted, which is not the same as how often labels are right: when workers err
+together, the better predictor of their answers can be the worse judge of the truth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone
+
+from crowdwise.answers import Answers
+from crowdwise.errors import CrowdwiseError
+from crowdwise.truth import kernels
+from crowdwise.truth.base import Array, vote_shares
+
+if TYPE_CHECKING:
+    from crowdwise.truth.base import TruthModel
+
+
+@dataclass(frozen=True)
+class VoteCheck:
+    """How much better, per hidden answer, the model predicts than majority vote does."""
+
+    method: str
+    difference: float  # nats per answer; positive: the model predicts better
+    standard_error: float  # of the difference, tasks taken as independent
+    n_answers: int  # how many answers were hidden
+
+    @property
+    def supported(self) -> bool:
+        """Whether hidden answers speak for the model."""
+        return self.difference > 0
+
+    def __str__(self) -> str:
+        figure = f"{self.difference:+.4f} +- {self.standard_error:.4f} nats per answer, {self.n_answers:,} hidden"
+        if self.difference > 2 * self.standard_error:
+            return f"Held-out answers support {self.method} over majority vote ({figure})."
+        if self.supported:
+            return f"Held-out answers lean towards {self.method} over majority vote, not clearly ({figure})."
+        return (
+            f"Held-out answers do not support {self.method} over majority vote ({figure}): prefer the vote, a stronger "
+            f"prior, or a model with fewer parameters such as one-coin."
+        )
+
+
+def check_against_vote(
+    model: TruthModel, answers: Answers, gold: Any = None, *, hidden: float = 0.2, seed: int = 0
+) -> VoteCheck:
+    """Fit a copy of the model without a share of the answers and see whether it predicts them better than the vote."""
+    kept, held = split_answers(answers, hidden, seed)
+    fitted = clone(model).fit(kept, None if gold is None else answers.codes_of_truth(gold))
+    shares = vote_shares(kept)
+    winners = (shares == shares.max(axis=1, keepdims=True)).astype(float)
+    vote = max(
+        (log_likelihood(kept, held, proba) for proba in (shares, winners / winners.sum(axis=1, keepdims=True))),
+        key=np.sum,
+    )
+    gain = log_likelihood(kept, held, fitted.proba_) - vote  # (held,)
+    by_task = np.bincount(held.task, gain - gain.mean(), minlength=held.n_tasks)
+    error = float(np.sqrt(np.square(by_task).sum())) / len(gain)
+    return VoteCheck(type(model).__name__, float(gain.mean()), error, len(gain))
+
+
+def split_answers(answers: Answers, hidden: float, seed: int) -> tuple[Answers, Answers]:
+    """Hide a share of the answers, leaving each task at least one; both parts keep all tables."""
+    if (np.diff(answers.task_starts) < 2).all():
+        message = "no task has two answers, so none can be held out: nothing can be checked without known labels."
+        raise CrowdwiseError(message)
+    rows = np.arange(answers.n_answers)
+    kept_rows = rows[answers.thinned(hidden, seed=seed)]
+    held_rows = np.setdiff1d(rows, kept_rows, assume_unique=True)
+    return answers.take(kept_rows), answers.take(held_rows)
+
+
+def log_likelihood(kept: Answers, held: Answers, proba: Array) -> Array:
+    """Log probability of each held answer under `proba` and the workers' confusion estimated on the kept ones."""
+    n_classes = kept.n_classes
+    work = kernels.ConfusionWork(kept.task_starts, kept.pairs, kept.weight, n_classes)
+    counts = work.count(proba)  # (pairs, classes)
+    pooled = np.zeros((n_classes, n_classes))  # (labels, classes): the crowd as one worker
+    np.add.at(pooled, kept.pairs.label, counts)
+    pooled += 0.1 / n_classes
+    prior = 5 * pooled / pooled.sum(axis=0)  # as if each worker had given five average answers to each class
+    worker = np.repeat(np.arange(kept.n_workers), np.diff(kept.pairs.worker_starts))
+    total = np.full((kept.n_workers, n_classes), 5.0)
+    np.add.at(total, worker, counts)
+    pair_code = worker * n_classes + kept.pairs.label  # increasing
+    code = held.worker.astype(np.int64) * n_classes + held.label
+    at = np.minimum(np.searchsorted(pair_code, code), len(pair_code) - 1)
+    seen = np.where((pair_code[at] == code)[:, None], counts[at], 0.0)  # (held, classes)
+    says = (seen + prior[held.label]) / total[held.worker]
+    return np.log(np.maximum((says * proba[held.task]).sum(axis=1), kernels.FLOOR))
