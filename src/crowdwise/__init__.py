@@ -9,7 +9,33 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # the same names, for editors and type checkers
+    from crowdwise import errors as errors
+    from crowdwise import evaluate as evaluate
+    from crowdwise import simulate as simulate
+    from crowdwise.answers import Answers as Answers
+    from crowdwise.io import read as read
+    from crowdwise.registry import make as make
+    from crowdwise.registry import methods as methods
+    from crowdwise.saving import load as load
+    from crowdwise.truth.dawid_skene import DawidSkene as DawidSkene
+    from crowdwise.truth.ebcc import EBCC as EBCC
+    from crowdwise.truth.glad import GLAD as GLAD
+    from crowdwise.truth.gold_vote import GoldVote as GoldVote
+    from crowdwise.truth.ibcc import IBCC as IBCC
+    from crowdwise.truth.iwmv import IWMV as IWMV
+    from crowdwise.truth.kos import KOS as KOS
+    from crowdwise.truth.mace import MACE as MACE
+    from crowdwise.truth.majority_vote import MajorityVote as MajorityVote
+    from crowdwise.truth.mmsr import MMSR as MMSR
+    from crowdwise.truth.naive_soft import NaiveSoft as NaiveSoft
+    from crowdwise.truth.one_coin import OneCoin as OneCoin
+    from crowdwise.truth.two_third import TwoThird as TwoThird
+    from crowdwise.truth.wawa import Wawa as Wawa
+    from crowdwise.truth.wds import WDS as WDS
+    from crowdwise.truth.zero_based_skill import ZeroBasedSkill as ZeroBasedSkill
 
 __version__ = "0.1.0"
 

@@ -106,6 +106,8 @@ def _describe(model: BaseEstimator, prefix: str, tensors: dict[str, np.ndarray])
             parameters[key] = {"tensor": f"{prefix}/{key}"}
         elif isinstance(value, BaseEstimator):
             parameters[key] = {"model": _describe(value, f"{prefix}/{key}", tensors)}
+        elif isinstance(value, tuple):
+            parameters[key] = {"tuple": value}
         else:
             parameters[key] = value.item() if isinstance(value, np.generic) else value
     return {"method": name, "parameters": parameters}
@@ -118,6 +120,8 @@ def _rebuild(described: dict[str, Any], tensors: dict[str, np.ndarray]) -> Any:
             value = tensors[value["tensor"]]
         elif isinstance(value, dict) and "model" in value:
             value = _rebuild(value["model"], tensors)
+        elif isinstance(value, dict) and "tuple" in value:
+            value = tuple(value["tuple"])
         parameters[key] = value
     return make(described["method"], **parameters)
 

@@ -7,8 +7,8 @@
                 or led astray together
 
 `simulate` runs the four in turn; `digits_crowd` gives real images with a simulated crowd. Everything follows from
-`seed` (an integer or a numpy Generator). In `simulate` each piece draws from a stream of its own, so the same seed gives
-the same truth whatever the crowd.
+`seed`, an integer or a numpy Generator. Each piece draws from a stream of its own: the same seed gives the same truth
+whatever the crowd, and the same assignment whatever is said.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def simulate(
     >>> np.bincount(answers.truth).tolist()
     [114, 57, 29]
     """
-    streams = np.random.default_rng(seed).spawn(4)
+    tasks, make, speak = np.random.default_rng(seed).spawn(3)
     if n_classes is None:
         if classes is not None:
             n_classes = len(classes)
@@ -91,15 +91,15 @@ def simulate(
         else:
             n_classes = 4 if truth is None else int(np.max(truth)) + 1
     if truth is None:
-        truth = draw_truth(1000 if n_tasks is None else n_tasks, n_classes, class_balance, seed=streams[0])
+        truth = draw_truth(1000 if n_tasks is None else n_tasks, n_classes, class_balance, seed=tasks)
     elif n_tasks not in (None, len(truth)):
         message = f"n_tasks={n_tasks}, but truth holds {len(truth)} tasks: give one of the two."
         raise ParameterError(message)
-    confusion = crowd(n_workers, n_classes, workers, accuracy=accuracy, seed=streams[1])
+    confusion = crowd(n_workers, n_classes, workers, accuracy=accuracy, seed=make)
     return answer(
         truth, confusion, answers_per_task,
         activity=shares(activity, len(confusion)), difficulty=difficulty, together=together,
-        classes=classes, seed=streams[2],
+        classes=classes, seed=speak,
     )  # fmt: skip
 
 
@@ -167,7 +167,8 @@ def crowd(
     n_workers, n_classes : int
         Size.
     workers : str, mapping or array
-        A kind; kinds and their shares, e.g. ``{"hammer": 0.6, "spammer": 0.4}``; or the matrices themselves. Kinds:
+        A kind; kinds and their shares, e.g. ``{"hammer": 0.6, "spammer": 0.4}``; or the matrices themselves, as many as
+        there are. Kinds:
 
         - "hammer": always right
         - "one-coin": one accuracy, errors even over the other classes
@@ -203,54 +204,59 @@ def crowd(
         return np.ones((n_workers, 1, 1))
     rng = np.random.default_rng(seed)
     alike = np.ones((n_classes, n_classes)) if similar is None else np.array(similar, dtype=float)
+    if alike.shape != (n_classes, n_classes) or not np.isfinite(alike).all() or (alike < 0).any():
+        message = f"similar of shape {alike.shape}: give {n_classes} x {n_classes} finite numbers, none negative."
+        raise ParameterError(message)
+    alike += 1e-9  # a class that looks like no other is confused with any
     np.fill_diagonal(alike, 0)
     alike /= alike.sum(axis=1, keepdims=True)
     counts = split(n_workers, shares(np.array(list(mixture.values())), len(mixture)))
-    parts = [
-        KINDS[kind](int(n), rng.uniform(low, high, size=n), alike, rng) for kind, n in zip(mixture, counts, strict=True)
-    ]
-    return rng.permutation(np.concatenate(parts))  # (workers, truth, labels)
+    places = np.split(rng.permutation(n_workers), np.cumsum(counts)[:-1])  # where the workers of each kind stand
+    confusion = np.empty((n_workers, n_classes, n_classes))
+    for kind, place in zip(mixture, places, strict=True):
+        confusion[place] = KINDS[kind](rng.uniform(low, high, size=len(place)), alike, rng)
+    return confusion
 
 
-def _hammer(n: int, skill: Array, alike: Array, rng: np.random.Generator) -> Array:
-    return np.tile(np.eye(len(alike)), (n, 1, 1))
+# A kind makes matrices [n, truth, label] from n skills, how alike classes look (rows sum to one), and a generator.
 
 
-def _one_coin(n: int, skill: Array, alike: Array, rng: np.random.Generator) -> Array:
-    k = len(alike)
-    right = np.eye(k)
-    return skill[:, None, None] * right + (1 - skill[:, None, None]) * (1 - right) / (k - 1)
+def _one_coin(skill: Array, alike: Array, rng: np.random.Generator) -> Array:
+    right = np.eye(len(alike))
+    return np.where(right, skill[:, None, None], (1 - skill[:, None, None]) / (len(alike) - 1))
 
 
-def _class_dependent(n: int, skill: Array, alike: Array, rng: np.random.Generator) -> Array:
-    k = len(alike)
+def _hammer(skill: Array, alike: Array, rng: np.random.Generator) -> Array:
+    return _one_coin(np.ones(len(skill)), alike, rng)
+
+
+def _uniform_guess(skill: Array, alike: Array, rng: np.random.Generator) -> Array:
+    return _one_coin(np.full(len(skill), 1 / len(alike)), alike, rng)
+
+
+def _class_dependent(skill: Array, alike: Array, rng: np.random.Generator) -> Array:
+    n, k = len(skill), len(alike)
     spread = 8.0  # pseudo-answers behind each class's accuracy and each row of errors: lower is more uneven
     right = rng.beta(spread * skill[:, None] + 1e-9, spread * (1 - skill[:, None]) + 1e-9, size=(n, k))
-    errors = rng.standard_gamma(spread * alike, size=(n, k, k))  # Dirichlet, once divided by its sum
-    errors += 1e-12 * alike
-    errors *= ((1 - right) / errors.sum(axis=2))[:, :, None]
-    errors[:, np.arange(k), np.arange(k)] = right
-    return errors
-
-
-def _adversary(n: int, skill: Array, alike: Array, rng: np.random.Generator) -> Array:
-    k = len(alike)
-    said = (np.arange(k) + rng.integers(1, k, size=n)[:, None]) % k  # (n, truth): what it says instead
-    rows = np.broadcast_to((1 - skill[:, None, None]) / (k - 1), (n, k, k)).copy()
-    rows[np.arange(n)[:, None], np.arange(k), said] = skill[:, None]
+    rows = rng.standard_gamma(spread * alike, size=(n, k, k))  # Dirichlet, once divided by their sum
+    rows *= ((1 - right) / rows.sum(axis=2))[:, :, None]
+    rows[:, np.arange(k), np.arange(k)] = right
     return rows
 
 
-def _spammer(n: int, skill: Array, alike: Array, rng: np.random.Generator) -> Array:
-    habit = rng.dirichlet(np.full(len(alike), 0.3), size=n)  # (n, labels)
+def _adversary(skill: Array, alike: Array, rng: np.random.Generator) -> Array:
+    rows = _one_coin(skill, alike, rng)
+    shift = rng.integers(1, len(alike), size=len(skill))
+    instead = (np.arange(len(alike)) + shift[:, None]) % len(alike)  # (n, truth): the row of which class it follows
+    return np.take_along_axis(rows, instead[:, :, None], axis=1)
+
+
+def _spammer(skill: Array, alike: Array, rng: np.random.Generator) -> Array:
+    habit = rng.dirichlet(np.full(len(alike), 0.3), size=len(skill))  # (n, labels)
     return np.repeat(habit[:, None, :], len(alike), axis=1)
 
 
-def _uniform_guess(n: int, skill: Array, alike: Array, rng: np.random.Generator) -> Array:
-    return np.full((n, len(alike), len(alike)), 1 / len(alike))
-
-
-KINDS: dict[str, Callable[[int, Array, Array, np.random.Generator], Array]] = {
+KINDS: dict[str, Callable[[Array, Array, np.random.Generator], Array]] = {
     "hammer": _hammer,
     "one-coin": _one_coin,
     "class-dependent": _class_dependent,
@@ -318,19 +324,20 @@ def answer(
     >>> answer([0, 1, 1], crowd(5, 2, "hammer"), 3).label.tolist()
     [0, 0, 0, 1, 1, 1, 1, 1, 1]
     """
-    truth = np.ascontiguousarray(truth, dtype=np.int32)
     confusion = _checked(confusion, confusion.shape[-1])
     n_workers, n_classes, _ = confusion.shape
-    if len(truth) and (truth.min() < 0 or truth.max() >= n_classes):
-        message = f"truth codes run from {truth.min()} to {truth.max()}, outside 0..{n_classes - 1}."
+    truth = np.asarray(truth)
+    if truth.dtype.kind not in "iub" or not ((truth >= 0) & (truth < n_classes)).all():
+        message = f"truth is an array of class codes, whole numbers in 0..{n_classes - 1}; this one is not."
         raise ParameterError(message)
-    who, what, hard = np.random.default_rng(seed).spawn(3)
+    truth = np.ascontiguousarray(truth, dtype=np.int32)
+    who, what, hard, mislead = np.random.default_rng(seed).spawn(4)
     task, worker = assign(len(truth), n_workers, answers_per_task, activity=activity, seed=who)
     blur = _difficulty(difficulty, len(truth), hard)
     if not 0 <= together <= 1:
         message = f"together={together}: give a probability, 0 to 1."
         raise ParameterError(message)
-    lure = _lures(truth, n_classes, hard) if together and n_classes > 1 else np.full(len(truth), -1, np.int32)
+    lure = _lures(truth, n_classes, mislead) if together and n_classes > 1 else np.full(len(truth), -1, np.int32)
     label = _say(task, worker, truth, confusion, blur, lure, together, what)
     return Answers.from_codes(
         task, worker, label, tasks=len(truth), workers=n_workers, classes=n_classes if classes is None else classes,
@@ -363,22 +370,23 @@ def assign(
     --------
     >>> task, worker = assign(4, 3, 1.5)
     >>> len(task), np.bincount(task).tolist()
-    (6, [1, 2, 1, 2])
+    (6, [2, 1, 2, 1])
     """
     rng = np.random.default_rng(seed)
     weight = shares("even" if activity is None else activity, n_workers)
-    count = np.asarray(answers_per_task)
-    if count.ndim == 0:
-        total = round(float(count) * n_tasks)
-        count = np.full(n_tasks, total // max(n_tasks, 1), np.int64)
-        count[rng.permutation(n_tasks)[: total - count.sum()]] += 1
     available = int((weight > 0).sum())
-    if count.shape != (n_tasks,) or (n_tasks and not (count.min() >= 1 and count.max() <= available)):
+    count = np.asarray(answers_per_task)
+    fits = count.ndim == 0 or (count.shape == (n_tasks,) and count.dtype.kind in "iu")
+    if not fits or not ((count >= 1) & (count <= available)).all():
         message = (
             f"answers_per_task={answers_per_task}: give a mean (or {n_tasks} whole numbers) from 1 to {available}, "
             f"the number of workers; each answers a task once."
         )
         raise ParameterError(message)
+    if count.ndim == 0:
+        total = round(float(count) * n_tasks)
+        count = np.full(n_tasks, total // max(n_tasks, 1), np.int64)
+        count[rng.permutation(n_tasks)[: total - count.sum()]] += 1
     start = np.zeros(n_tasks + 1, np.int64)
     np.cumsum(count, out=start[1:])
     worker = _draw_workers(start, np.cumsum(weight), weight, rng)
@@ -414,9 +422,9 @@ def _draw_workers(start: Array, cumulative: Array, weight: Array, rng: np.random
     n_workers = weight.shape[0]
     total = cumulative[-1]
     # guide[i]: first worker whose cumulative weight passes i / n_workers of the total. The walk from there is short.
-    guide = np.empty(n_workers + 1, np.int64)
+    guide = np.empty(n_workers, np.int64)
     w = 0
-    for i in range(n_workers + 1):
+    for i in range(n_workers):
         while w < n_workers - 1 and cumulative[w] <= total * i / n_workers:
             w += 1
         guide[i] = w
@@ -507,7 +515,7 @@ def digits_crowd(seed: Seed = 0) -> tuple[Array, Answers]:
     --------
     >>> X, answers = digits_crowd()
     >>> X.shape, answers
-    ((716, 64), Answers(716 tasks, 40 workers, 1790 answers, 10 classes))
+    ((738, 64), Answers(738 tasks, 40 workers, 1845 answers, 10 classes))
     """
     from sklearn.datasets import load_digits
 
@@ -519,7 +527,7 @@ def digits_crowd(seed: Seed = 0) -> tuple[Array, Answers]:
         rank[of_class] = keep.permutation(len(of_class)) / len(of_class)
     kept = np.flatnonzero(rank < (LONG_TAIL ** -np.linspace(0, 1, 10))[y])
     X, y = X[kept], y[kept]
-    confusion = crowd(40, 10, similar=look_alike(X, y), seed=make)
+    confusion = crowd(40, 10, accuracy=(0.5, 1.0), similar=look_alike(X, y), seed=make)
     return X, answer(y, confusion, 2.5, activity=shares("long-tail", 40), seed=speak)
 
 

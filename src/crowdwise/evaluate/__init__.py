@@ -1,1 +1,53 @@
-"""How good are labels, probabilities and crowds."""
+"""How good are labels, probabilities and crowds.
+
+>>> import crowdwise as cw
+>>> answers = cw.simulate.simulate(300, n_classes=2)
+>>> cw.evaluate.evaluate(cw.MajorityVote().fit(answers), answers.truth).n_tasks
+300
+"""
+
+from crowdwise.evaluate.agreement import consistency, fleiss_kappa, krippendorff_alpha, pairwise_agreement, uncertainty
+from crowdwise.evaluate.calibration import Reliability, reliability
+from crowdwise.evaluate.metrics import (
+    ClassScore,
+    accuracy,
+    auc,
+    balanced_accuracy,
+    brier,
+    confusion,
+    decide,
+    ece,
+    imbalance_ratio,
+    log_loss,
+    macro_f1,
+    per_class,
+)
+from crowdwise.evaluate.scores import Scores, evaluate
+from crowdwise.evaluate.summary import Spread, Summary, summarise
+
+__all__ = [
+    "ClassScore",
+    "Reliability",
+    "Scores",
+    "Spread",
+    "Summary",
+    "accuracy",
+    "auc",
+    "balanced_accuracy",
+    "brier",
+    "confusion",
+    "consistency",
+    "decide",
+    "ece",
+    "evaluate",
+    "fleiss_kappa",
+    "imbalance_ratio",
+    "krippendorff_alpha",
+    "log_loss",
+    "macro_f1",
+    "pairwise_agreement",
+    "per_class",
+    "reliability",
+    "summarise",
+    "uncertainty",
+]

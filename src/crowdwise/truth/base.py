@@ -173,10 +173,13 @@ def pick(proba: Array, rng: np.random.Generator) -> Array:
     >>> pick(np.array([[0.2, 0.8], [1.0, 0.0]]), np.random.default_rng(0)).tolist()
     [1, 0]
     """
-    codes = proba.argmax(axis=1).astype(np.int32)
-    tied = proba >= proba.max(axis=1, keepdims=True) - 1e-12
-    for row in np.flatnonzero(tied.sum(axis=1) > 1):
-        codes[row] = rng.choice(np.flatnonzero(tied[row]))
+    codes, n_tied = np.empty(len(proba), np.int32), np.empty(len(proba), np.int32)
+    kernels.best_classes(proba, 1e-12, codes, n_tied)
+    rows = np.flatnonzero(n_tied > 1)
+    if len(rows):
+        tied = proba[rows] >= proba[rows].max(axis=1, keepdims=True) - 1e-12  # (rows, classes)
+        which = (rng.random(len(rows)) * n_tied[rows]).astype(np.int32)
+        codes[rows] = (tied.cumsum(axis=1) > which[:, None]).argmax(axis=1)
     return codes
 
 

@@ -51,8 +51,8 @@ def chunk_bounds(starts: Array, row_bytes: int) -> Array:
 
 
 @cache
-def _em_pass(lanes: int) -> Callable[..., None]:
-    """Build the fused E- and counting pass for rows made of blocks of `lanes`."""
+def _em_pass(lanes: int, fixed_width: int) -> Callable[..., None]:
+    """Build the fused E- and counting pass for rows of `fixed_width`, or of any number of blocks of `lanes` when 0."""
 
     @njit(parallel=True, cache=True, error_model="numpy")
     def em_pass(
@@ -70,7 +70,7 @@ def _em_pass(lanes: int) -> Callable[..., None]:
         bound,
         proba,
     ):
-        width = table.shape[1]
+        width = fixed_width if fixed_width else table.shape[1]  # known to the compiler for up to 8 classes
         last = pair.shape[0] - 1
         weighted = weight.shape[0] > 0
         shared_prior = prior.shape[0] == 1
@@ -219,11 +219,12 @@ class ConfusionWork:
             Expected number of tasks of each class.
         log_likelihood : float
         """
-        prior_rows = np.zeros((1 if prior.ndim == 1 else len(prior), self.width))
-        prior_rows[:, : self.n_classes] = prior
+        prior_rows = np.atleast_2d(prior)
+        if self.width > self.n_classes:
+            prior_rows = np.pad(prior_rows, ((0, 0), (0, self.width - self.n_classes)))
         empty = np.empty((0, 0))
         partial = self._counts if counts else np.empty((len(self.bounds) - 1, 0, self.width))
-        _em_pass(lanes_of(self.width))(
+        _em_pass(lanes_of(self.width), self.width if self.width <= 8 else 0)(
             self.starts, self.pairs.of_answer, self.weight, prior_rows, self.table, self.log_table,
             np.empty(0, np.int32) if gold is None else gold, hard,
             self.bounds, partial, self._totals, self._bound, empty if proba is None else proba,
@@ -235,11 +236,8 @@ class ConfusionWork:
 
     def count(self, proba: Array) -> Array:
         """Confusion counts under given posteriors (tasks, classes): the first M-step's input."""
-        rows = np.zeros((len(proba), self.width))
-        rows[:, : self.n_classes] = proba
-        soft_counts(self.starts, self.pairs.of_answer, self.weight, rows, self.bounds, self._counts)
-        add_chunks(self._counts, self.counts)
-        return self.counts[:, : self.n_classes]
+        self.set_table(np.ones((len(self.table), self.n_classes)))  # answers say nothing: the posterior is the prior
+        return self.e_step(proba, None)[0]
 
 
 @njit(parallel=True, cache=True)
@@ -251,20 +249,6 @@ def add_chunks(partial, out):
             for chunk in range(partial.shape[0]):
                 total += partial[chunk, i, c]
             out[i, c] = total
-
-
-@njit(parallel=True, cache=True)
-def soft_counts(starts, pair, weight, proba, bounds, counts):
-    """Partial counts of each pair under given posteriors."""
-    weighted = weight.shape[0] > 0
-    for chunk in prange(bounds.shape[0] - 1):
-        count = counts[chunk]
-        count[:] = 0.0
-        for t in range(bounds[chunk], bounds[chunk + 1]):
-            for a in range(starts[t], starts[t + 1]):
-                w = weight[a] if weighted else 1.0
-                for c in range(proba.shape[1]):
-                    count[pair[a], c] += w * proba[t, c]
 
 
 @njit(parallel=True, cache=True, error_model="numpy")
@@ -340,3 +324,18 @@ def softmax_rows(scores, log_sum):
         for c in range(scores.shape[1]):
             scores[t, c] /= total
         log_sum[t] = top + np.log(total)
+
+
+@njit(parallel=True, cache=True)
+def best_classes(proba, tolerance, best, tied):
+    """First most probable class of each row, and how many classes come within `tolerance` of it."""
+    for t in prange(proba.shape[0]):
+        top = 0
+        for c in range(1, proba.shape[1]):
+            if proba[t, c] > proba[t, top]:
+                top = c
+        count = 0
+        for c in range(proba.shape[1]):
+            count += proba[t, c] >= proba[t, top] - tolerance
+        best[t] = top
+        tied[t] = count

@@ -1,0 +1,102 @@
+"""Truth methods against the known truth of real data sets: `make bench-accuracy`.
+
+    python benchmarks/truth_accuracy.py [method ...]
+
+Accuracy in per cent on the tasks whose truth is known, every method with its default settings; methods that draw at
+random are averaged over five seeds. `vote check` is what held-out answers say of the default Dawid-Skene, without truth.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import crowdwise as cw
+from crowdwise.errors import CrowdwiseError, CrowdwiseWarning
+from crowdwise.io import read_truth
+
+HERE = Path(__file__).parent
+SEEDS = range(5)
+
+
+def data_folder() -> Path:
+    """Where the real data sets are."""
+    folder = Path(os.environ.get("CROWDWISE_DATA", Path.home() / ".cache" / "crowdwise"))
+    if not (folder / "truth").is_dir():
+        sys.exit(f"no data at {folder}: set CROWDWISE_DATA to the folder that holds truth/, labelme/ and music/")
+    return folder
+
+
+def data_sets() -> dict[str, cw.Answers]:
+    """The eleven sets of answers with truth, then LabelMe and Music."""
+    folder = data_folder()
+    sets = {}
+    for path in sorted((folder / "truth").iterdir()):
+        answers = cw.read(path / "answers.csv.gz", duplicates="last")
+        known = read_truth(path / "truth.csv.gz")
+        sets[path.name] = answers.with_truth(tuple(known.columns))
+    for name in ("labelme", "music"):
+        answers = cw.read(folder / name / "answers.csv")
+        with np.load(folder / name / "features.npz", allow_pickle=False) as file:
+            labels = file["classes"][file["y_train"]]
+        sets[name] = answers.with_truth(dict(enumerate(labels.tolist())))
+    return sets
+
+
+def accuracy(name: str, answers: cw.Answers) -> float | None:
+    """Share of known tasks a method gets right, in per cent; None where it does not apply."""
+    known = answers.truth >= 0
+    seeds = SEEDS if "random_state" in cw.make(name).get_params() else (0,)
+    scores = []
+    for seed in seeds:
+        model = cw.make(name, **({"random_state": seed} if len(seeds) > 1 else {}))
+        try:
+            codes = model.fit(answers).codes_
+        except CrowdwiseError:
+            return None
+        scores.append((codes[known] == answers.truth[known]).mean())
+    return 100 * float(np.mean(scores))
+
+
+def main() -> None:
+    """Print the table and save it."""
+    warnings.simplefilter("ignore", CrowdwiseWarning)
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    sets = data_sets()
+    names = sys.argv[1:] or [m.name for m in cw.methods() if not m.needs_features and not cw.make(m.name).needs_gold]
+    results: dict[str, dict[str, float | None]] = {}
+    truth_sets = list(sets)[:11]
+    table = Table("method", *sets, "mean of 11", "worst against vote", "seconds")
+    for name in names:
+        start = time.perf_counter()
+        results[name] = row = {data: accuracy(name, answers) for data, answers in sets.items()}
+        seconds = time.perf_counter() - start
+        vote = results.setdefault("majority-vote", {d: accuracy("majority-vote", a) for d, a in sets.items()})
+        whole = all(row[d] is not None for d in truth_sets)
+        mean = f"{np.mean([row[d] for d in truth_sets]):.2f}" if whole else "-"
+        worst = f"{min(row[d] - vote[d] for d in truth_sets if row[d] is not None):+.1f}"
+        table.add_row(name, *("-" if v is None else f"{v:.1f}" for v in row.values()), mean, worst, f"{seconds:.1f}")
+    console.print(table)
+    check = Table("data", "vote check of dawid-skene (nats per answer)", "says", "accuracy against the vote")
+    for data, answers in sets.items():
+        verdict = cw.DawidSkene().check_against_vote(answers)
+        gain = (accuracy("dawid-skene", answers) or 0) - (results["majority-vote"][data] or 0)
+        figure = f"{verdict.difference:+.3f} +- {verdict.standard_error:.3f}"
+        check.add_row(data, figure, "supports it" if verdict.supported else "prefers the vote", f"{gain:+.1f}")
+    console.print(check)
+    out = HERE / "results" / "truth_accuracy.json"
+    out.parent.mkdir(exist_ok=True)
+    out.write_text(json.dumps(results, indent=1) + "\n")
+    console.print(f"saved in {out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""Is a confidence of 0.8 right eight times in ten? Bins of confidence against accuracy.
+
+    ECE = sum over bins of (tasks in the bin / tasks) * |accuracy of the bin - mean confidence of the bin|
+
+Guo et al., "On calibration of modern neural networks", ICML 2017: confidence is the probability of the class predicted,
+bins are of equal width, each without its lower edge and with its upper one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+N_BINS = 15
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """Bins that hold tasks, in order of confidence; empty ones are left out."""
+
+    low: Array  # (bins,) edges
+    high: Array
+    confidence: Array  # mean in the bin
+    accuracy: Array
+    count: Array
+
+    @property
+    def ece(self) -> float | None:
+        """Expected calibration error; None without tasks."""
+        if not len(self.count):
+            return None
+        return float(np.average(np.abs(self.accuracy - self.confidence), weights=self.count))
+
+
+def reliability(confidence: Array, correct: Array, n_bins: int = N_BINS) -> Reliability:
+    """Confidence against accuracy, bin by bin.
+
+    Parameters
+    ----------
+    confidence : (tasks,) array
+        Probability given to the class predicted.
+    correct : (tasks,) bool array
+        Whether it is the true one.
+    n_bins : int
+        Bins of equal width from 0 to 1.
+
+    Examples
+    --------
+    >>> table = reliability(np.array([0.55, 0.55, 0.95]), np.array([True, False, True]), n_bins=10)
+    >>> table.confidence.round(2).tolist(), table.accuracy.tolist(), table.count.tolist()
+    ([0.55, 0.95], [0.5, 1.0], [2, 1])
+    """
+    confidence = np.asarray(confidence, dtype=float)
+    where = np.clip(np.ceil(confidence * n_bins).astype(np.int64) - 1, 0, n_bins - 1)  # (tasks,)
+    count = np.bincount(where, minlength=n_bins)
+    used = np.flatnonzero(count)
+    sums = [np.bincount(where, values, minlength=n_bins)[used] for values in (confidence, correct)]
+    count = count[used]
+    return Reliability(used / n_bins, (used + 1) / n_bins, sums[0] / count, sums[1] / count, count)

@@ -1,0 +1,105 @@
+"""The summary, by hand and on real data (folder in CROWDWISE_DATA)."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pyarrow.csv
+import pytest
+
+from crowdwise import Answers, simulate
+from crowdwise.evaluate import imbalance_ratio, summarise
+
+
+def test_figures_by_hand():
+    answers = Answers.from_arrays(
+        [1, 1, 2, 2, 2, 3], list("ababca"), ["cat", "cat", "dog", "cat", "dog", "cat"], tasks=[1, 2, 3, 4]
+    ).with_truth({1: "cat", 2: "cat"})
+    summary = answers.summary()
+    assert (summary.n_tasks, summary.n_workers, summary.n_answers, summary.n_classes) == (4, 3, 6, 2)
+    assert summary.unanswered == 1
+    assert summary.per_task == (0, 0.75, 1.5, 2.25, 3, 1.5)
+    assert summary.per_worker == (1, 1.5, 2, 2.5, 3, 2.0)
+    assert summary.votes == [4, 2]
+    assert summary.imbalance == 2.0
+    assert summary.agreement == (2 + 2) / (2 + 6)
+    assert summary.kappa is None
+    assert (summary.n_known, summary.answer_accuracy, summary.truth_imbalance) == (2, 0.6, 1.0)
+
+
+def test_page_is_plain_and_json_is_clean():
+    summary = simulate.simulate(200, n_classes=20, seed=1).summary()
+    page = str(summary)
+    assert "200" in page and "Krippendorff's alpha" in page and "and 8 classes more" in page
+    assert "nan" not in page and "None" not in page
+    assert json.loads(json.dumps(summary.as_dict(), allow_nan=False))["n_answers"] == 500
+    assert repr(summary) == page
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "words"),
+    [(1.0, "workers agree;"), (0.93, "fairly well"), (0.8, "disagree a lot"), (0.55, "by chance")],
+)
+def test_alpha_is_read_in_plain_words(accuracy, words):
+    options = {"n_classes": 2, "workers": "one-coin", "accuracy": (accuracy, accuracy), "answers_per_task": 4}
+    assert words in simulate.simulate(3000, **options).summary().reading
+
+
+def test_html_is_escaped():
+    nasty = "<script>alert(1)</script>"
+    answers = Answers.from_arrays([1, 1], ["a", "b"], ["x", "y"])
+    removed = Answers.from_frame({"task": [1], "worker": ["a"], "label": ["x"]}, removed={nasty: 3}).summary()
+    assert nasty not in removed._repr_html_()
+    assert "&lt;script&gt;" in removed._repr_html_()
+    assert answers.summary()._repr_html_().count("<tr>") == len(answers.summary().rows())
+
+
+def test_removed_rows_are_told():
+    answers = Answers.from_arrays([1, 1, 2], ["a", "a", "b"], ["x", "y", "x"], duplicates="first")
+    assert answers.summary().removed == {"answers a worker gave twice": 1}
+    assert "1 answers a worker gave twice" in str(answers.summary())
+
+
+def test_a_models_answers_do_not_count_as_agreement():
+    answers = Answers.from_arrays([1, 1], ["a", "b"], ["x", "y"])
+    both = answers.merge(Answers.from_arrays([1, 1], ["c", "d"], ["x", "x"]), pseudo=True)
+    assert both.summary().n_pseudo == 2
+    assert both.summary().agreement == answers.summary().agreement == 0.0
+    assert "2 made by a model" in str(both.summary())
+
+
+def test_nothing_at_all():
+    summary = summarise(Answers.from_codes(*(np.empty(0, np.int32),) * 3, tasks=0, workers=0, classes=2))
+    assert summary.per_task is None and summary.imbalance is None and summary.answer_accuracy is None
+    assert "undefined" in str(summary)
+
+
+def data(name: str) -> Path:
+    root = os.environ.get("CROWDWISE_DATA")
+    if not root or not (Path(root) / name).is_dir():
+        message = f"real data not checked: set CROWDWISE_DATA to the folder that holds {name}/"
+        warnings.warn(message, stacklevel=2)  # pytest lists warnings even where it hides the reasons of skips
+        pytest.skip(message)
+    return Path(root) / name
+
+
+@pytest.mark.parametrize(
+    # DASC, table 1: R of the answers and of the truth (Music there 1.753 / 1.188; the data gives these).
+    ("name", "of_answers", "of_truth", "test", "accuracy"),
+    [("labelme", 2.480, 1.730, 1.541, 0.740), ("music", 1.756, 1.190, 1.480, 0.560)],
+)
+def test_imbalance_ratio_is_the_papers(name, of_answers, of_truth, test, accuracy):
+    folder = data(name)
+    answers = Answers.from_frame(pyarrow.csv.read_csv(folder / "answers.csv"))
+    features = np.load(folder / "features.npz", allow_pickle=False)
+    position = {c: i for i, c in enumerate(answers.classes.tolist())}
+    truth = np.array([position[str(c)] for c in features["classes"][features["y_train"]]])
+    summary = answers.with_truth(truth[answers.tasks]).summary()
+    assert summary.imbalance == pytest.approx(of_answers, abs=5e-4)
+    assert summary.truth_imbalance == pytest.approx(of_truth, abs=5e-4)
+    assert imbalance_ratio(np.bincount(features["y_test"])) == pytest.approx(test, abs=5e-4)
+    assert summary.answer_accuracy == pytest.approx(accuracy, abs=5e-4)
