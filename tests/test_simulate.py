@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from crowdwise.errors import ParameterError
 from crowdwise.evaluate import imbalance_ratio, krippendorff_alpha
-from crowdwise.simulate import KINDS, answer, assign, crowd, digits_crowd, draw_truth, shares, simulate, split
+from crowdwise.simulate import answer, assign, crowd, digits_crowd, draw_truth, shares, simulate, split
+from crowdwise.simulate.workers import KINDS
 
 
 @given(
