@@ -210,9 +210,15 @@ def test_truth_by_mapping_and_codes():
     answers = Answers.from_arrays([1, 1, 2], ["a", "b", "a"], ["x", "y", "x"])
     assert answers.with_truth({2: "y"}).truth.tolist() == [-1, 1]
     assert answers.with_truth([0, -1]).truth.tolist() == [0, -1]
-    for wrong in ({3: "x"}, {1: "q"}, [0], [5, 0], [0.5, 1]):
+    for wrong in ({3: "x"}, {1: 5}, [0], [5, 0], [0.5, 1]):
         with pytest.raises(CrowdwiseError):
             answers.with_truth(wrong)
+    more = answers.with_truth({1: "q", 3: "x"}, ignore_unknown=True)
+    assert more.classes.tolist() == ["x", "y", "q"]
+    assert more.truth.tolist() == [2, -1]
+    assert more.removed == {"known labels of tasks without answers": 1}
+    with pytest.raises(UnknownIdError, match="'q'"):
+        answers.codes_of_truth({1: "q"})
 
 
 @pytest.fixture

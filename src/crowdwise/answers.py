@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.columns import recognise
+from crowdwise import joining
+from crowdwise.columns import columns_of, recognise
 from crowdwise.encoding import as_arrow, lookup, stable_order, starts, to_numpy
 from crowdwise.errors import (
-    CrowdwiseError,
     DuplicateError,
     FormatError,
     MissingDependencyError,
@@ -27,17 +27,7 @@ from crowdwise.errors import (
     TooLargeError,
     UnknownIdError,
 )
-from crowdwise.rows import (
-    Array,
-    Duplicates,
-    Nulls,
-    as_weights,
-    assemble,
-    id_table,
-    joined,
-    sort_rows,
-    union,
-)
+from crowdwise.rows import Array, Duplicates, Nulls, as_weights, assemble, id_table, sort_rows
 
 if TYPE_CHECKING:
     import scipy.sparse
@@ -151,7 +141,7 @@ class Answers:
         if duplicates not in ("error", "first", "last", "vote") or nulls not in ("error", "drop"):
             message = f"duplicates={duplicates!r}, nulls={nulls!r}: use error, first, last or vote; and error or drop."
             raise ParameterError(message)
-        names, column = _columns(frame)
+        names, column = columns_of(frame)
         found = recognise(names, task=task, worker=worker, label=label)
         extra = {role: name for role, name in (("weight", weight), ("truth", truth)) if name is not None}
         found |= recognise(names, **extra)
@@ -448,64 +438,29 @@ class Answers:
         duplicates : {"error", "first", "last", "vote"}
             When both hold an answer of a worker to a task; "first" keeps ours, "last" the added one.
         """
-        tables, codes = [], []
-        for ids, name, ours in (
-            ("task_ids", "task", self.task), ("worker_ids", "worker", self.worker), ("class_ids", "label", self.label)
-        ):  # fmt: skip
-            table, position = union(getattr(self, ids), getattr(other, ids), name)
-            tables.append(table)
-            codes.append(np.concatenate([ours, position[getattr(other, name)]]))
-        added_weight = other.weight if weight is None else as_weights(np.full(other.n_answers, weight), other.n_answers)
-        added_pseudo = np.ones(other.n_answers, bool) if pseudo else other.pseudo
-        truth = None
-        if self.truth is not None or other.truth is not None:
-            truth = np.full(len(tables[0]), -1, np.int32)
-            if other.truth is not None:
-                rows = lookup(other.task_ids, tables[0], "task")
-                class_code = np.append(lookup(other.class_ids, tables[2], "class"), -1)
-                truth[rows] = class_code[other.truth]
-            if self.truth is not None:
-                truth[: self.n_tasks] = np.where(self.truth >= 0, self.truth, truth[: self.n_tasks])
-        fields = sort_rows(
-            codes,
-            tables,
-            weight=joined(self.weight, added_weight, self.n_answers, other.n_answers, 1.0),
-            pseudo=joined(self.pseudo, added_pseudo, self.n_answers, other.n_answers, fill=False),
-            truth=truth,
-            duplicates=duplicates,
-            removed={**self.removed, **other.removed},
-        )
-        return Answers(**fields)
+        return Answers(**joining.merge(self, other, pseudo=pseudo, weight=weight, duplicates=duplicates))
 
-    def with_truth(self, truth: Any) -> Answers:
-        """Attach known labels: a mapping of task to class, codes (-1 unknown) in task order, or Answers of one worker.
+    def with_truth(self, truth: Any, *, ignore_unknown: bool = False) -> Answers:
+        """Attach known labels.
 
+        Parameters
+        ----------
+        truth : mapping of task to class, pair (tasks, classes), or codes (-1 unknown) in task order
+            A class that no worker chose is added to the classes.
+        ignore_unknown : bool
+            Leave out, and count in `removed`, tasks that are not here; otherwise they are an error.
+
+        Examples
+        --------
         >>> answers = Answers.from_arrays([1, 1, 2], ["x", "y", "x"], ["no", "yes", "no"])
         >>> answers.with_truth({2: "yes"}).truth.tolist()
         [-1, 1]
         """
-        return replace(self, truth=None if truth is None else self.codes_of_truth(truth))
+        return replace(self, **joining.with_truth(self, truth, ignore_unknown=ignore_unknown))
 
     def codes_of_truth(self, truth: Any) -> Array:
-        """Known labels as int32 codes in task order, -1 where unknown."""
-        if isinstance(truth, Mapping):
-            truth = (list(truth.keys()), list(truth.values()))
-        if isinstance(truth, tuple):
-            rows = lookup(id_table(truth[0], "task", distinct=False), self.task_ids, "task")
-            codes = np.full(self.n_tasks, -1, np.int32)
-            codes[rows] = lookup(as_arrow(truth[1], "class"), self.class_ids, "class")
-            return codes
-        codes = np.asarray(truth)
-        if codes.shape != (self.n_tasks,) or codes.dtype.kind not in "iu":
-            message = (
-                f"truth is a mapping of task to class, or {self.n_tasks} integer codes (one a task, -1 where unknown); "
-                f"this has shape {codes.shape} and type {codes.dtype}."
-            )
-            raise CrowdwiseError(message)
-        if len(codes) and (codes.min() < -1 or codes.max() >= self.n_classes):
-            message = f"truth codes run from {codes.min()} to {codes.max()}, outside -1..{self.n_classes - 1}."
-            raise UnknownIdError(message)
-        return codes.astype(np.int32)
+        """Known labels, given as in `with_truth`, as int32 codes in task order, -1 where unknown."""
+        return joining.truth_codes(self, truth)
 
     # Ways out
 
@@ -576,20 +531,6 @@ class Answers:
             weight=self.weight, pseudo=self.pseudo, truth=self.truth, duplicates="error", removed=dict(self.removed),
         )  # fmt: skip
         return Answers(**fields)
-
-
-def _columns(frame: Any) -> tuple[list[str], Any]:
-    """Names of a table's columns, and a function that gives one."""
-    if isinstance(frame, Mapping):
-        return [str(name) for name in frame], lambda name: frame[name]
-    if isinstance(frame, pa.Table):
-        return frame.column_names, lambda name: frame.column(frame.column_names.index(name))
-    if hasattr(frame, "columns"):  # pandas, polars: column by column, so that only three are converted
-        return [str(name) for name in frame.columns], lambda name: frame[name]
-    if hasattr(frame, "__arrow_c_stream__"):
-        return _columns(pa.table(frame))
-    message = f"a {type(frame).__name__} is no table; give a pandas, polars or Arrow one, or use from_arrays."
-    raise FormatError(message)
 
 
 def _or_empty(array: Array | None) -> Array | Sequence[Any]:

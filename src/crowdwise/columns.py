@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
 
 from crowdwise.encoding import some
-from crowdwise.errors import MissingColumnError
+from crowdwise.errors import FormatError, MissingColumnError
 
 # Names seen in the field, in order of preference; compared in lower case with spaces and dashes as underscores.
 KNOWN = {
@@ -50,3 +53,17 @@ def recognise(names: Sequence[str], **given: str | None) -> dict[str, str]:
             raise MissingColumnError(message)
         found[role] = name
     return found
+
+
+def columns_of(frame: Any) -> tuple[list[str], Callable[[str], Any]]:
+    """Names of a table's columns, and a function that gives one."""
+    if isinstance(frame, Mapping):
+        return [str(name) for name in frame], lambda name: frame[name]
+    if isinstance(frame, pa.Table):
+        return frame.column_names, lambda name: frame.column(frame.column_names.index(name))
+    if hasattr(frame, "columns"):  # pandas, polars: column by column, so that only three are converted
+        return [str(name) for name in frame.columns], lambda name: frame[name]
+    if hasattr(frame, "__arrow_c_stream__"):
+        return columns_of(pa.table(frame))
+    message = f"a {type(frame).__name__} is no table; give a pandas, polars or Arrow one, or use from_arrays."
+    raise FormatError(message)

@@ -227,22 +227,3 @@ def _settle(task: Array, worker: Array, label: Array, first: bool, last: bool) -
         kept += 1
         i = j
     return keep[:kept]
-
-
-def union(ours: pa.Array, theirs: pa.Array, what: str) -> tuple[pa.Array, Array]:
-    """Our table with their new ids appended, and the position of each of theirs in it."""
-    if ours.equals(theirs):
-        return ours, np.arange(len(ours), dtype=np.int32)
-    if ours.type != theirs.type:
-        lookup(theirs, ours, what)  # raises, naming both types
-    new = theirs.filter(pc.invert(pc.is_in(theirs, value_set=ours)))
-    table = pa.concat_arrays([ours, new])
-    return table, lookup(theirs, table, what)
-
-
-def joined(ours: Array | None, theirs: Array | None, n_ours: int, n_theirs: int, fill: float) -> Array | None:
-    """One array of ours and theirs, the missing one filled in; None when both are."""
-    if ours is None and theirs is None:
-        return None
-    parts = [np.full(n, fill) if a is None else a for a, n in ((ours, n_ours), (theirs, n_theirs))]
-    return np.concatenate(parts)

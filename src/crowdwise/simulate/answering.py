@@ -52,6 +52,7 @@ def answer(
 
     Examples
     --------
+    >>> from crowdwise.simulate import crowd
     >>> answer([0, 1, 1], crowd(5, 2, "hammer"), 3).label.tolist()
     [0, 0, 0, 1, 1, 1, 1, 1, 1]
     """
