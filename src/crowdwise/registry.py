@@ -42,7 +42,7 @@ _METHODS = (
     Method("mace", "truth.mace:MACE", "Hovy et al. 2013",
            "workers who sometimes answer without looking"),
     Method("kos", "truth.kos:KOS", "Karger, Oh and Shah 2011",
-           "two classes, random assignment: message passing"),
+           "random assignment of tasks to workers: message passing"),
     Method("wawa", "truth.wawa:Wawa", "Appen 2021",
            "votes weighted by agreement with the majority"),
     Method("zero-based-skill", "truth.zero_based_skill:ZeroBasedSkill", "Toloka 2021",

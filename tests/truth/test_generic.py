@@ -10,7 +10,6 @@ from crowdwise.registry import methods
 from crowdwise.truth.em import EMModel
 
 METHODS = [m.name for m in methods() if m.home.startswith("truth.")]
-BINARY_ONLY = {"kos"}
 pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.errors.ConvergenceWarning")
 
 
@@ -24,10 +23,6 @@ def crowd(n_classes=3, n_tasks=60, n_workers=8, per_task=4, seed=0):
     right = rng.random(len(task)) < accuracy[worker]
     label = np.where(right, truth[task], rng.integers(0, n_classes, len(task)))
     return task, worker, label, truth
-
-
-def classes_for(name):
-    return 2 if name in BINARY_ONLY else 3
 
 
 def fitted(name, answers, **parameters):
@@ -45,9 +40,9 @@ def name(request):
 
 
 def test_probabilities_and_labels_agree(name):
-    task, worker, label, _ = crowd(classes_for(name))
+    task, worker, label, _ = crowd(3)
     model = fitted(name, cw.Answers.from_arrays(task, worker, label))
-    assert model.proba_.shape == (60, classes_for(name))
+    assert model.proba_.shape == (60, 3)
     assert np.isfinite(model.proba_).all()
     assert (model.proba_ >= 0).all()
     np.testing.assert_allclose(model.proba_.sum(axis=1), 1, atol=1e-9)
@@ -58,7 +53,7 @@ def test_probabilities_and_labels_agree(name):
 
 
 def test_infers_better_than_chance(name):
-    task, worker, label, truth = crowd(classes_for(name), n_tasks=300)
+    task, worker, label, truth = crowd(3, n_tasks=300)
     model = cw.make(name)
     gold = np.where(np.arange(300) < 60, truth, -1).astype(np.int32) if model.needs_gold else None
     labels = model.fit(cw.Answers.from_arrays(task, worker, label), gold).labels_
@@ -66,7 +61,7 @@ def test_infers_better_than_chance(name):
 
 
 def test_order_of_rows_does_not_matter(name):
-    task, worker, label, _ = crowd(classes_for(name))
+    task, worker, label, _ = crowd(3)
     first = fitted(name, cw.Answers.from_arrays(task, worker, label))
     order = np.random.default_rng(1).permutation(len(task))
     second = fitted(name, cw.Answers.from_arrays(task[order], worker[order], label[order]))
@@ -75,7 +70,7 @@ def test_order_of_rows_does_not_matter(name):
 
 
 def test_renamed_ids_do_not_matter(name):
-    task, worker, label, _ = crowd(classes_for(name))
+    task, worker, label, _ = crowd(3)
     plain = fitted(name, cw.Answers.from_arrays(task, worker, label))
     names = [f"{chr(97 + i)}x" for i in range(10)]
     renamed = cw.Answers.from_arrays(
@@ -89,10 +84,9 @@ def test_renamed_ids_do_not_matter(name):
 def test_permuted_classes_permute_the_result(name):
     if not getattr(type(cw.make(name)), "class_equivariant", True):
         pytest.skip("its random start is not symmetric in the classes")
-    n_classes = classes_for(name)
-    task, worker, label, _ = crowd(n_classes)
+    task, worker, label, _ = crowd(3)
     answers = cw.Answers.from_arrays(task, worker, label)
-    turn = np.roll(np.arange(n_classes), 1)
+    turn = np.roll(np.arange(3), 1)
     gold = np.where(np.arange(60) < 15, 0, -1).astype(np.int32) if cw.make(name).needs_gold else None
     turned_gold = None if gold is None else np.where(gold >= 0, turn[gold], -1).astype(np.int32)
     plain = cw.make(name).fit(answers, gold)
@@ -101,7 +95,7 @@ def test_permuted_classes_permute_the_result(name):
 
 
 def test_a_seed_repeats(name):
-    task, worker, label, _ = crowd(classes_for(name))
+    task, worker, label, _ = crowd(3)
     answers = cw.Answers.from_arrays(task, worker, label)
     parameters = {"random_state": 3} if "random_state" in cw.make(name).get_params() else {}
     first, second = fitted(name, answers, **parameters), fitted(name, answers, **parameters)
@@ -112,7 +106,7 @@ def test_a_seed_repeats(name):
 def test_threads_do_not_matter(name):
     import numba
 
-    task, worker, label, _ = crowd(classes_for(name), n_tasks=500)
+    task, worker, label, _ = crowd(3, n_tasks=13_000)  # enough for threads to be used
     answers = cw.Answers.from_arrays(task, worker, label)
     threads = numba.get_num_threads()
     try:
@@ -124,7 +118,7 @@ def test_threads_do_not_matter(name):
 
 
 def test_save_and_load_agree(name, tmp_path):
-    task, worker, label, _ = crowd(classes_for(name))
+    task, worker, label, _ = crowd(3)
     model = fitted(name, cw.Answers.from_arrays(task, worker, [f"c{c}" for c in label]))
     model.save(tmp_path / "model.safetensors")
     loaded = cw.load(tmp_path / "model.safetensors")
@@ -166,16 +160,12 @@ def test_tiny_cases(name, case):
 
 
 def test_one_class(name):
-    if name in BINARY_ONLY:
-        pytest.skip("for two classes")
     model = fitted(name, cw.Answers.from_arrays([0, 0, 1], [0, 1, 0], ["x", "x", "x"]))
     assert model.labels_.tolist() == ["x", "x"]
     np.testing.assert_array_equal(model.proba_, 1)
 
 
 def test_a_class_nobody_chose(name):
-    if name in BINARY_ONLY:
-        pytest.skip("for two classes")
     task, worker, label, truth = crowd(2, n_tasks=200)
     model = cw.make(name)
     gold = np.where(np.arange(200) < 60, truth, -1).astype(np.int32) if model.needs_gold else None
@@ -256,7 +246,7 @@ def test_bound_never_falls(name):
     if not isinstance(cw.make(name), EMModel):
         pytest.skip("not an EM model")
     for seed in range(5):
-        task, worker, label, truth = crowd(classes_for(name), seed=seed, per_task=2 + seed)
+        task, worker, label, truth = crowd(3, seed=seed, per_task=2 + seed)
         answers = cw.Answers.from_arrays(task, worker, label)
         gold = np.where(np.arange(60) < 10 * seed, truth, -1).astype(np.int32) if seed else None
         history = np.array(cw.make(name, max_iter=60, tol=0).fit(answers, gold).history_)

@@ -1,8 +1,8 @@
-"""One reader per format, all giving Answers; and writers.
+r"""One reader per format, all giving Answers; and writers.
 
 >>> import tempfile, pathlib
 >>> file = pathlib.Path(tempfile.mkdtemp()) / "answers.csv"
->>> _ = file.write_text("item,annotator,label\\n001,ann,cat\\n001,bob,dog\\n002,ann,cat\\n")
+>>> _ = file.write_text("item,annotator,label\n001,ann,cat\n001,bob,dog\n002,ann,cat\n")
 >>> answers = read(file)
 >>> answers, answers.tasks.tolist()
 (Answers(2 tasks, 2 workers, 3 answers, 2 classes), ['001', '002'])

@@ -79,8 +79,9 @@ class TruthModel(BaseEstimator):
         self.gold_ = None if gold is None else answers.codes_of_truth(gold)
         self.history_, self.n_iter_, self.converged_ = [], 0, True
         rng = np.random.default_rng(getattr(self, "random_state", 0))
-        self._fit(answers, self.gold_, rng, callback)
-        self.codes_ = pick(self.proba_, rng)
+        with kernels.threads_for(answers.n_answers):
+            self._fit(answers, self.gold_, rng, callback)
+            self.codes_ = pick(self.proba_, rng)
         return self
 
     def fit_predict(self, answers: Answers, gold: Any = None) -> Array:

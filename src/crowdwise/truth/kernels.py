@@ -12,12 +12,13 @@ Layout
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import get_num_threads, njit, prange, set_num_threads
 
 from crowdwise.truth.lanes import (
     aligned,
@@ -39,6 +40,18 @@ _PRODUCT_ANSWERS = 8  # products of up to this many probabilities above FLOOR / 
 _AHEAD = 16  # how many answers ahead rows are fetched
 _PARTIAL_BYTES = 256 << 20  # memory allowed for partial counts
 _MAX_CHUNKS = 8
+_WORTH_THREADS = 50_000  # answers
+
+
+@contextmanager
+def threads_for(n_answers: int) -> Iterator[None]:
+    """One thread for small data: waking the others costs more than they bring. Results do not depend on it."""
+    before = get_num_threads()
+    set_num_threads(1 if n_answers < _WORTH_THREADS else before)
+    try:
+        yield
+    finally:
+        set_num_threads(before)
 
 
 def chunk_bounds(starts: Array, row_bytes: int) -> Array:
