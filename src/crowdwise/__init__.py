@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from crowdwise import simulate as simulate
     from crowdwise.answers import Answers as Answers
     from crowdwise.io import read as read
+    from crowdwise.io import write as write
     from crowdwise.registry import make as make
     from crowdwise.registry import methods as methods
     from crowdwise.saving import load as load
@@ -43,6 +44,7 @@ __version__ = "0.1.0"
 _HOME = {
     "Answers": "answers",
     "read": "io",
+    "write": "io",
     "load": "saving",
     "make": "registry",
     "methods": "registry",

@@ -76,12 +76,12 @@ def check_against_vote(
 
 def split_answers(answers: Answers, hidden: float, seed: int) -> tuple[Answers, Answers]:
     """Hide a share of the answers, leaving each task at least one; both parts keep all tables."""
-    if (np.diff(answers.task_starts) < 2).all():
-        message = "no task has two answers, so none can be held out: nothing can be checked without known labels."
-        raise CrowdwiseError(message)
     rows = np.arange(answers.n_answers)
-    kept_rows = rows[answers.thinned(hidden, seed=seed)]
+    kept_rows = answers.thinned(hidden, seed=seed)
     held_rows = np.setdiff1d(rows, kept_rows, assume_unique=True)
+    if not len(held_rows):
+        message = "too few tasks have two answers to hold some out: nothing can be checked without known labels."
+        raise CrowdwiseError(message)
     return answers.take(kept_rows), answers.take(held_rows)
 
 

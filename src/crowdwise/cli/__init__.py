@@ -1,0 +1,71 @@
+"""The command line. Thin: each command parses, calls the library and prints.
+
+Exit codes: 0 all went well; 1 a mistake in what was given, said in plain words on stderr; 2 wrong usage. Heavy
+libraries are imported inside the commands, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from crowdwise import __version__
+from crowdwise.cli import aggregate, data, demo
+from crowdwise.cli.screen import notes, say
+from crowdwise.errors import CrowdwiseError
+
+
+class _Commands(TyperGroup):
+    """All commands: mistakes of the user end in a message, not in a traceback."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, sorted(args, key="--debug".__ne__))  # --debug may stand anywhere
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            with notes():
+                return super().invoke(ctx)
+        except BrokenPipeError:  # the reader of our output has seen enough
+            raise
+        except (CrowdwiseError, OSError) as error:
+            if ctx.params.get("debug"):
+                raise
+            say(f"error: {error}", "red", stderr=True)
+            raise typer.Exit(1) from None
+
+
+app = typer.Typer(
+    cls=_Commands,
+    name="crowdwise",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    epilog="Start with: crowdwise demo",
+)
+app.command(epilog=aggregate.EXAMPLE)(aggregate.aggregate)
+app.command(epilog=data.INSPECT)(data.inspect)
+app.command(epilog=data.CONVERT)(data.convert)
+app.command(epilog=data.SIMULATE)(data.simulate)
+app.command(epilog=demo.METHODS)(demo.methods)
+app.command(epilog=demo.DEMO)(demo.demo)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        say(f"crowdwise {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")] = False,
+) -> None:
+    """Labels you can trust from crowdsourced answers."""
+
+
+def main() -> None:
+    """Run the command line."""
+    app(prog_name="crowdwise")

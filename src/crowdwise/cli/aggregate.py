@@ -1,0 +1,184 @@
+"""`crowdwise aggregate`: answers in, labels out."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from crowdwise.cli import options
+from crowdwise.cli.options import build, read_answers, settings, sizes, with_known
+from crowdwise.cli.screen import as_json, fields, note, percent, progress, say, table
+
+if TYPE_CHECKING:
+    from crowdwise.answers import Answers
+    from crowdwise.rows import Array
+    from crowdwise.truth.base import TruthModel
+
+EXAMPLE = "Example: crowdwise aggregate answers.csv -o labels.csv --workers workers.csv"
+CONFIDENT = 0.9
+_CHECK_UP_TO = 3_000_000  # answers: beyond this the second fit is left out unless asked for
+SCORES = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced",
+    "macro_f1": "macro F1",
+    "log_loss": "log loss",
+    "ece": "ECE",
+}
+
+
+def aggregate(
+    files: options.Files,
+    method: Annotated[str, typer.Option("--method", "-m", help="See `crowdwise methods`.")] = "dawid-skene",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the labels go: .csv or .parquet.")] = None,
+    workers: Annotated[Path | None, typer.Option(help="Where a table of the workers goes.")] = None,
+    truth: Annotated[Path | None, typer.Option(help="Known labels to score against; never used to fit.")] = None,
+    gold: Annotated[Path | None, typer.Option(help="Known labels of some tasks, held fixed in the fit.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the method; may be repeated."),
+    ] = None,
+    check: Annotated[
+        bool | None,
+        typer.Option("--check/--no-check", help="Ask held-out answers whether the method beats majority vote."),
+    ] = None,
+    seed: options.Seed = 0,
+    json: options.Json = False,
+    format: options.Format = None,
+    question: options.Question = None,
+    task: options.Task = None,
+    worker: options.Worker = None,
+    label: options.Label = None,
+    duplicates: options.TwiceAnswered = options.Duplicates.error,
+    nulls: options.Missing = options.Nulls.error,
+) -> None:
+    """Infer the label of each task from the answers of many workers."""
+    import numpy as np
+
+    from crowdwise.io import write
+    from crowdwise.truth.tables import label_table, worker_table
+
+    model = build(method, settings(set_ or []), seed)
+    answers = read_answers(
+        files, format=format, question=question, task=task, worker=worker, label=label,
+        duplicates=duplicates, nulls=nulls,
+    )  # fmt: skip
+    if truth is not None:
+        answers = with_known(answers, truth)
+    known, held_fixed = answers.truth, None
+    if gold is not None:
+        answers = with_known(answers, gold)
+        held_fixed = answers.truth
+    if known is not None and held_fixed is not None:
+        known = np.where(held_fixed >= 0, -1, known)  # what was told is no merit
+    seconds = fit(model, method, answers, held_fixed)
+    labels = label_table(model)
+    result: dict[str, Any] = {
+        "files": [str(file) for file in files],
+        **sizes(answers),
+        "removed": dict(answers.removed),
+        "method": method,
+        "parameters": model.get_params(),
+        "iterations": model.n_iter_,
+        "converged": model.converged_,
+        "seconds": seconds,
+        "confident_share": float((labels.column("confidence").to_numpy() > CONFIDENT).mean()),
+        "written": {},
+    }
+    if out is not None:
+        write(labels, out)
+        result["written"]["labels"] = str(out)
+    if workers is not None:
+        write(worker_table(model), workers)
+        result["written"]["workers"] = str(workers)
+    if known is not None and (known >= 0).any():
+        result["scores"] = scores(model, method, answers, known, held_fixed, seed)
+    elif truth is not None:
+        note("No task is left to score: the fit was told all known labels.")
+    if method != "majority-vote" and check is not False:
+        result["check"] = ask_held_out(model, answers, held_fixed, insist=bool(check))
+    if json:
+        as_json(result)
+    else:
+        show(result)
+
+
+def fit(model: TruthModel, name: str, answers: Answers, gold: Array | None) -> float:
+    """Fit with a bar that counts iterations; returns the seconds it took."""
+    start = time.perf_counter()
+    with progress(f"Fitting {name}; a first run compiles") as step:
+        most = getattr(model, "max_iter", None)
+        model.fit(answers, gold, callback=lambda i, _: step(f"Fitting {name}, iteration {i + 1}", i + 1, most))
+    return time.perf_counter() - start
+
+
+def scores(
+    model: TruthModel, name: str, answers: Answers, truth: Array, gold: Array | None, seed: int
+) -> dict[str, dict[str, Any]]:
+    """Scores against the truth, majority vote's first."""
+    from crowdwise import MajorityVote
+    from crowdwise.evaluate import evaluate
+
+    vote = evaluate(MajorityVote(random_state=seed).fit(answers, gold), truth).as_dict()
+    return {"majority-vote": vote} | {name: evaluate(model, truth).as_dict()}
+
+
+def ask_held_out(model: TruthModel, answers: Answers, gold: Array | None, *, insist: bool) -> dict[str, Any] | None:
+    """Whether held-out answers support the model over majority vote; None when they cannot be asked."""
+    from crowdwise.errors import ConvergenceWarning, CrowdwiseError
+
+    if answers.n_answers > _CHECK_UP_TO and not insist:
+        note(f"Not checked against majority vote, as there are over {_CHECK_UP_TO:,} answers; --check does it.")
+        return None
+    with progress("Checking against majority vote on held-out answers"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the fit itself has said so
+        try:
+            verdict = model.check_against_vote(answers, gold)
+        except CrowdwiseError as error:
+            if insist:
+                raise
+            note(f"Not checked against majority vote: {error}")
+            return None
+    figures = {name: getattr(verdict, name) for name in ("supported", "difference", "standard_error")}
+    return figures | {"says": str(verdict)}
+
+
+def show(result: Mapping[str, Any]) -> None:
+    """The result as a few lines of text."""
+    per_task = result["answers"] / max(result["tasks"], 1)
+    lines = [
+        ("answers", f"{result['answers']:,} by {result['workers']:,} workers to {result['tasks']:,} tasks, "
+                    f"{result['classes']} classes, {per_task:.1f} a task"),
+        *(("left out", f"{count:,} {why}") for why, count in result["removed"].items()),
+        ("method", f"{result['method']}, {_effort(result)}, {result['seconds']:.2f} s"),
+        ("sure of", f"{percent(result['confident_share'])} of the tasks (confidence above {CONFIDENT})"),
+        *((f"{what} in", path) for what, path in result["written"].items()),
+    ]  # fmt: skip
+    fields(lines)
+    if "scores" in result:
+        say()
+        score_table(result["scores"])
+    if check := result.get("check"):
+        say()
+        say(check["says"], "" if check["supported"] else "yellow")
+    if "labels" not in result["written"]:
+        note("The labels were not written: --out labels.csv keeps them.")
+
+
+def _effort(result: Mapping[str, Any]) -> str:
+    if not result["iterations"]:
+        return "no iterations"
+    return f"{result['iterations']} iterations, {'converged' if result['converged'] else 'not converged'}"
+
+
+def score_table(scores: Mapping[str, Mapping[str, Any]]) -> None:
+    """Scores of some methods, a row each."""
+    rows = [
+        [name, *("-" if values[key] is None else f"{values[key]:.3f}" for key in SCORES)]
+        for name, values in scores.items()
+    ]
+    table(["method", *SCORES.values()], rows)

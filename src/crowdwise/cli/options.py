@@ -1,0 +1,115 @@
+"""Options that several commands share, and how they become arguments of the library."""
+
+from __future__ import annotations
+
+import ast
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from crowdwise.cli.screen import progress
+from crowdwise.errors import GoldError, ParameterError
+
+if TYPE_CHECKING:
+    from crowdwise.answers import Answers
+
+
+class Duplicates(StrEnum):
+    """What to do when a worker answered a task twice."""
+
+    error = "error"
+    first = "first"
+    last = "last"
+    vote = "vote"
+
+
+class Nulls(StrEnum):
+    """What to do with rows that lack a value."""
+
+    error = "error"
+    drop = "drop"
+
+
+READING = "Reading the answers"  # heading of these options in --help
+Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="Answers: CSV, TSV, Parquet, JSONL or an export.")]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", help="Format of the file, when it cannot be told from it.", rich_help_panel=READING),
+]
+Question = Annotated[
+    str | None,
+    typer.Option("--question", help="Which question, when an export holds several.", rich_help_panel=READING),
+]
+Task = Annotated[str | None, typer.Option("--task", help="Column of the task.", rich_help_panel=READING)]
+Worker = Annotated[str | None, typer.Option("--worker", help="Column of the worker.", rich_help_panel=READING)]
+Label = Annotated[str | None, typer.Option("--label", help="Column of the label.", rich_help_panel=READING)]
+TwiceAnswered = Annotated[
+    Duplicates,
+    typer.Option("--duplicates", help="When a worker answered a task twice.", rich_help_panel=READING),
+]
+Missing = Annotated[Nulls, typer.Option("--nulls", help="Rows that lack a value.", rich_help_panel=READING)]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+
+
+def read_answers(files: list[Path], **options: Any) -> Answers:
+    """Read one or more files of answers into one set; options left at None are recognised by the reader."""
+    from crowdwise.io import read
+
+    with progress(f"Reading {', '.join(file.name for file in files)}"):
+        given = {name: str(value) for name, value in options.items() if value is not None}
+        return read(files if len(files) > 1 else files[0], **given)
+
+
+def sizes(answers: Answers) -> dict[str, int]:
+    """How many of what there is."""
+    return {name: getattr(answers, f"n_{name}") for name in ("tasks", "workers", "answers", "classes")}
+
+
+def with_known(answers: Answers, file: Path) -> Answers:
+    """The answers with the known labels of a file attached; those of tasks nobody answered are left out and counted."""
+    from crowdwise.io import read_truth
+
+    table = read_truth(file, like=answers)
+    out = answers.with_truth((table.column("task"), table.column("label")), ignore_unknown=True)
+    if out.truth is None or not (out.truth >= 0).any():
+        message = f"{file}: none of its {table.num_rows:,} tasks is among the answers. Are the ids the same?"
+        raise GoldError(message)
+    return out
+
+
+def settings(pairs: list[str]) -> dict[str, Any]:
+    """Turn `name=value` pairs into arguments: numbers, true, false, none and lists are read as such, the rest is text.
+
+    >>> settings(["prior=diagonal", "max_iter=50", "hard=true", "class_prior=none"])
+    {'prior': 'diagonal', 'max_iter': 50, 'hard': True, 'class_prior': None}
+    """
+    out: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not (equals and name.isidentifier()):
+            message = f"--set {pair}: write name=value, for example --set max_iter=50."
+            raise ParameterError(message)
+        words = {"true": True, "false": False, "none": None}
+        try:
+            out[name] = words[text.lower()] if text.lower() in words else ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            out[name] = text
+    return out
+
+
+def build(method: str, parameters: dict[str, Any], seed: int) -> Any:
+    """Make a method of the registry, refusing parameters it does not have."""
+    from crowdwise.registry import make
+
+    model = make(method)
+    known = model.get_params()
+    for name in parameters:
+        if name not in known:
+            message = f"{method} has no parameter {name!r}; it has {', '.join(known) or 'none'}."
+            raise ParameterError(message)
+    if "random_state" in known:
+        parameters = {"random_state": seed, **parameters}
+    return model.set_params(**parameters)

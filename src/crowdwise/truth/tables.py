@@ -1,0 +1,176 @@
+"""What a fitted model says, as two tables: one row a task, and one row a worker.
+
+    belief[a]          = proba[task[a], label[a]]                                           a = answer, w = worker
+    quality[w]         = mean of belief over w's answers                                    expected share of right ones
+    interval           Wilson's for that share of so many answers, at 95 %
+    informativeness[w] = sum_cl prior[c] confusion[w, c, l] log2(confusion[w, c, l] / said[w, l])    bits an answer
+    said[w, l]         = sum_c prior[c] confusion[w, c, l]
+
+A worker's own answer has a say in what is held to be true, so `quality` and `agreement_with_consensus` flatter workers
+whose tasks have one or two answers. Column names follow cleanlab's quality tables where the meaning is the same.
+Everything is counted over the answers, and over the (worker, label) pairs that occur.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+from scipy.special import rel_entr
+
+from crowdwise.answers import Answers
+from crowdwise.truth.base import Array, TruthModel
+
+_NORMAL_95 = 1.959963984540054  # two-sided 95 % of the normal distribution
+_MAX_CONFUSION_CELLS = 20_000_000  # dense matrices beyond this are not built: their column is left empty
+
+
+def label_table(model: TruthModel) -> pa.Table:
+    """The label of each task, how sure it is, and what else it could be.
+
+    Returns
+    -------
+    pyarrow.Table
+        `task`; `label`; `confidence`, the probability of the label; `runner_up`, the next most probable class (empty
+        when no other has any probability); `agreement`, the share of the task's answers that say the label (empty
+        without answers); `answers`, how many there are; and `decided` for models that leave tasks open.
+
+    Examples
+    --------
+    >>> from crowdwise import Answers, MajorityVote
+    >>> answers = Answers.from_arrays([1, 1, 1, 2], ["a", "b", "c", "a"], ["cat", "cat", "dog", "dog"])
+    >>> label_table(MajorityVote().fit(answers)).slice(0, 1).to_pylist()
+    [{'task': 1, 'label': 'cat', 'confidence': 0.666..., 'runner_up': 'dog', 'agreement': 0.666..., 'answers': 3}]
+    """
+    answers, codes = model._fitted, model.codes_
+    count = np.diff(answers.task_starts)  # (tasks,)
+    agreed = np.bincount(answers.task, _agrees(answers, codes), minlength=answers.n_tasks)
+    second = _runner_up(model.proba_, codes)  # (tasks,), -1 where there is none
+    table = pa.table(
+        {
+            "task": answers.task_ids,
+            "label": answers.class_ids.take(pa.array(codes)),
+            "confidence": model.proba_[np.arange(answers.n_tasks), codes],
+            "runner_up": answers.class_ids.take(pa.array(second, mask=second < 0)),
+            "agreement": _share(agreed, count),
+            "answers": count,
+        }
+    )
+    decided = getattr(model, "decided_", None)
+    return table if decided is None else table.append_column("decided", pa.array(decided))
+
+
+def worker_table(model: TruthModel) -> pa.Table:
+    """How good each worker is, as far as the model can tell.
+
+    Returns
+    -------
+    pyarrow.Table
+        `worker`; `answers`; `quality`, the expected share of right answers, with its 95 % interval `quality_low` to
+        `quality_high`; `agreement_with_consensus`, the share of answers equal to the inferred label;
+        `informativeness` in bits an answer, for models with confusion matrices (else empty); `worst_class`, the class
+        whose choice by this worker is least often confirmed (the most frequent one of equals; empty when all were).
+
+    Examples
+    --------
+    >>> from crowdwise import Answers, MajorityVote
+    >>> answers = Answers.from_arrays([1, 1, 1, 2], ["a", "b", "c", "a"], ["cat", "cat", "dog", "dog"])
+    >>> worker_table(MajorityVote().fit(answers)).column("worst_class").to_pylist()
+    [None, None, 'dog']
+    """
+    answers, codes = model._fitted, model.codes_
+    count = np.diff(answers.worker_starts)  # (workers,)
+    agrees = _agrees(answers, codes)  # (answers,)
+    belief = model.proba_[answers.task, answers.label]  # (answers,)
+    expected = np.bincount(answers.worker, belief, minlength=answers.n_workers)
+    low, high = wilson(expected, count)
+    bits = _information(model)
+    worst = _worst_pair_label(answers, agrees, model.proba_[np.arange(answers.n_tasks), codes])
+    return pa.table(
+        {
+            "worker": answers.worker_ids,
+            "answers": count,
+            "quality": _share(expected, count),
+            "quality_low": low,
+            "quality_high": high,
+            "agreement_with_consensus": _share(np.bincount(answers.worker, agrees, minlength=answers.n_workers), count),
+            "informativeness": pa.nulls(len(count), pa.float64()) if bits is None else bits,
+            "worst_class": answers.class_ids.take(pa.array(worst, mask=worst < 0)),
+        }
+    )
+
+
+def wilson(successes: Array, trials: Array) -> tuple[Array, Array]:
+    """Wilson's 95 % interval of a share; 0 to 1 where nothing was tried. Successes may be expected ones.
+
+    >>> [round(float(bound), 3) for bound in wilson(np.array(8.0), np.array(10))]
+    [0.49, 0.943]
+    """
+    z2 = _NORMAL_95**2
+    share = successes / np.maximum(trials, 1)
+    middle = (successes + z2 / 2) / (trials + z2)
+    spread = np.sqrt(trials * share * (1 - share) + z2 / 4) * _NORMAL_95 / (trials + z2)
+    return np.maximum(middle - spread, 0.0), np.minimum(middle + spread, 1.0)
+
+
+def information(confusion: Array, class_prior: Array) -> Array:
+    """Bits that one answer of each worker tells about the truth: mutual information under the class prior.
+
+    >>> information(np.array([np.eye(2), np.full((2, 2), 0.5)]), np.array([0.5, 0.5])).tolist()
+    [1.0, 0.0]
+    """
+    joint = class_prior[:, None] * confusion  # (workers, truth, labels)
+    said = joint.sum(axis=1, keepdims=True)  # (workers, 1, labels)
+    return np.maximum(rel_entr(joint, class_prior[:, None] * said).sum(axis=(1, 2)) / np.log(2), 0.0)
+
+
+def _information(model: TruthModel) -> Array | None:
+    answers = model._fitted
+    if answers.n_workers * answers.n_classes**2 > _MAX_CONFUSION_CELLS:
+        return None
+    confusion = getattr(model, "confusion_", None)
+    if confusion is None:
+        return None
+    return information(confusion, getattr(model, "class_prior_", model.proba_.mean(axis=0)))
+
+
+def _agrees(answers: Answers, codes: Array) -> Array:
+    """Whether each answer says the inferred label."""
+    return answers.label == codes[answers.task]
+
+
+def _share(part: Array, whole: Array) -> pa.Array:
+    """Ratio of two counts, empty where the second is zero."""
+    return pa.array(part / np.maximum(whole, 1), mask=whole == 0)
+
+
+def _worst_pair_label(answers: Answers, agrees: Array, confidence: Array) -> Array:
+    """Label of each worker's pair that is least often confirmed, -1 where all always are.
+
+    Of equals the pair with more answers counts, then the one on tasks whose label is surer.
+    """
+    pairs = answers.pairs
+    n_pairs = len(pairs.label)
+    given = np.bincount(pairs.of_answer, minlength=n_pairs)  # (pairs,)
+    confirmed = np.bincount(pairs.of_answer, agrees, minlength=n_pairs) / given
+    sure = np.bincount(pairs.of_answer, confidence[answers.task], minlength=n_pairs) / given
+    worker = np.repeat(np.arange(answers.n_workers), np.diff(pairs.worker_starts))
+    order = np.lexsort((-sure, -given, confirmed, worker))  # each worker's worst pair comes first in the worker's run
+    label = np.where(confirmed[order] < 1, pairs.label[order], -1)
+    worst = np.full(answers.n_workers, -1, np.int32)
+    busy = np.diff(pairs.worker_starts) > 0
+    worst[busy] = label[pairs.worker_starts[:-1][busy]]
+    return worst
+
+
+@njit(cache=True)
+def _runner_up(proba: Array, codes: Array) -> Array:
+    """Most probable class of each task beside the chosen one; -1 when no other has any probability."""
+    second = np.full(proba.shape[0], -1, np.int32)
+    for t in range(proba.shape[0]):
+        best = 0.0
+        for c in range(proba.shape[1]):
+            if c != codes[t] and proba[t, c] > best:
+                best = proba[t, c]
+                second[t] = c
+    return second
