@@ -1,0 +1,214 @@
+"""One-coin Dawid-Skene: one accuracy for each worker, whatever the class; errors fall evenly on the other classes.
+
+    truth[t] ~ Categorical(class_prior)                                       t = task, K = classes
+    label[a] = truth with probability skill[worker[a]]                        a = answer
+               any one other class with probability (1 - skill[worker[a]]) / (K - 1)
+    skill[w] ~ Beta(1 + correct, 1 + wrong)                                   MAP when a prior is given
+
+    E   proba[t, c]     proportional to class_prior[c] * exp(sum over a to t that say c of odds[worker[a]])
+                        odds[w] = log(skill[w] (K - 1) / (1 - skill[w]))
+    M   skill[w]        = (correct + sum over w's answers a of proba[task[a], label[a]]) / (correct + wrong + answers)
+        class_prior[c]  = 1 / K, or the mean over tasks of proba[t, c]
+
+    bound = log-likelihood of the answers + log prior of the skills (up to a constant)
+
+Zhang, Chen, Zhou and Jordan, "Spectral methods meet EM", NIPS 2014, call this the one-coin model. One number for each
+worker needs few answers to be learned: better than full confusion matrices when workers answered a handful of tasks,
+worse when they confuse particular classes. An iteration costs answers + tasks x classes, not answers x classes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numba import njit, prange
+
+from crowdwise.answers import Answers
+from crowdwise.truth.base import Array, require
+from crowdwise.truth.em import EMModel
+from crowdwise.truth.kernels import FLOOR, chunk_bounds
+from crowdwise.truth.wawa import agreements, rate, totals
+
+_SHORT = 16  # answers whose odds, each within 1e-10 and 1e10, can be multiplied
+
+
+class Work(NamedTuple):
+    """Arrays of one fit."""
+
+    answers: Answers
+    weight: Array  # (answers,), or empty for 1 each
+    gold: Array  # (tasks,), or empty
+    total: Array  # (workers,): weight of the answers of each
+    bounds: Array  # (chunks + 1,): tasks of each chunk
+
+
+class Parameters(NamedTuple):
+    """What EM climbs over."""
+
+    class_prior: Array  # (classes,)
+    skill: Array  # (workers,)
+
+
+class OneCoin(EMModel):
+    """One accuracy for each worker, found with the truth by EM.
+
+    Parameters
+    ----------
+    prior : (correct, wrong) or None
+        Right and wrong answers added to each worker's record. None is maximum likelihood.
+    class_prior : {"uniform", "estimated"}
+        Whether the share of each class is learned. The paper's model has none; learning it can run away with the most
+        frequent class where workers are weak, as nothing else in the model tells the classes apart.
+    max_iter, tol, n_init, warm_start, random_state
+        As in `DawidSkene`.
+
+    Attributes
+    ----------
+    skill_ : (workers,) array
+        Accuracy of each worker.
+    class_prior_ : (classes,) array
+
+    Examples
+    --------
+    >>> from crowdwise import Answers, OneCoin
+    >>> answers = Answers.from_arrays([1, 1, 1, 2, 2, 2], list("abcabc"), ["x", "x", "y", "y", "y", "y"])
+    >>> model = OneCoin().fit(answers)
+    >>> model.labels_.tolist()
+    ['x', 'y']
+    >>> bool(model.skill_[0] > model.skill_[2])
+    True
+    """
+
+    def __init__(
+        self,
+        prior: tuple[float, float] | None = (4.0, 1.0),
+        class_prior: Literal["uniform", "estimated"] = "uniform",
+        *,
+        max_iter: int = 500,
+        tol: float = 1e-6,
+        n_init: int = 1,
+        warm_start: bool = False,
+        random_state: int = 0,
+    ) -> None:
+        self.prior = prior
+        self.class_prior = class_prior
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.warm_start = warm_start
+        self.random_state = random_state
+
+    class_prior_: Array
+    skill_: Array
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.prior is not None:
+            fits = len(self.prior) == 2 and all(0 <= count < np.inf for count in self.prior)
+            require(fits, "prior", self.prior, "two counts, (correct, wrong), 0 or more each, or None")
+        require(self.class_prior in ("uniform", "estimated"), "class_prior", self.class_prior,
+                "'uniform' or 'estimated'")  # fmt: skip
+
+    def _prepare(self, answers: Answers, gold: Array | None) -> Work:
+        weight = np.empty(0) if answers.weight is None else answers.weight
+        bounds = chunk_bounds(answers.task_starts, 8 * answers.n_workers)
+        return Work(answers, weight, np.empty(0, np.int32) if gold is None else gold, totals(answers), bounds)
+
+    def _initialise(self, work: Work, proba: Array) -> Parameters:
+        return self._estimate(work, agreements(work.answers, proba), proba.sum(axis=0))
+
+    def _e_step(self, work: Work, parameters: Parameters) -> tuple[Any, float]:
+        right, sizes, log_likelihood = expect(work, parameters, np.empty((0, 0)))
+        skill, _ = answer_probability(parameters.skill, work.answers.n_classes)
+        log_prior = self._counts[0] * np.log(skill) + self._counts[1] * np.log1p(-skill)  # (workers,)
+        return (right, sizes), log_likelihood + float(log_prior.sum())
+
+    def _m_step(self, work: Work, statistics: Any, parameters: Parameters) -> Parameters:
+        return self._estimate(work, *statistics)
+
+    def _estimate(self, work: Work, right: Array, sizes: Array) -> Parameters:
+        correct, wrong = self._counts
+        skill = rate(right + correct, work.total + correct + wrong)
+        if self.class_prior == "uniform":
+            return Parameters(np.full(len(sizes), 1 / len(sizes)), skill)
+        return Parameters(np.maximum(sizes / work.answers.n_tasks, FLOOR), skill)
+
+    def _posterior(self, work: Work, parameters: Parameters) -> Array:
+        proba = np.empty((work.answers.n_tasks, work.answers.n_classes))
+        expect(work, parameters, proba)
+        return proba
+
+    def _store(self, work: Work, parameters: Parameters) -> None:
+        self.class_prior_, self.skill_ = parameters
+
+    @property
+    def _counts(self) -> tuple[float, float]:
+        return (0.0, 0.0) if self.prior is None else self.prior
+
+
+def answer_probability(skill: Array, n_classes: int) -> tuple[Array, Array]:
+    """P(the right class) and P(one particular wrong class) of each worker, neither below FLOOR."""
+    right = np.clip(skill, FLOOR, 1 - FLOOR)
+    return right, np.maximum((1 - right) / max(n_classes - 1, 1), FLOOR)
+
+
+def expect(work: Work, parameters: Parameters, proba: Array) -> tuple[Array, Array, float]:
+    """E-step: right answers of each worker, tasks of each class, log-likelihood; `proba` is filled unless empty."""
+    answers, chunks = work.answers, len(work.bounds) - 1
+    hit, miss = answer_probability(parameters.skill, answers.n_classes)  # (workers,) each
+    right, sizes, bound = np.zeros((chunks, answers.n_workers)), np.zeros((chunks, answers.n_classes)), np.zeros(chunks)
+    _pass(
+        answers.task_starts, answers.worker, answers.label, work.weight, hit / miss, parameters.class_prior,
+        work.gold, work.bounds, right, sizes, bound, proba,
+    )  # fmt: skip
+    return right.sum(axis=0), sizes.sum(axis=0), float(bound.sum() + work.total @ np.log(miss))
+
+
+@njit(parallel=True, cache=True, error_model="numpy")
+def _pass(
+    starts: Array, worker: Array, label: Array, weight: Array, odds: Array, class_prior: Array,
+    gold: Array, bounds: Array, right: Array, sizes: Array, bound: Array, proba: Array,
+) -> None:  # fmt: skip
+    """Posteriors of the tasks, and what they add to each chunk's sums: one pass over the answers.
+
+    Short tasks multiply odds, which cannot overflow so soon and saves the exponentials; long ones add logs.
+    """
+    weighted = weight.shape[0] > 0
+    n_classes = class_prior.shape[0]
+    log_prior, log_odds = np.log(class_prior), np.log(odds)
+    for chunk in prange(bounds.shape[0] - 1):
+        count, size = right[chunk], sizes[chunk]
+        row = np.empty(n_classes)  # the posterior of the task at hand
+        log_likelihood = 0.0
+        for t in range(bounds[chunk], bounds[chunk + 1]):
+            first, end = starts[t], starts[t + 1]
+            fixed = gold[t] if gold.shape[0] > 0 else -1
+            shift = 0.0
+            if end - first <= _SHORT and not weighted:
+                for c in range(n_classes):
+                    row[c] = class_prior[c]
+                for a in range(first, end):
+                    row[label[a]] *= odds[worker[a]]
+            else:
+                for c in range(n_classes):
+                    row[c] = log_prior[c]
+                for a in range(first, end):
+                    row[label[a]] += log_odds[worker[a]] * (weight[a] if weighted else 1.0)
+                shift = row[fixed] if fixed >= 0 else row.max()
+                for c in range(n_classes):
+                    row[c] = np.exp(row[c] - shift)
+            total = 0.0
+            for c in range(n_classes):
+                if fixed >= 0 and c != fixed:
+                    row[c] = 0.0
+                total += row[c]
+            log_likelihood += shift + np.log(total)
+            for c in range(n_classes):
+                row[c] *= 1 / total
+                size[c] += row[c]
+            if proba.shape[0] > 0:
+                proba[t] = row
+            for a in range(first, end):
+                count[worker[a]] += row[label[a]] * (weight[a] if weighted else 1.0)
+        bound[chunk] = log_likelihood
