@@ -8,6 +8,7 @@ import crowdwise as cw
 from crowdwise.errors import EmptyError, GoldError, NotFittedError, ParameterError, WeightError
 from crowdwise.registry import methods
 from crowdwise.truth.em import EMModel
+from crowdwise.truth.threads import use_threads
 
 METHODS = [m.name for m in methods() if m.home.startswith("truth.")]
 pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.errors.ConvergenceWarning")
@@ -104,17 +105,12 @@ def test_a_seed_repeats(name):
 
 
 def test_threads_do_not_matter(name):
-    import numba
-
     task, worker, label, _ = crowd(3, n_tasks=13_000)  # enough for threads to be used
     answers = cw.Answers.from_arrays(task, worker, label)
-    threads = numba.get_num_threads()
-    try:
-        numba.set_num_threads(1)
+    with use_threads(1):
         one = fitted(name, answers)
-    finally:
-        numba.set_num_threads(threads)
-    np.testing.assert_array_equal(one.proba_, fitted(name, answers).proba_)
+    with use_threads(3):
+        np.testing.assert_array_equal(one.proba_, fitted(name, answers).proba_)
 
 
 def test_save_and_load_agree(name, tmp_path):

@@ -84,7 +84,7 @@ def test_newton_step_is_slope_over_curvature(exponential):
     slope, dx = (q(z + h) - q(z - h)) / (2 * h), (x(z + h) - x(z - h)) / (2 * h)
     p = 1 / (1 + np.exp(-x(z)))
     value = np.array([z])
-    newton(starts, rows, rows.astype(np.int32), factor, np.empty(0), right, mean, exponential, value)
+    newton(0, len(value), starts, rows, rows.astype(np.int32), factor, np.empty(0), right, mean, exponential, value)
     np.testing.assert_allclose(value[0] - z, slope / (1 + (p * (1 - p) * dx**2).sum()), rtol=1e-6)
     assert q(value[0]) > q(z)
 

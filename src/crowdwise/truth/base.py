@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from crowdwise.answers import Answers
 from crowdwise.errors import EmptyError, NotFittedError, ParameterError, WeightError
 from crowdwise.truth import kernels
+from crowdwise.truth.threads import threads_for
 
 if TYPE_CHECKING:
     from crowdwise.truth.check import VoteCheck
@@ -79,7 +80,7 @@ class TruthModel(BaseEstimator):
         self.gold_ = None if gold is None else answers.codes_of_truth(gold)
         self.history_, self.n_iter_, self.converged_ = [], 0, True
         rng = np.random.default_rng(getattr(self, "random_state", 0))
-        with kernels.threads_for(answers.n_answers):
+        with threads_for(answers.n_answers):
             self._fit(answers, self.gold_, rng, callback)
             self.codes_ = pick(self.proba_, rng)
         return self
@@ -187,13 +188,29 @@ def pick(proba: Array, rng: np.random.Generator) -> Array:
 def vote_shares(answers: Answers) -> Array:
     """Shares of the votes of each task, (tasks, classes); even where there are no answers."""
     shares = np.empty((answers.n_tasks, answers.n_classes))
-    kernels.vote_shares(answers.task_starts, answers.label, _weights(answers), shares)
+    kernels.vote_shares(answers.task_starts, answers.label, weights_of(answers), shares)
     return shares
 
 
-def _weights(answers: Answers) -> Array:
+def weights_of(answers: Answers) -> Array:
     """Weights as the kernels take them: none is an empty array."""
     return np.empty(0) if answers.weight is None else answers.weight
+
+
+def score_posteriors(answers: Answers, score: Array, log_prior: Array, gold: Array | None, proba: Array) -> float:
+    """Posteriors of models whose answers favour only the class they name, by `score` (answers,) in logs.
+
+    Fills `proba` (tasks, classes), proportional to exp(log_prior + sum of the scores of the answers that say c), known
+    tasks on their class alone; returns the sum over tasks of the logs of the normalisers.
+    """
+    kernels.weighted_scores(answers.task_starts, answers.label, score, proba)
+    proba += log_prior
+    if gold is not None:
+        known = np.flatnonzero(gold >= 0)
+        proba[known] = np.where(gold[known, None] == np.arange(answers.n_classes), proba[known], -np.inf)
+    log_sum = np.empty(answers.n_tasks)
+    kernels.softmax_rows(proba, log_sum)
+    return float(log_sum.sum())
 
 
 def fix_gold(proba: Array, gold: Array | None) -> Array:

@@ -35,6 +35,7 @@ from crowdwise.truth.dawid_skene import dense_confusion
 from crowdwise.truth.em import EMModel
 from crowdwise.truth.ibcc import LEAST, diagonal, dirichlet, dirichlet_rows, posterior_mean
 from crowdwise.truth.kernels import ConfusionWork
+from crowdwise.truth.threads import run
 
 
 class Work(NamedTuple):
@@ -157,8 +158,8 @@ class EBCC(EMModel):
 
     def _e_step(self, work: Work, parameters: Parameters, proba: Array | None = None) -> tuple[Any, float]:
         pairs = work.confusion.pairs
-        dirichlet_rows(
-            parameters.counts, pairs.label, pairs.worker_starts, work.prior,
+        run(
+            dirichlet_rows, len(work.totals), parameters.counts, pairs.label, pairs.worker_starts, work.prior,
             work.log_table, work.totals, work.divergence,
         )  # fmt: skip
         work.confusion.set_log_table(work.log_table)

@@ -27,13 +27,12 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numba import njit, prange
 
 from crowdwise.answers import Answers
-from crowdwise.truth import kernels
-from crowdwise.truth.base import Array, require
+from crowdwise.truth.base import Array, require, score_posteriors, weights_of
 from crowdwise.truth.em import EMModel
 from crowdwise.truth.kernels import FLOOR
+from crowdwise.truth.threads import compiled, run
 
 
 class Work(NamedTuple):
@@ -121,8 +120,9 @@ class GLAD(EMModel):
             _means("log_easiness_mean", self.log_easiness_mean, answers.n_tasks),
         )
         log_wrong = float(np.log(max(answers.n_classes - 1, 1)))  # one class: wrong is some class nobody named
-        weight = np.empty(0) if answers.weight is None else answers.weight
-        return Work(answers, weight, gold, log_wrong, means, np.empty((answers.n_tasks, answers.n_classes)))
+        return Work(
+            answers, weights_of(answers), gold, log_wrong, means, np.empty((answers.n_tasks, answers.n_classes))
+        )
 
     def _initialise(self, work: Work, proba: Array) -> Parameters:
         start = Parameters(self._first_class_prior(work.answers.n_classes), work.means[0], work.means[1])
@@ -145,12 +145,13 @@ class GLAD(EMModel):
         right = proba[answers.task, answers.label]  # (answers,): probability that each answer is
         ability, log_easiness = parameters.ability.copy(), parameters.log_easiness.copy()
         whole = np.empty(0, np.int64)  # rows are sorted by task as they stand
-        newton(
-            answers.task_starts, whole, answers.worker, ability, work.weight, right, work.means[1], True, log_easiness
-        )
-        newton(
-            answers.worker_starts, answers.by_worker, answers.task, np.exp(log_easiness), work.weight, right,
-            work.means[0], False, ability,
+        run(
+            newton, answers.n_tasks, answers.task_starts, whole, answers.worker, ability, work.weight, right,
+            work.means[1], True, log_easiness,
+        )  # fmt: skip
+        run(
+            newton, answers.n_workers, answers.worker_starts, answers.by_worker, answers.task, np.exp(log_easiness),
+            work.weight, right, work.means[0], False, ability,
         )  # fmt: skip
         class_prior = parameters.class_prior
         if isinstance(self.class_prior, str) and self.class_prior == "estimated":
@@ -180,20 +181,14 @@ def _means(name: str, mean: float | Array, n: int) -> Array:
 
 def posteriors(work: Work, parameters: Parameters) -> float:
     """Fill `work.scores` with the posteriors (tasks, classes); returns the log-likelihood of the answers."""
-    answers, scores = work.answers, work.scores
+    answers = work.answers
     score, rest = np.empty(answers.n_answers), np.empty(answers.n_tasks)
-    answer_scores(
-        answers.task_starts, answers.worker, work.weight, parameters.ability, np.exp(parameters.log_easiness),
-        work.log_wrong, score, rest,
+    run(
+        answer_scores, answers.n_tasks, answers.task_starts, answers.worker, work.weight, parameters.ability,
+        np.exp(parameters.log_easiness), work.log_wrong, score, rest,
     )  # fmt: skip
-    kernels.weighted_scores(answers.task_starts, answers.label, score, scores)
-    scores += np.log(parameters.class_prior)
-    if work.gold is not None:
-        known = work.gold >= 0
-        scores[known] = np.where(work.gold[known, None] == np.arange(answers.n_classes), scores[known], -np.inf)
-    log_sum = np.empty(answers.n_tasks)
-    kernels.softmax_rows(scores, log_sum)
-    return float(log_sum.sum() + rest.sum())
+    log_sums = score_posteriors(answers, score, np.log(parameters.class_prior), work.gold, work.scores)
+    return log_sums + float(rest.sum())
 
 
 def log_prior(work: Work, parameters: Parameters) -> float:
@@ -202,19 +197,19 @@ def log_prior(work: Work, parameters: Parameters) -> float:
     return float(-0.5 * (ability @ ability + log_easiness @ log_easiness))
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def softplus(x: float) -> float:
     """log(1 + exp(x)), for any x."""
     return max(x, 0.0) + np.log1p(np.exp(-abs(x)))
 
 
-@njit(parallel=True, cache=True, error_model="numpy")
+@compiled
 def answer_scores(
-    starts: Array, worker: Array, weight: Array, ability: Array, easiness: Array, log_wrong: float, score: Array,
-    rest: Array,
+    first: int, end: int, starts: Array, worker: Array, weight: Array, ability: Array, easiness: Array,
+    log_wrong: float, score: Array, rest: Array,
 ) -> None:  # fmt: skip
     """What each answer adds to the class it names (`score`), and a task's answers to every class (`rest`), in logs."""
-    for t in prange(starts.shape[0] - 1):
+    for t in range(first, end):
         total = 0.0
         for a in range(starts[t], starts[t + 1]):
             x = ability[worker[a]] * easiness[t]
@@ -224,17 +219,17 @@ def answer_scores(
         rest[t] = total
 
 
-@njit(parallel=True, cache=True, error_model="numpy")
+@compiled
 def newton(
-    starts: Array, rows: Array, partner: Array, factor: Array, weight: Array, right: Array, mean: Array,
-    exponential: bool, value: Array,
+    first: int, end: int, starts: Array, rows: Array, partner: Array, factor: Array, weight: Array, right: Array,
+    mean: Array, exponential: bool, value: Array,
 ) -> None:  # fmt: skip
     """One step for each value z: Q's own terms in z never fall. Values do not meet, so all move at once.
 
     z is a log-easiness and x = factor * exp(z) (`exponential`), or an ability and x = factor * z. Its answers are
     `rows[starts[i]:starts[i + 1]]` (no rows: the range itself), each with the factor of its partner.
     """
-    for i in prange(value.shape[0]):
+    for i in range(first, end):
         z = value[i]
         scale = np.exp(z) if exponential else z
         before = -0.5 * (z - mean[i]) ** 2

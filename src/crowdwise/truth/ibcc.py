@@ -28,7 +28,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
 from scipy.special import digamma, gammaln
 
 from crowdwise.answers import Answers
@@ -36,6 +35,7 @@ from crowdwise.truth.base import Array, require
 from crowdwise.truth.dawid_skene import dense_confusion
 from crowdwise.truth.em import EMModel
 from crowdwise.truth.kernels import ConfusionWork
+from crowdwise.truth.threads import compiled, run
 
 LEAST = 0.02  # Dirichlet weight below which products of a few exp(digamma) would leave the range of a float
 
@@ -132,8 +132,8 @@ class IBCC(EMModel):
 
     def _e_step(self, work: Work, parameters: Parameters, proba: Array | None = None) -> tuple[Any, float]:
         pairs = work.confusion.pairs
-        dirichlet_rows(
-            parameters.counts, pairs.label, pairs.worker_starts, work.prior,
+        run(
+            dirichlet_rows, len(work.totals), parameters.counts, pairs.label, pairs.worker_starts, work.prior,
             work.log_table, work.totals, work.divergence,
         )  # fmt: skip
         work.confusion.set_log_table(work.log_table)
@@ -185,7 +185,7 @@ def posterior_mean(counts: Array, prior: Array, totals: Array, label: Array, wor
     return (counts + prior[label]) / totals[worker]
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def digamma_and_log_gamma(x: float) -> tuple[float, float]:
     """Both at once for x > 0: recurrence up to 10, then the asymptotic series."""
     back, product = 0.0, 1.0
@@ -201,10 +201,11 @@ def digamma_and_log_gamma(x: float) -> tuple[float, float]:
     return psi - back, (x - 0.5) * log_x - x + 0.9189385332046727 + series - np.log(product)  # log sqrt(2 pi)
 
 
-@njit(parallel=True, cache=True, error_model="numpy")
+@compiled
 def dirichlet_rows(
-    counts: Array, label: Array, worker_starts: Array, prior: Array, log_table: Array, totals: Array, divergence: Array
-) -> None:
+    first_worker: int, end_worker: int, counts: Array, label: Array, worker_starts: Array, prior: Array,
+    log_table: Array, totals: Array, divergence: Array,
+) -> None:  # fmt: skip
     """Posterior Dirichlet(prior[:, c] + counts) of each worker's row c: its expected logs, sum, and KL from the prior.
 
     `counts` and `log_table` are (pairs, columns), `prior` (labels, columns), `totals` (workers, columns).
@@ -218,7 +219,7 @@ def dirichlet_rows(
     for labels in range(prior.shape[0]):
         for c in range(columns):
             log_gamma_prior[labels, c] = digamma_and_log_gamma(prior[labels, c])[1]
-    for w in prange(worker_starts.shape[0] - 1):
+    for w in range(first_worker, end_worker):
         first, end = worker_starts[w], worker_starts[w + 1]
         kl = 0.0
         for c in range(columns):

@@ -12,13 +12,11 @@ Layout
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import get_num_threads, njit, prange, set_num_threads
 
 from crowdwise.truth.lanes import (
     aligned,
@@ -32,6 +30,7 @@ from crowdwise.truth.lanes import (
     row_scale,
     row_sum,
 )
+from crowdwise.truth.threads import compiled, run
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -40,18 +39,6 @@ _PRODUCT_ANSWERS = 8  # products of up to this many probabilities above FLOOR / 
 _AHEAD = 16  # how many answers ahead rows are fetched
 _PARTIAL_BYTES = 256 << 20  # memory allowed for partial counts
 _MAX_CHUNKS = 8
-_WORTH_THREADS = 50_000  # answers
-
-
-@contextmanager
-def threads_for(n_answers: int) -> Iterator[None]:
-    """One thread for small data: waking the others costs more than they bring. Results do not depend on it."""
-    before = get_num_threads()
-    set_num_threads(1 if n_answers < _WORTH_THREADS else before)
-    try:
-        yield
-    finally:
-        set_num_threads(before)
 
 
 def chunk_bounds(starts: Array, row_bytes: int) -> Array:
@@ -67,8 +54,10 @@ def chunk_bounds(starts: Array, row_bytes: int) -> Array:
 def _em_pass(lanes: int, fixed_width: int) -> Callable[..., None]:
     """Build the fused E- and counting pass for rows of `fixed_width`, or of any number of blocks of `lanes` when 0."""
 
-    @njit(parallel=True, cache=True, error_model="numpy")
+    @compiled
     def em_pass(
+        first_chunk,
+        end_chunk,
         starts,
         pair,
         weight,
@@ -89,7 +78,7 @@ def _em_pass(lanes: int, fixed_width: int) -> Callable[..., None]:
         shared_prior = prior.shape[0] == 1
         keep_proba = proba.shape[0] > 0
         keep_counts = counts.shape[1] > 0
-        for chunk in prange(bounds.shape[0] - 1):
+        for chunk in range(first_chunk, end_chunk):
             count = counts[chunk]
             count[:] = 0.0
             total = totals[chunk]
@@ -196,7 +185,7 @@ class ConfusionWork:
 
     def set_log_table(self, log_table: Array) -> None:
         """Take log weights of each pair (variational Bayes: expectations of logs)."""
-        self.set_table(np.exp(log_table))
+        np.exp(log_table, out=self.table[:, : self.n_classes])
         if self.needs_logs:
             self.log_table[:, : self.n_classes] = log_table
 
@@ -236,11 +225,13 @@ class ConfusionWork:
         if self.width > self.n_classes:
             prior_rows = np.pad(prior_rows, ((0, 0), (0, self.width - self.n_classes)))
         empty = np.empty((0, 0))
-        partial = self._counts if counts else np.empty((len(self.bounds) - 1, 0, self.width))
-        _em_pass(lanes_of(self.width), self.width if self.width <= 8 else 0)(
-            self.starts, self.pairs.of_answer, self.weight, prior_rows, self.table, self.log_table,
+        chunks = len(self.bounds) - 1
+        partial = self._counts if counts else np.empty((chunks, 0, self.width))
+        kernel = _em_pass(lanes_of(self.width), self.width if self.width <= 8 else 0)
+        run(
+            kernel, chunks, self.starts, self.pairs.of_answer, self.weight, prior_rows, self.table, self.log_table,
             np.empty(0, np.int32) if gold is None else gold, hard,
-            self.bounds, partial, self._totals, self._bound, empty if proba is None else proba,
+            self.bounds, partial, self._totals, self._bound, empty if proba is None else proba, parts=chunks,
         )  # fmt: skip
         if counts:
             add_chunks(partial, self.counts)
@@ -253,10 +244,14 @@ class ConfusionWork:
         return self.e_step(proba, None)[0]
 
 
-@njit(parallel=True, cache=True)
-def add_chunks(partial, out):
+def add_chunks(partial: Array, out: Array) -> None:
     """Sum partial counts over chunks, in chunk order."""
-    for i in prange(out.shape[0]):
+    run(_add_chunks, len(out), partial, out)
+
+
+@compiled
+def _add_chunks(first, end, partial, out):
+    for i in range(first, end):
         for c in range(out.shape[1]):
             total = 0.0
             for chunk in range(partial.shape[0]):
@@ -264,13 +259,19 @@ def add_chunks(partial, out):
             out[i, c] = total
 
 
-@njit(parallel=True, cache=True, error_model="numpy")
-def confusion_rows(counts, label, worker_starts, prior, table, totals, log_prior):
+def confusion_rows(
+    counts: Array, label: Array, worker_starts: Array, prior: Array, table: Array, totals: Array, log_prior: Array
+) -> None:
     """Normalise counts into probabilities: table[pair, c] = P(label of the pair | truth c).
 
     `prior[l, c]` pseudo-counts are added for every label, those never used as well; what is then below FLOOR is
     raised to it. `totals[w, c]` takes the normaliser and `log_prior[w]` the worker's share of the log prior.
     """
+    run(_confusion_rows, len(worker_starts) - 1, counts, label, worker_starts, prior, table, totals, log_prior)
+
+
+@compiled
+def _confusion_rows(first, end, counts, label, worker_starts, prior, table, totals, log_prior):
     n_classes = counts.shape[1]
     base = prior.sum(axis=0)
     entropy = 0.0  # sum of prior * log prior: what unused labels would contribute, less the normaliser
@@ -279,7 +280,7 @@ def confusion_rows(counts, label, worker_starts, prior, table, totals, log_prior
         for c in range(n_classes):
             if prior[labels, c] > 0:
                 entropy += prior[labels, c] * np.log(prior[labels, c])
-    for w in prange(worker_starts.shape[0] - 1):
+    for w in range(first, end):
         total = totals[w]
         total[:] = base
         penalty = entropy
@@ -300,12 +301,16 @@ def confusion_rows(counts, label, worker_starts, prior, table, totals, log_prior
                 table[p, c] /= total[c]
 
 
-@njit(parallel=True, cache=True, error_model="numpy")
-def vote_shares(starts, label, weight, proba):
+def vote_shares(starts: Array, label: Array, weight: Array, proba: Array) -> None:
     """proba[t] = shares of the votes of task t; even shares where there are none."""
+    run(_vote_shares, len(starts) - 1, starts, label, weight, proba)
+
+
+@compiled
+def _vote_shares(first, end, starts, label, weight, proba):
     weighted = weight.shape[0] > 0
     n_classes = proba.shape[1]
-    for t in prange(starts.shape[0] - 1):
+    for t in range(first, end):
         proba[t, :] = 0.0
         total = 0.0
         for a in range(starts[t], starts[t + 1]):
@@ -316,19 +321,27 @@ def vote_shares(starts, label, weight, proba):
             proba[t, c] = proba[t, c] / total if total > 0 else 1.0 / n_classes
 
 
-@njit(parallel=True, cache=True, error_model="numpy")
-def weighted_scores(starts, label, score, scores):
+def weighted_scores(starts: Array, label: Array, score: Array, scores: Array) -> None:
     """scores[t, l] = sum of score[a] over the answers a to task t that say l."""
-    for t in prange(starts.shape[0] - 1):
+    run(_weighted_scores, len(starts) - 1, starts, label, score, scores)
+
+
+@compiled
+def _weighted_scores(first, end, starts, label, score, scores):
+    for t in range(first, end):
         scores[t, :] = 0.0
         for a in range(starts[t], starts[t + 1]):
             scores[t, label[a]] += score[a]
 
 
-@njit(parallel=True, cache=True, error_model="numpy")
-def softmax_rows(scores, log_sum):
+def softmax_rows(scores: Array, log_sum: Array) -> None:
     """Turn rows of log weights into probabilities in place; `log_sum` takes each row's log of the sum."""
-    for t in prange(scores.shape[0]):
+    run(_softmax_rows, len(scores), scores, log_sum)
+
+
+@compiled
+def _softmax_rows(first, end, scores, log_sum):
+    for t in range(first, end):
         top = scores[t].max()
         total = 0.0
         for c in range(scores.shape[1]):
@@ -339,10 +352,14 @@ def softmax_rows(scores, log_sum):
         log_sum[t] = top + np.log(total)
 
 
-@njit(parallel=True, cache=True)
-def best_classes(proba, tolerance, best, tied):
+def best_classes(proba: Array, tolerance: float, best: Array, tied: Array) -> None:
     """First most probable class of each row, and how many classes come within `tolerance` of it."""
-    for t in prange(proba.shape[0]):
+    run(_best_classes, len(proba), proba, tolerance, best, tied)
+
+
+@compiled
+def _best_classes(first, end, proba, tolerance, best, tied):
+    for t in range(first, end):
         top = 0
         for c in range(1, proba.shape[1]):
             if proba[t, c] > proba[t, top]:

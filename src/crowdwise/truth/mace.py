@@ -30,8 +30,7 @@ import numpy as np
 from scipy.special import digamma, gammaln
 
 from crowdwise.answers import Answers
-from crowdwise.truth import kernels
-from crowdwise.truth.base import Array, require
+from crowdwise.truth.base import Array, require, score_posteriors
 from crowdwise.truth.em import EMModel
 
 
@@ -170,19 +169,14 @@ class MACE(EMModel):
 
 def posteriors(work: Work, parameters: Parameters) -> float:
     """Fill `work.scores` with the posteriors (tasks, classes); returns the log-likelihood of the answers."""
-    answers, scores = work.answers, work.scores
+    answers = work.answers
     favour = np.logaddexp(parameters.log_know, parameters.log_guess) - parameters.log_guess  # (pairs,)
     score = favour[answers.pairs.of_answer]  # (answers,)
     if answers.weight is not None:
         score *= answers.weight
-    kernels.weighted_scores(answers.task_starts, answers.label, score, scores)
-    if work.gold is not None:
-        known = work.gold >= 0
-        scores[known] = np.where(work.gold[known, None] == np.arange(answers.n_classes), scores[known], -np.inf)
-    log_sum = np.empty(answers.n_tasks)
-    kernels.softmax_rows(scores, log_sum)
-    rest = work.answered @ parameters.log_guess - answers.n_tasks * np.log(answers.n_classes)
-    return float(log_sum.sum() + rest)
+    even = np.full(answers.n_classes, -np.log(answers.n_classes))
+    log_sums = score_posteriors(answers, score, even, work.gold, work.scores)
+    return log_sums + float(work.answered @ parameters.log_guess)
 
 
 def agreed(work: Work, proba: Array) -> Array:

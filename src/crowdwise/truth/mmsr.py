@@ -24,12 +24,12 @@ It fails when more workers lie than not, and knows nothing of classes that are c
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
 from scipy.sparse import csr_array
 
 from crowdwise.answers import Answers
 from crowdwise.truth import kernels
 from crowdwise.truth.base import Array, Callback, TruthModel, fix_gold, require
+from crowdwise.truth.threads import compiled, run
 
 SIGN_ROUNDS = 200
 SIGN_TOL = 1e-4
@@ -160,7 +160,7 @@ def shared_tasks(answers: Answers) -> tuple[Array, Array, Array, Array]:
     return starts, partner, common, agreed
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def count_shared(
     task_starts: Array, worker: Array, label: Array, task: Array, by_worker: Array, worker_starts: Array,
     starts: Array, partner: Array, common: Array, agreed: Array,
@@ -193,7 +193,6 @@ def count_shared(
         starts[w + 1] = starts[w] + n_seen
 
 
-@njit(parallel=True, cache=True, error_model="numpy")
 def trimmed_means(
     starts: Array, partner: Array, covariance: Array, weight: Array, size: Array, trim: float, least: float
 ) -> Array:
@@ -201,8 +200,17 @@ def trimmed_means(
 
     From `least` to 1; the same as before for a worker without partners.
     """
-    out = size.copy()
-    for w in prange(starts.shape[0] - 1):
+    out = np.empty_like(size)
+    run(_trimmed_means, len(size), starts, partner, covariance, weight, size, trim, least, out)
+    return out
+
+
+@compiled
+def _trimmed_means(
+    first_worker: int, end_worker: int, starts: Array, partner: Array, covariance: Array, weight: Array, size: Array,
+    trim: float, least: float, out: Array,
+) -> None:  # fmt: skip
+    for w in range(first_worker, end_worker):
         first, n = starts[w], starts[w + 1] - starts[w]
         ratio, share = np.empty(n), np.empty(n)
         total = 0.0
@@ -221,4 +229,5 @@ def trimmed_means(
                 mean += inside * ratio[i] / (high - low)
         if n > 0:
             out[w] = min(max(mean, least), 1.0)
-    return out
+        else:
+            out[w] = size[w]

@@ -22,12 +22,12 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numba import njit, prange
 
 from crowdwise.answers import Answers
-from crowdwise.truth.base import Array, require
+from crowdwise.truth.base import Array, require, weights_of
 from crowdwise.truth.em import EMModel
 from crowdwise.truth.kernels import FLOOR, chunk_bounds
+from crowdwise.truth.threads import compiled, run
 from crowdwise.truth.wawa import agreements, rate, totals
 
 _SHORT = 16  # answers whose odds, each within 1e-10 and 1e10, can be multiplied
@@ -111,9 +111,9 @@ class OneCoin(EMModel):
                 "'uniform' or 'estimated'")  # fmt: skip
 
     def _prepare(self, answers: Answers, gold: Array | None) -> Work:
-        weight = np.empty(0) if answers.weight is None else answers.weight
         bounds = chunk_bounds(answers.task_starts, 8 * answers.n_workers)
-        return Work(answers, weight, np.empty(0, np.int32) if gold is None else gold, totals(answers), bounds)
+        known = np.empty(0, np.int32) if gold is None else gold
+        return Work(answers, weights_of(answers), known, totals(answers), bounds)
 
     def _initialise(self, work: Work, proba: Array) -> Parameters:
         return self._estimate(work, agreements(work.answers, proba), proba.sum(axis=0))
@@ -158,17 +158,17 @@ def expect(work: Work, parameters: Parameters, proba: Array) -> tuple[Array, Arr
     answers, chunks = work.answers, len(work.bounds) - 1
     hit, miss = answer_probability(parameters.skill, answers.n_classes)  # (workers,) each
     right, sizes, bound = np.zeros((chunks, answers.n_workers)), np.zeros((chunks, answers.n_classes)), np.zeros(chunks)
-    _pass(
-        answers.task_starts, answers.worker, answers.label, work.weight, hit / miss, parameters.class_prior,
-        work.gold, work.bounds, right, sizes, bound, proba,
+    run(
+        _pass, chunks, answers.task_starts, answers.worker, answers.label, work.weight, hit / miss,
+        parameters.class_prior, work.gold, work.bounds, right, sizes, bound, proba, parts=chunks,
     )  # fmt: skip
     return right.sum(axis=0), sizes.sum(axis=0), float(bound.sum() + work.total @ np.log(miss))
 
 
-@njit(parallel=True, cache=True, error_model="numpy")
+@compiled
 def _pass(
-    starts: Array, worker: Array, label: Array, weight: Array, odds: Array, class_prior: Array,
-    gold: Array, bounds: Array, right: Array, sizes: Array, bound: Array, proba: Array,
+    first_chunk: int, end_chunk: int, starts: Array, worker: Array, label: Array, weight: Array, odds: Array,
+    class_prior: Array, gold: Array, bounds: Array, right: Array, sizes: Array, bound: Array, proba: Array,
 ) -> None:  # fmt: skip
     """Posteriors of the tasks, and what they add to each chunk's sums: one pass over the answers.
 
@@ -177,7 +177,7 @@ def _pass(
     weighted = weight.shape[0] > 0
     n_classes = class_prior.shape[0]
     log_prior, log_odds = np.log(class_prior), np.log(odds)
-    for chunk in prange(bounds.shape[0] - 1):
+    for chunk in range(first_chunk, end_chunk):
         count, size = right[chunk], sizes[chunk]
         row = np.empty(n_classes)  # the posterior of the task at hand
         log_likelihood = 0.0

@@ -13,12 +13,12 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numba import njit, prange
 
 from crowdwise.answers import Answers
-from crowdwise.truth.base import Array, Callback, TruthModel, fix_gold, require, vote_shares
+from crowdwise.truth.base import Array, Callback, TruthModel, fix_gold, require, vote_shares, weights_of
 from crowdwise.truth.kernels import chunk_bounds
 from crowdwise.truth.naive_soft import to_shares, vote_sums
+from crowdwise.truth.threads import compiled, run
 
 Ties = Literal["share", "first"]
 
@@ -85,8 +85,8 @@ def agreements(answers: Answers, proba: Array) -> Array:
     """Sum of `proba[task, label]` over the answers of each worker, times their weight: (workers,)."""
     bounds = chunk_bounds(answers.task_starts, 8 * answers.n_workers)
     sums = np.zeros((len(bounds) - 1, answers.n_workers))
-    weight = np.empty(0) if answers.weight is None else answers.weight
-    _agreements(answers.task_starts, answers.worker, answers.label, weight, proba, bounds, sums)
+    columns = answers.task_starts, answers.worker, answers.label
+    run(_agreements, len(sums), *columns, weights_of(answers), proba, bounds, sums, parts=len(sums))
     return sums.sum(axis=0)
 
 
@@ -101,13 +101,14 @@ def rate(right: Array, total: Array) -> Array:
     return np.divide(right, total, out=np.full(len(right), mean), where=total > 0)
 
 
-@njit(parallel=True, cache=True)
+@compiled
 def _agreements(
-    starts: Array, worker: Array, label: Array, weight: Array, proba: Array, bounds: Array, sums: Array
-) -> None:
+    first_chunk: int, end_chunk: int, starts: Array, worker: Array, label: Array, weight: Array, proba: Array,
+    bounds: Array, sums: Array,
+) -> None:  # fmt: skip
     """Partial sums of each chunk of tasks, so that the result does not depend on the number of threads."""
     weighted = weight.shape[0] > 0
-    for chunk in prange(bounds.shape[0] - 1):
+    for chunk in range(first_chunk, end_chunk):
         row = sums[chunk]
         for t in range(bounds[chunk], bounds[chunk + 1]):
             for a in range(starts[t], starts[t + 1]):
