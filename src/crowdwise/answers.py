@@ -167,6 +167,13 @@ class Answers:
         return cls.from_frame(frame, task="task", worker="worker", label="label", **options)
 
     @classmethod
+    def read(cls, path: Any, format: str | None = None, **options: Any) -> Answers:
+        """Read a file, several, or a glob of them: the same as `crowdwise.read`."""
+        from crowdwise.io import read
+
+        return read(path, format, **options)
+
+    @classmethod
     def from_wide(cls, table: Any, *, missing: Any = None, **options: Any) -> Answers:
         """Take a table with a row for each task and a column for each worker, gaps where there is no answer.
 

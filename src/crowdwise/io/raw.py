@@ -1,0 +1,163 @@
+"""What a reader hands over, and how the parts of several files become one table.
+
+Text files do not say what is a number. The rule here: a column is of integers when every value in it is one as Python
+prints it (`7`, `-3`); `007`, `+1` and `1.0` are ids with a meaning of their own, and so the column stays text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crowdwise.encoding import as_arrow
+from crowdwise.errors import FormatError, IdTypeError
+from crowdwise.io.escaping import INTEGER, undo
+
+Choose = Callable[[list[str]], dict[str, str]]  # names of a table's columns -> the column of each role
+
+IDS = ("task", "worker", "label", "truth")
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Columns by role, as they stand in one file, and how many rows were left out, by reason."""
+
+    columns: dict[str, pa.Array]  # task, worker, label [, truth][, weight]
+    removed: Mapping[str, int] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)  # what the file calls each role, for messages
+    numeric: frozenset[str] = frozenset()  # roles read as text in which every value is an integer
+    tasks: Any = None  # all tasks in the order of the file, where it lists them: features follow it
+    workers: Any = None
+    lines: Callable[[Sequence[int]], list[int]] | None = None  # line numbers of rows, the file's first line being 1
+    first_line: int | None = None  # line of row 0, where each row is a line
+
+
+def from_text(columns: Mapping[str, pa.Array], **rest: Any) -> Raw:
+    """Columns of text cells (dictionary encoded; weights are floats): formula escapes undone, integers noticed."""
+    out, numeric = dict(columns), set()
+    for role in out.keys() & set(IDS):
+        cells = out[role].dictionary
+        if is_integers(cells):
+            numeric.add(role)
+        else:
+            out[role] = pa.DictionaryArray.from_arrays(out[role].indices, undo(cells))
+    return Raw(out, numeric=frozenset(numeric), **rest)
+
+
+def is_integers(cells: pa.Array) -> bool:
+    """Whether every cell is an integer as Python prints it, and fits 64 bits.
+
+    >>> is_integers(pa.array(["7", "-3"])), is_integers(pa.array(["7", "007"]))
+    (True, False)
+    """
+    if not pc.all(pc.match_substring_regex(cells, INTEGER), min_count=0).as_py():
+        return False
+    try:
+        cells.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def text_ids(cells: Sequence[str]) -> pa.Array:
+    """Ids that were text: integers if all of them are, else strings."""
+    ids = pa.array(cells, pa.large_string())
+    return ids.cast(pa.int64()) if is_integers(ids) else ids
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether it is one of Arrow's types of text."""
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def encoded(column: pa.ChunkedArray) -> pa.Array:
+    """A column as one array; strings dictionary encoded, which is the smallest way to keep them."""
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    if is_text(column.type):
+        column = column.dictionary_encode()
+    elif pa.types.is_dictionary(column.type):
+        column = column.unify_dictionaries()
+    array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    if pa.types.is_dictionary(array.type) and is_text(array.type.value_type):
+        return pa.DictionaryArray.from_arrays(array.indices, array.dictionary.cast(pa.large_string()))
+    return array
+
+
+def combine(raws: Sequence[Raw]) -> Raw:
+    """The rows of all files one after the other, in their final types, with no id that no row uses."""
+    if len(raws) > 1 and any(raw.tasks is not None for raw in raws):
+        message = "this format numbers tasks by their row, so several files cannot be told apart; give one."
+        raise FormatError(message)
+    roles = list(dict.fromkeys(role for raw in raws for role in raw.columns))
+    columns = {}
+    numeric = {role for role in roles if all(role in raw.numeric for raw in raws if role in raw.columns)}
+    if "truth" in roles and not {"label", "truth"} <= numeric:  # labels and known labels are of one type
+        numeric -= {"label", "truth"}
+    for role in roles:
+        parts = [raw.columns.get(role, pa.nulls(len(raw.columns["task"]))) for raw in raws]
+        if role == "weight":
+            columns[role] = pa.concat_arrays([part.cast(pa.float64()) for part in parts])
+        else:
+            columns[role] = _compact(joined(parts, role), whole=role in numeric)
+    removed: dict[str, int] = {}
+    for raw in raws:
+        for why, count in raw.removed.items():
+            removed[why] = removed.get(why, 0) + count
+    if "truth" in columns:
+        columns |= {role: plain(columns[role]) for role in ("label", "truth")}
+        _same_type(columns["label"].type, columns["truth"].type, "label and the known label")
+    first = raws[0]
+    names = {role: first.names.get(role, role) for role in roles}
+    return Raw(columns, removed, names, tasks=first.tasks, workers=first.workers)
+
+
+def joined(parts: Sequence[pa.Array], role: str) -> pa.Array:
+    """Arrays of one type end to end; a part that is all null fits any type."""
+    parts = [part if pa.types.is_dictionary(part.type) else as_arrow(part, role) for part in parts]
+    typed = [part.type for part in parts if not pa.types.is_null(part.type)]
+    if not typed:
+        return pa.concat_arrays(parts)
+    for kind in typed[1:]:
+        _same_type(typed[0], kind, f"{role} ids of the files")
+    parts = [pa.nulls(len(part), typed[0]) if pa.types.is_null(part.type) else part for part in parts]
+    if len(parts) > 1 and pa.types.is_dictionary(typed[0]):
+        parts = pa.chunked_array(parts).unify_dictionaries().chunks
+    return pa.concat_arrays(parts) if len(parts) > 1 else parts[0]
+
+
+def _same_type(ours: pa.DataType, theirs: pa.DataType, what: str) -> None:
+    if ours != theirs and not (pa.types.is_null(ours) or pa.types.is_null(theirs)):
+        message = f"the {what} are of two types ({ours} and {theirs}); convert one of them."
+        raise IdTypeError(message)
+
+
+def _compact(array: pa.Array, *, whole: bool) -> pa.Array:
+    """Dictionary without the values no row uses, as strings or, when they are `whole` numbers, integers."""
+    if not pa.types.is_dictionary(array.type):
+        return array
+    values, indices = array.dictionary, array.indices
+    used = np.zeros(len(values), bool)
+    used[indices.drop_null().to_numpy()] = True
+    if not used.all():
+        position = np.cumsum(used, dtype=np.int32) - 1
+        indices = pa.array(position).take(indices)
+        values = values.filter(pa.array(used))
+    values.validate(full=True)  # readers of JSON and Parquet let text through that is not UTF-8
+    return pa.DictionaryArray.from_arrays(indices, values.cast(pa.int64()) if whole else values)
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """An array with its values spelt out."""
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def without_dictionaries(raw: Raw) -> Raw:
+    """The same rows with every id spelt out, for when rows will be dropped and ids with them."""
+    columns = {role: plain(column) for role, column in raw.columns.items()}
+    return Raw(columns, raw.removed, raw.names, tasks=raw.tasks, workers=raw.workers)

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from crowdwise import errors
+from crowdwise.io import read
+
+
+def annotation(worker, *choices, question="label", **fields):
+    result = {
+        "id": "r",
+        "type": "choices",
+        "value": {"choices": list(choices)},
+        "to_name": "image",
+        "from_name": question,
+    }
+    return {
+        "id": 5678, "completed_by": worker, "result": [result], "was_cancelled": False, "ground_truth": False,
+    } | fields  # fmt: skip
+
+
+def task(number, *annotations):
+    return {"id": number, "annotations": list(annotations), "data": {"image": "x.jpg"}, "predictions": [{"result": []}]}
+
+
+def test_export(put, rows):
+    person = {"id": 42, "email": "a@b.c"}
+    export = [
+        task(1, annotation(person, "Cat"), annotation(7, "Dog"), annotation(8, "Dog", was_cancelled=True)),
+        task(2, annotation(42, "Cat"), annotation(1, "Dog", ground_truth=True), annotation(9), annotation(None, "Cat")),
+        task(3, annotation(1, "Cat", ground_truth=True)),
+        task(4, annotation(7, "Cat", "Dog")),
+        task(5),
+    ]
+    answers = read(put("export.json", export))
+    assert rows(answers) == [(1, 7, "Dog"), (1, 42, "Cat"), (2, 42, "Cat")]
+    assert answers.truth.tolist() == [-1, 1]
+    assert answers.removed == {
+        "annotations the worker cancelled (was_cancelled)": 1,
+        "answers left empty": 1,
+        "answers of no named worker": 1,
+        "answers of several labels at once": 1,
+        "known labels of tasks nobody answered": 1,
+    }
+
+
+def test_one_task_alone_written_over_several_lines(put):
+    assert read(put("one.json", json.dumps(task(1, annotation(7, "Dog")), indent=2))).n_answers == 1
+
+
+def test_several_questions(put, rows):
+    both = annotation(7, "Cat")
+    both["result"] += annotation(7, "big", question="size")["result"]
+    both["result"].append({"type": "rectanglelabels", "from_name": "box", "value": {"x": 1}})
+    both["result"].append({"type": "rating", "from_name": "stars", "value": {"rating": 4}})
+    file = put("export.json", [task(1, both)])
+    with pytest.raises(errors.QuestionError, match=r"3 questions: 'label', 'size', 'stars'.*question='label'"):
+        read(file)
+    assert rows(read(file, question="size")) == [(1, 7, "big")]
+    assert rows(read(file, question="stars")) == [(1, 7, 4)]
+    with pytest.raises(errors.QuestionError, match="no question 'box'"):
+        read(file, question="box")
+
+
+def test_what_is_no_classification(put):
+    box = annotation(7) | {"result": [{"type": "rectanglelabels", "from_name": "box", "value": {}}]}
+    with pytest.raises(errors.FormatError, match="of type rectanglelabels; answers are choices"):
+        read(put("export.json", [task(1, box)]))
+
+
+def test_nothing_annotated(put):
+    with pytest.raises(errors.EmptyError):
+        read(put("export.json", [task(1), task(2)]))
+
+
+def test_two_gold_labels(put):
+    golds = [annotation(1, "Cat", ground_truth=True), annotation(1, "Dog", ground_truth=True)]
+    with pytest.raises(errors.DuplicateError, match="task 1 has two known labels"):
+        read(put("export.json", [task(1, *golds)]))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"annotations": []} | {"annotations": [annotation(1, "x")]},
+        {"id": 1, "annotations": [3]},
+        {"id": 1, "annotations": [annotation(1, "x") | {"result": 3}]},
+        {"id": 1, "annotations": [annotation(1, "x") | {"result": [3]}]},
+        {"id": {}, "annotations": [annotation(1, "x")]},
+        {"id": 1, "annotations": [annotation(["w"], "x")]},
+        {
+            "id": 1,
+            "annotations": [annotation(1, "x") | {"result": [{"type": "choices", "from_name": "q", "value": 3}]}],
+        },
+        {"id": 1},
+    ],
+)
+def test_shapes_that_do_not_fit(put, record):
+    with pytest.raises(errors.FormatError):
+        read(put("export.json", [record]), format="label-studio")
