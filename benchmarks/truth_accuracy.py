@@ -3,7 +3,7 @@
     python benchmarks/truth_accuracy.py [method ...]
 
 Accuracy in per cent on the tasks whose truth is known, every method with its default settings; methods that draw at
-random are averaged over five seeds. `vote check` is what held-out answers say of the default Dawid-Skene, without truth.
+random are averaged over five seeds. `vote check` is what held-out answers say of the default Dawid-Skene.
 """
 
 from __future__ import annotations

@@ -196,6 +196,24 @@ class TestBadInput:
         assert all(issubclass(e, CrowdwiseError) for e in found)
 
 
+def test_pseudo_marks_survive_a_file(tmp_path):
+    ours = Answers.from_arrays([1, 2], ["a", "a"], ["x", "y"])
+    both = ours.merge(Answers.from_arrays([1], ["b"], ["y"]), pseudo=True, weight=0.5)
+    assert Answers.from_frame(both.to_frame(), weight="weight", pseudo="pseudo") == both
+    for name in ("answers.csv", "answers.jsonl", "answers.parquet"):
+        cw.write(both, tmp_path / name)
+        assert cw.read(tmp_path / name) == both
+    with pytest.raises(FormatError, match="pseudo"):
+        Answers.from_frame({**long_frame(), "p": ["yes", "no", "no"]}, pseudo="p")
+
+
+def test_ids_of_a_category_no_row_uses_are_left_out():
+    frame = pd.DataFrame(long_frame()).astype({"task": "category", "label": "category"})
+    answers = Answers.from_frame(frame.iloc[1:2])
+    assert answers.tasks.tolist() == ["a"]
+    assert answers.classes.tolist() == [True]
+
+
 def test_truth_column():
     frame = {"task": [1, 1, 2], "worker": ["a", "b", "a"], "label": ["x", "y", "x"], "gold": [None, "z", None]}
     answers = Answers.from_frame(frame, truth="gold")

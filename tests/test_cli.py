@@ -173,7 +173,7 @@ def test_unsupported_and_unchecked_are_said():
     Path("one.csv").write_text("task,worker,label\n1,a,x\n2,b,y\n")
     result = run("aggregate one.csv -o labels.csv --json")
     assert json.loads(result.stdout)["check"] is None
-    assert "Not checked against majority vote: no task has two answers" in result.stderr
+    assert "Not checked against majority vote: too few tasks have two answers" in result.stderr
     assert "no task has two answers" in run("aggregate one.csv --check", 1).stderr
 
 

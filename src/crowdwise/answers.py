@@ -27,7 +27,7 @@ from crowdwise.errors import (
     TooLargeError,
     UnknownIdError,
 )
-from crowdwise.rows import Array, Duplicates, Nulls, as_weights, assemble, id_table, sort_rows
+from crowdwise.rows import Array, Duplicates, Nulls, as_flags, as_weights, assemble, id_table, sort_rows
 
 if TYPE_CHECKING:
     import scipy.sparse
@@ -104,6 +104,7 @@ class Answers:
         label: str | None = None,
         weight: str | None = None,
         truth: str | None = None,
+        pseudo: str | None = None,
         tasks: Any = None,
         workers: Any = None,
         classes: Any = None,
@@ -120,8 +121,9 @@ class Answers:
             Anything that speaks Arrow, or a mapping of column names to values.
         task, worker, label : str, optional
             Column names; recognised by themselves when not given (`item`, `annotator`, `answer`, ...).
-        weight, truth : str, optional
-            Columns with the weight of each answer, and with the known class of the row's task (empty where unknown).
+        weight, truth, pseudo : str, optional
+            Columns with the weight of each answer, with the known class of the row's task (empty where unknown), and
+            with whether a model made the answer.
         tasks, workers, classes : sequence, optional
             Fix the table and order of ids. An id outside it is an error; one that no answer uses is kept.
         duplicates : {"error", "first", "last", "vote"}
@@ -143,12 +145,15 @@ class Answers:
             raise ParameterError(message)
         names, column = columns_of(frame)
         found = recognise(names, task=task, worker=worker, label=label)
-        extra = {role: name for role, name in (("weight", weight), ("truth", truth)) if name is not None}
-        found |= recognise(names, **extra)
-        arrays = {role: as_arrow(column(name), role) for role, name in found.items() if role != "weight"}
+        extra = {"weight": weight, "truth": truth, "pseudo": pseudo}
+        found |= recognise(names, **{role: name for role, name in extra.items() if name is not None})
+        arrays = {
+            role: as_arrow(column(name), role) for role, name in found.items() if role not in ("weight", "pseudo")
+        }
         weights = None if weight is None else as_weights(column(weight), len(arrays["task"]))
+        flags = None if pseudo is None else as_flags(column(pseudo), len(arrays["task"]))
         fields = assemble(
-            arrays, found, weights, tasks=tasks, workers=workers, classes=classes,
+            arrays, found, weights, flags, tasks=tasks, workers=workers, classes=classes,
             duplicates=duplicates, nulls=nulls, max_classes=max_classes, removed=dict(removed or {}),
         )  # fmt: skip
         return cls(**fields)

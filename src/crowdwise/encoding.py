@@ -127,6 +127,12 @@ def encode(array: pa.Array, what: str, table: pa.Array | None = None) -> tuple[C
     encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
     distinct = _canonical(encoded.dictionary, what)
     indices = encoded.indices.to_numpy(zero_copy_only=False)  # (rows,)
+    if encoded is array:  # a dictionary that came with the data may hold ids no row uses
+        used = np.zeros(len(distinct), bool)
+        used[indices] = True
+        if not used.all():
+            distinct = distinct.filter(pa.array(used))
+            indices = (np.cumsum(used, dtype=np.int32) - 1)[indices]
     if table is None:
         order = pc.sort_indices(distinct).to_numpy()
         table = distinct.take(order)

@@ -52,6 +52,17 @@ def as_weights(values: Any, n_answers: int) -> Array:
     return weight
 
 
+def as_flags(values: Any, n_answers: int) -> Array:
+    """Marks of pseudo answers as bools; a missing one is False."""
+    flags = as_arrow(values, "pseudo")
+    if not pa.types.is_boolean(flags.type) or len(flags) != n_answers:
+        message = (
+            f"the pseudo column holds {len(flags)} values of type {flags.type}; give true or false for each answer."
+        )
+        raise FormatError(message)
+    return flags.fill_null(False).to_numpy(zero_copy_only=False)
+
+
 def as_floats(values: Any) -> Any:
     """Values as numpy floats, from Arrow or any sequence; a missing one becomes NaN."""
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
@@ -75,6 +86,7 @@ def assemble(
     arrays: dict[str, pa.Array],
     names: dict[str, str],
     weight: Array | None,
+    pseudo: Array | None,
     *,
     tasks: Any,
     workers: Any,
@@ -96,6 +108,7 @@ def assemble(
         kept = whole.to_numpy(zero_copy_only=False)
         arrays = {role: array.filter(whole) for role, array in arrays.items()}
         weight = None if weight is None else weight[kept]
+        pseudo = None if pseudo is None else pseudo[kept]
         removed["rows with a missing value"] = removed.get("rows with a missing value", 0) + int((~kept).sum())
     if not len(arrays["task"]):
         left_out = "; ".join(f"{count} left out ({why})" for why, count in removed.items())
@@ -133,7 +146,7 @@ def assemble(
             )
             raise DuplicateError(message)
     codes, tables = (task, worker, label), (task_ids, worker_ids, class_ids)
-    return sort_rows(codes, tables, weight=weight, pseudo=None, truth=truth, duplicates=duplicates, removed=removed)
+    return sort_rows(codes, tables, weight=weight, pseudo=pseudo, truth=truth, duplicates=duplicates, removed=removed)
 
 
 def sort_rows(

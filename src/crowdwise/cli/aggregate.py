@@ -59,9 +59,12 @@ def aggregate(
     """Infer the label of each task from the answers of many workers."""
     import numpy as np
 
-    from crowdwise.io import write
+    from crowdwise.io import check_target, write
     from crowdwise.truth.tables import label_table, worker_table
 
+    for target in (out, workers):
+        if target is not None:
+            check_target(target)
     model = build(method, settings(set_ or []), seed)
     answers = read_answers(
         files, format=format, question=question, task=task, worker=worker, label=label,

@@ -12,6 +12,6 @@ from __future__ import annotations
 
 from crowdwise.io.formats import FORMATS, Format
 from crowdwise.io.reading import read, read_truth
-from crowdwise.io.writing import write
+from crowdwise.io.writing import check_target, write
 
-__all__ = ["FORMATS", "Format", "read", "read_truth", "write"]
+__all__ = ["FORMATS", "Format", "check_target", "read", "read_truth", "write"]

@@ -48,7 +48,11 @@ def header(path: Path, delimiter: str) -> list[str]:
 def read_cells(path: Path, delimiter: str, found: Mapping[str, str]) -> dict[str, pa.Array]:
     """The column of each role: text, dictionary encoded, with null for an empty cell; weights are floats."""
     text = pa.large_string()
-    kinds = {"task": text, "weight": pa.float64()}  # tasks recur too seldom for a dictionary in each block to pay
+    kinds = {
+        "task": text,
+        "weight": pa.float64(),
+        "pseudo": pa.bool_(),
+    }  # tasks recur too seldom for a dictionary in each block to pay
     types = {name: kinds.get(role, pa.dictionary(pa.int32(), text)) for role, name in found.items()}
     try:
         with open_arrow(path) as stream:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-LONG = ("task", "worker", "label", "truth", "weight")  # the columns a long table may name
+LONG = ("task", "worker", "label", "truth", "weight", "pseudo")  # the columns a long table may name
 
 
 @dataclass(frozen=True)

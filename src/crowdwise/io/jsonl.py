@@ -38,7 +38,7 @@ def read_jsonl(path: Path, choose: Choose) -> Raw:
                 f"the field {name!r} holds a {getattr(kind, '__name__', kind)}; ids are strings, integers or booleans."
             )
             raise IdTypeError(message)
-        schema[name] = pa.float64() if role == "weight" else _ARROW[kind]
+        schema[name] = {"weight": pa.float64(), "pseudo": pa.bool_()}.get(role, _ARROW[kind])
     try:
         with open_arrow(path) as stream:
             table = arrow_json.read_json(

@@ -27,7 +27,7 @@ IDS = ("task", "worker", "label", "truth")
 class Raw:
     """Columns by role, as they stand in one file, and how many rows were left out, by reason."""
 
-    columns: dict[str, pa.Array]  # task, worker, label [, truth][, weight]
+    columns: dict[str, pa.Array]  # task, worker, label [, truth][, weight][, pseudo]
     removed: Mapping[str, int] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)  # what the file calls each role, for messages
     numeric: frozenset[str] = frozenset()  # roles read as text in which every value is an integer
@@ -103,6 +103,8 @@ def combine(raws: Sequence[Raw]) -> Raw:
         parts = [raw.columns.get(role, pa.nulls(len(raw.columns["task"]))) for raw in raws]
         if role == "weight":
             columns[role] = pa.concat_arrays([part.cast(pa.float64()) for part in parts])
+        elif role == "pseudo":
+            columns[role] = pa.concat_arrays([part.cast(pa.bool_()) for part in parts])
         else:
             columns[role] = _compact(joined(parts, role), whole=role in numeric)
     removed: dict[str, int] = {}

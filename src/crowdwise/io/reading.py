@@ -60,7 +60,7 @@ def read(
         Names of columns; recognised by themselves when not given (`item`, `annotator`, `answer`, ...).
     truth, weight : str, optional
         Columns with the known class of the row's task, and with the weight of the answer. A column of a long table
-        that is called exactly `truth` or `weight` is taken by itself.
+        that is called exactly `truth`, `weight` or `pseudo` (whether a model made it) is taken by itself.
     **options
         As in `Answers.from_frame`: classes, tasks, workers, duplicates, nulls, max_classes.
 
@@ -91,7 +91,7 @@ def read(
     for name in ("tasks", "workers"):
         if getattr(raw, name) is not None:
             options.setdefault(name, getattr(raw, name))
-    options |= {role: raw.names[role] for role in ("truth", "weight") if role in raw.columns}
+    options |= {role: raw.names[role] for role in ("truth", "weight", "pseudo") if role in raw.columns}
     try:
         answers = Answers.from_frame(
             {raw.names[role]: column for role, column in raw.columns.items()},
@@ -184,7 +184,7 @@ def _chooser(given: Mapping[str, str]) -> Choose:
         except MissingColumnError as error:
             message = f"{error} A table with a column for each worker is read with format='cleanlab'."
             raise MissingColumnError(message) from None
-        for role in ("truth", "weight"):
+        for role in ("truth", "weight", "pseudo"):
             if role in given or (role in names and role not in found.values()):
                 found |= recognise(names, **{role: given.get(role, role)})
         return found

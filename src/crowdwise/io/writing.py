@@ -40,11 +40,8 @@ def write(data: Answers | pa.Table, path: str | os.PathLike[str]) -> None:
         An existing file is replaced.
     """
     file = Path(path)
+    suffix = check_target(file)
     table = _table(data) if isinstance(data, Answers) else data
-    suffix = file.with_suffix("").suffix if file.suffix == ".gz" else file.suffix
-    if suffix not in _WRITERS or (file.suffix == ".gz" and suffix == ".parquet"):
-        message = f"{file.name}: the name of a file to write ends in .csv, .tsv, .jsonl (or these .gz) or .parquet."
-        raise FormatError(message)
     try:
         with _replacing(file) as stream:
             if file.suffix == ".gz":
@@ -58,6 +55,19 @@ def write(data: Answers | pa.Table, path: str | os.PathLike[str]) -> None:
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
         message = f"{file.name}: a column cannot be written as {suffix}: {error}"
         raise FormatError(message) from None
+
+
+def check_target(path: str | os.PathLike[str]) -> str:
+    """Refuse a name `write` could not write, before any work is done; returns the kind of file: ".csv", ..."""
+    file = Path(path)
+    suffix = file.with_suffix("").suffix if file.suffix == ".gz" else file.suffix
+    if suffix not in _WRITERS or (file.suffix == ".gz" and suffix == ".parquet"):
+        message = f"{file.name}: the name of a file to write ends in .csv, .tsv, .jsonl (or these .gz) or .parquet."
+        raise FormatError(message)
+    if not file.parent.is_dir():
+        message = f"{file} cannot be written: there is no folder {str(file.parent)!r}. Make it first."
+        raise FormatError(message)
+    return suffix
 
 
 @contextmanager
