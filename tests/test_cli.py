@@ -174,7 +174,7 @@ def test_unsupported_and_unchecked_are_said():
     result = run("aggregate one.csv -o labels.csv --json")
     assert json.loads(result.stdout)["check"] is None
     assert "Not checked against majority vote: too few tasks have two answers" in result.stderr
-    assert "no task has two answers" in run("aggregate one.csv --check", 1).stderr
+    assert "too few tasks have two answers" in run("aggregate one.csv --check", 1).stderr
 
 
 def test_warnings_become_notes():
