@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from crowdwise import joining
 from crowdwise.columns import columns_of, recognise
-from crowdwise.encoding import as_arrow, lookup, stable_order, starts, to_numpy
+from crowdwise.encoding import lookup, stable_order, starts, to_numpy
 from crowdwise.errors import (
     DuplicateError,
     FormatError,
@@ -27,7 +27,7 @@ from crowdwise.errors import (
     TooLargeError,
     UnknownIdError,
 )
-from crowdwise.rows import Array, Duplicates, Nulls, as_flags, as_weights, assemble, id_table, sort_rows
+from crowdwise.rows import Array, Duplicates, Nulls, as_columns, as_flags, as_weights, assemble, id_table, sort_rows
 
 if TYPE_CHECKING:
     import scipy.sparse
@@ -147,9 +147,7 @@ class Answers:
         found = recognise(names, task=task, worker=worker, label=label)
         extra = {"weight": weight, "truth": truth, "pseudo": pseudo}
         found |= recognise(names, **{role: name for role, name in extra.items() if name is not None})
-        arrays = {
-            role: as_arrow(column(name), role) for role, name in found.items() if role not in ("weight", "pseudo")
-        }
+        arrays = as_columns({r: column(name) for r, name in found.items() if r not in ("weight", "pseudo")})
         weights = None if weight is None else as_weights(column(weight), len(arrays["task"]))
         flags = None if pseudo is None else as_flags(column(pseudo), len(arrays["task"]))
         fields = assemble(

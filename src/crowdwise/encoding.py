@@ -115,6 +115,16 @@ def check_no_nulls(array: pa.Array, column: str) -> None:
         raise NullError(message)
 
 
+def dictionary(array: pa.Array) -> pa.Array:
+    """The same ids, dictionary encoded."""
+    return array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+
+
+def spelt_out(array: pa.Array) -> pa.Array:
+    """The same ids, each as itself."""
+    return _canonical(array.dictionary_decode(), "class") if pa.types.is_dictionary(array.type) else array
+
+
 def encode(array: pa.Array, what: str, table: pa.Array | None = None) -> tuple[Codes, pa.Array]:
     """Codes of an array without nulls, and the sorted table of its distinct ids.
 
@@ -124,15 +134,14 @@ def encode(array: pa.Array, what: str, table: pa.Array | None = None) -> tuple[C
     >>> codes.tolist(), table.to_pylist()
     ([1, 0, 1], ['a', 'b'])
     """
-    encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+    encoded = dictionary(array)
     distinct = _canonical(encoded.dictionary, what)
     indices = encoded.indices.to_numpy(zero_copy_only=False)  # (rows,)
-    if encoded is array:  # a dictionary that came with the data may hold ids no row uses
-        used = np.zeros(len(distinct), bool)
-        used[indices] = True
-        if not used.all():
-            distinct = distinct.filter(pa.array(used))
-            indices = (np.cumsum(used, dtype=np.int32) - 1)[indices]
+    used = np.zeros(len(distinct), bool)
+    used[indices] = True
+    if not used.all():  # a dictionary that came with the data may hold ids no row uses
+        distinct = distinct.filter(pa.array(used))
+        indices = (np.cumsum(used, dtype=np.int32) - 1)[indices]
     if table is None:
         order = pc.sort_indices(distinct).to_numpy()
         table = distinct.take(order)

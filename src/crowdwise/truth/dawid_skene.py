@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from crowdwise.answers import Answers
+from crowdwise.answers import Answers, Pairs
 from crowdwise.errors import TooLargeError
 from crowdwise.truth import kernels
 from crowdwise.truth.base import Array, require
@@ -46,7 +46,7 @@ class Parameters(NamedTuple):
 
     class_prior: Array  # (classes,)
     table: Array  # (pairs, classes)
-    prior: Array  # (labels, classes): pseudo-counts, fixed during EM
+    prior: Array  # (labels, classes) or (workers, labels, classes): pseudo-counts, fixed during EM
     log_prior: float
     totals: Array  # (workers, classes)
 
@@ -56,8 +56,9 @@ class DawidSkene(EMModel):
 
     Parameters
     ----------
-    prior : "hierarchical", "diagonal", float, (classes, classes) array, or None
-        Pseudo-counts added to each worker's confusion matrix (rows = truth, columns = label). A float is the same count
+    prior : "hierarchical", "diagonal", float, (classes, classes) or (workers, classes, classes) array, or None
+        Pseudo-counts added to each worker's confusion matrix (rows = truth, columns = label); one matrix for each
+        worker (in the order of `answers.workers`) is what is known of them from earlier. A float is the same count
         everywhere; "diagonal" is 0.1 everywhere and 1 more on the diagonal; "hierarchical" adds to a little of that the
         confusion of the whole crowd, so that a worker of few answers is taken for an average one. None is the paper.
     class_prior : {"estimated", "uniform"}
@@ -135,7 +136,7 @@ class DawidSkene(EMModel):
 
     def _initialise(self, work: Work, proba: Array) -> Parameters:
         counts = work.confusion.count(proba)
-        prior = prior_counts(self.prior, counts, work.confusion.pairs.label)
+        prior = prior_counts(self.prior, counts, work.confusion.pairs)
         return self._estimate(work, counts, proba.sum(axis=0), prior)
 
     def _e_step(self, work: Work, parameters: Parameters) -> tuple[Any, float]:
@@ -150,7 +151,8 @@ class DawidSkene(EMModel):
     def _estimate(self, work: Work, counts: Array, totals: Array, prior: Array) -> Parameters:
         pairs = work.confusion.pairs
         table = np.empty_like(counts)
-        kernels.confusion_rows(counts, pairs.label, pairs.worker_starts, prior, table, work.totals, work.log_prior)
+        by_worker = prior.reshape(-1, *prior.shape[-2:])  # (1 or workers, labels, classes)
+        kernels.confusion_rows(counts, pairs.label, pairs.worker_starts, by_worker, table, work.totals, work.log_prior)
         if self.class_prior == "uniform":
             class_prior = np.full(len(totals), 1 / len(totals))
         else:
@@ -178,8 +180,8 @@ class DawidSkene(EMModel):
         return dense_confusion(answers, self.table_, self.prior_, self.totals_)
 
 
-def prior_counts(prior: Prior, counts: Array, label: Array) -> Array:
-    """Pseudo-counts as (labels, classes), from the setting and the first counts (pairs, classes)."""
+def prior_counts(prior: Prior, counts: Array, pairs: Pairs) -> Array:
+    """Pseudo-counts as (labels, classes), or (workers, labels, classes), from the setting and the first counts."""
     n_classes = counts.shape[1]
     if prior is None:
         return np.zeros((n_classes, n_classes))
@@ -187,17 +189,20 @@ def prior_counts(prior: Prior, counts: Array, label: Array) -> Array:
         if prior == "diagonal":
             return 0.1 + np.eye(n_classes)
         pooled = np.zeros((n_classes, n_classes))
-        np.add.at(pooled, label, counts)  # (labels, classes): the whole crowd as one worker
+        np.add.at(pooled, pairs.label, counts)  # (labels, classes): the whole crowd as one worker
         pooled += FLOOR
         return 0.02 + 0.5 * np.eye(n_classes) + 4 * pooled / pooled.sum(axis=0)
     matrix = np.asarray(prior, dtype=float)
+    n_workers, square = len(pairs.worker_starts) - 1, (n_classes, n_classes)
     require(
-        matrix.shape in ((), (n_classes, n_classes)),
+        matrix.shape in ((), square, (n_workers, *square)),
         "prior",
         matrix.shape,
-        f"a {n_classes} x {n_classes} matrix",
+        f"a {n_classes} x {n_classes} matrix, or one for each of the {n_workers} workers",
     )
-    return np.ascontiguousarray(np.broadcast_to(matrix, (n_classes, n_classes)).T)
+    if matrix.ndim == 0:
+        matrix = np.full(square, matrix)
+    return np.ascontiguousarray(matrix.swapaxes(-1, -2))
 
 
 def dense_confusion(answers: Answers, table: Array, prior: Array, totals: Array, max_cells: int = 500_000_000) -> Array:
@@ -209,7 +214,8 @@ def dense_confusion(answers: Answers, table: Array, prior: Array, totals: Array,
         )
         raise TooLargeError(message)
     pairs = answers.pairs
-    dense = prior.T[None] / np.maximum(totals, FLOOR)[:, :, None]  # (workers, truth, labels): labels never used
+    by_truth = prior.swapaxes(-1, -2)  # (truth, labels), or one for each worker
+    dense = by_truth / np.maximum(totals, FLOOR)[:, :, None]  # (workers, truth, labels): labels never used
     worker = np.repeat(np.arange(answers.n_workers), np.diff(pairs.worker_starts))
     dense[worker, :, pairs.label] = table
     empty = dense.sum(axis=2) <= 0  # a worker without answers and no prior: nothing is known

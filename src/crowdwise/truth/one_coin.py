@@ -26,7 +26,7 @@ import numpy as np
 from crowdwise.answers import Answers
 from crowdwise.truth.base import Array, require, weights_of
 from crowdwise.truth.em import EMModel
-from crowdwise.truth.kernels import FLOOR, chunk_bounds
+from crowdwise.truth.kernels import FLOOR, SPARE, chunk_bounds
 from crowdwise.truth.threads import compiled, run
 from crowdwise.truth.wawa import agreements, rate, totals
 
@@ -178,8 +178,9 @@ def _pass(
     n_classes = class_prior.shape[0]
     log_prior, log_odds = np.log(class_prior), np.log(odds)
     for chunk in range(first_chunk, end_chunk):
-        count, size = right[chunk], sizes[chunk]
-        row = np.empty(n_classes)  # the posterior of the task at hand
+        count = right[chunk]
+        size = np.zeros(n_classes + SPARE)[:n_classes]
+        row = np.empty(n_classes + SPARE)[:n_classes]  # the posterior of the task at hand
         log_likelihood = 0.0
         for t in range(bounds[chunk], bounds[chunk + 1]):
             first, end = starts[t], starts[t + 1]
@@ -211,4 +212,5 @@ def _pass(
                 proba[t] = row
             for a in range(first, end):
                 count[worker[a]] += row[label[a]] * (weight[a] if weighted else 1.0)
+        sizes[chunk] = size
         bound[chunk] = log_likelihood

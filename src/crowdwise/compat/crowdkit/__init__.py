@@ -1,0 +1,40 @@
+"""Drop-in for crowd-kit: its class names, arguments, frames and result attributes, over crowdwise's models.
+
+    from crowdwise.compat.crowdkit import DawidSkene        # was: from crowdkit.aggregation import DawidSkene
+
+Frames have the columns `task`, `worker`, `label`, one row an answer; ids may be anything pandas can hash. Results are
+those of crowd-kit 1.4.2, to the names, dtypes and order of rows; each docstring says where they are not, and why. For
+all of them: a row without a label, a worker who answers a task twice (crowd-kit counts both silently) and a frame
+without rows are errors that say what to do, and a fit that ends before it has settled gives a `ConvergenceWarning`.
+"""
+
+from __future__ import annotations
+
+try:
+    import pandas  # noqa: F401
+except ImportError:
+    from crowdwise.errors import MissingDependencyError
+
+    message = "crowdwise.compat.crowdkit speaks pandas, which is not installed: pip install 'crowdwise[pandas]'."
+    raise MissingDependencyError(message) from None
+
+from crowdwise.compat.crowdkit.dawid_skene import DawidSkene, OneCoinDawidSkene
+from crowdwise.compat.crowdkit.metrics import alpha_krippendorff, consistency, uncertainty
+from crowdwise.compat.crowdkit.models import GLAD, KOS, MACE
+from crowdwise.compat.crowdkit.votes import MMSR, GoldMajorityVote, MajorityVote, Wawa, ZeroBasedSkill
+
+__all__ = [
+    "GLAD",
+    "KOS",
+    "MACE",
+    "MMSR",
+    "DawidSkene",
+    "GoldMajorityVote",
+    "MajorityVote",
+    "OneCoinDawidSkene",
+    "Wawa",
+    "ZeroBasedSkill",
+    "alpha_krippendorff",
+    "consistency",
+    "uncertainty",
+]

@@ -1,0 +1,215 @@
+"""crowd-kit's Dawid-Skene models over ours: DawidSkene, OneCoinDawidSkene."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+
+from crowdwise import errors
+from crowdwise.answers import Pairs
+from crowdwise.compat.crowdkit._frames import ProbaAggregator, Table, read
+from crowdwise.encoding import some
+from crowdwise.truth import one_coin
+from crowdwise.truth.base import Array, fix_gold, require, vote_shares
+from crowdwise.truth.dawid_skene import DawidSkene as Ours
+from crowdwise.truth.dawid_skene import Parameters, Work, dense_confusion
+from crowdwise.truth.kernels import FLOOR
+
+
+@dataclass(eq=False)
+class DawidSkene(ProbaAggregator):
+    """`crowdwise.DawidSkene` without a prior, under crowd-kit's names: the same posteriors after as many steps.
+
+    Two things differ, because crowd-kit has them wrong. It stops by a bound that counts the class prior once for each
+    answer, and may fall; ours stops by the true one, sooner or later than crowd-kit does, and `loss_history_` holds
+    that (per answer). It forgets the workers' history after the first step; with `initial_error_strategy="addition"`
+    ours keeps it, as counts that stand beside those of the data in every M-step. "assign" only chooses where EM begins,
+    in both.
+
+    Parameters
+    ----------
+    n_iter, tol
+        Iterations at most, and the rise of the bound per answer that ends them; 0 never does.
+    initial_error_strategy : {"assign", "addition"}, optional
+        What `initial_error` is for.
+
+    Examples
+    --------
+    >>> data = pd.DataFrame({"task": [1, 1, 1, 2, 2, 2], "worker": list("abcabc"), "label": list("xxyyyy")})
+    >>> DawidSkene().fit_predict(data)
+    task
+    1    x
+    2    y
+    Name: agg_label, dtype: object
+    """
+
+    n_iter: int = 100
+    tol: float = 1e-5
+    initial_error_strategy: Literal["assign", "addition"] | None = None
+
+    priors_: pd.Series = field(init=False, repr=False)
+    errors_: pd.DataFrame = field(init=False, repr=False)
+
+    def fit(
+        self, data: pd.DataFrame, true_labels: pd.Series | None = None, initial_error: pd.DataFrame | None = None
+    ) -> Self:
+        """Infer the truth. `true_labels` (by task) are held fixed; `initial_error` is indexed by (worker, label)."""
+        history = None if self.initial_error_strategy is None else initial_error
+        if history is not None and list(history.index.names) != ["worker", "label"]:
+            message = f"initial_error is indexed by {list(history.index.names)}; index it by worker and label."
+            raise errors.FormatError(message)
+        table = read(data, true_labels, () if history is None else history.index.unique("label"))
+        answers, gold, model = table.answers, table.gold(true_labels), self._model(table, history)
+        # Theirs reports parameters after one more M-step than the posteriors have seen.
+        if self.n_iter:
+            proba = model.fit(answers, gold).proba_
+            work = model._prepare(answers, gold)
+            last = model._estimate(work, work.confusion.count(proba), proba.sum(axis=0), model.prior_)
+        else:  # the votes
+            proba = fix_gold(vote_shares(answers), gold)
+            last = model._initialise(model._prepare(answers, gold), proba)
+        rows = table.task_ids.seen if self.n_iter else slice(None)
+        self.probas_, self.labels_ = table.probas(proba, rows), table.labels(proba, rows)
+        self.priors_ = pd.Series(last.class_prior, index=table.classes, name="prior")
+        self.errors_ = _error_frame(table, last, history)
+        self.loss_history_ = [bound / answers.n_answers for bound in model.history_] if self.n_iter else []
+        return self
+
+    def fit_predict(
+        self, data: pd.DataFrame, true_labels: pd.Series | None = None, initial_error: pd.DataFrame | None = None
+    ) -> pd.Series:
+        """Fit and return `labels_`."""
+        return self.fit(data, true_labels, initial_error).labels_
+
+    def fit_predict_proba(
+        self, data: pd.DataFrame, true_labels: pd.Series | None = None, initial_error: pd.DataFrame | None = None
+    ) -> pd.DataFrame:
+        """Fit and return `probas_`."""
+        return self.fit(data, true_labels, initial_error).probas_
+
+    def _model(self, table: Table, history: pd.DataFrame | None) -> Ours:
+        options: dict[str, Any] = {"max_iter": max(self.n_iter, 1), "tol": self.tol}
+        if history is None:
+            return Ours(None, "estimated", **options)
+        counts = _history_counts(table, history)
+        if self.initial_error_strategy == "addition":
+            return Ours(counts, "estimated", **options)
+        require(self.initial_error_strategy == "assign", "initial_error_strategy", self.initial_error_strategy,
+                "'assign', 'addition' or None")  # fmt: skip
+        return _StartingAt(_as_confusion(table, history, counts), **options)
+
+
+@dataclass(eq=False)
+class OneCoinDawidSkene(ProbaAggregator):
+    """`crowdwise.OneCoin` without a prior, under crowd-kit's names: the same posteriors after as many steps.
+
+    It stops by the true bound, as `DawidSkene` does. `initial_error_strategy` is taken and ignored, as in crowd-kit.
+
+    >>> data = pd.DataFrame({"task": [1, 1, 1, 2, 2, 2], "worker": list("abcabc"), "label": list("xxyyyy")})
+    >>> OneCoinDawidSkene().fit(data).skills_.round(3).tolist()
+    [1.0, 1.0, 0.5]
+    """
+
+    n_iter: int = 100
+    tol: float = 1e-5
+    initial_error_strategy: Literal["assign", "addition"] | None = None
+
+    priors_: pd.Series = field(init=False, repr=False)
+    errors_: pd.DataFrame = field(init=False, repr=False)
+
+    def fit(self, data: pd.DataFrame) -> Self:
+        """Infer the truth."""
+        table = read(data)
+        model = one_coin.OneCoin(None, "estimated", max_iter=max(self.n_iter, 1), tol=self.tol)
+        proba = model.fit(table.answers).proba_ if self.n_iter else vote_shares(table.answers)
+        last = model._initialise(model._prepare(table.answers, None), proba)  # one more M-step, as theirs
+        rows = table.task_ids.seen if self.n_iter else slice(None)
+        self.probas_, self.labels_ = table.probas(proba, rows), table.labels(proba, rows)
+        self.priors_ = pd.Series(last.class_prior, index=table.classes, name="prior")
+        self.skills_ = table.by_worker(last.skill, "skill", table.worker_ids.seen)
+        self.errors_ = _one_coin_errors(table, last.skill)
+        self.loss_history_ = [bound / table.answers.n_answers for bound in model.history_] if self.n_iter else []
+        return self
+
+
+class _StartingAt(Ours):
+    """Dawid-Skene whose EM begins at given confusion matrices instead of the votes'."""
+
+    def __init__(self, start: Array, **options: Any) -> None:
+        super().__init__(None, "estimated", **options)
+        self.start = start
+
+    def _initialise(self, work: Work, proba: Array) -> Parameters:
+        worker, label = _pairs(work.confusion.pairs)
+        return super()._initialise(work, proba)._replace(table=self.start[worker, :, label])
+
+
+def _pairs(pairs: Pairs) -> tuple[Array, Array]:
+    """Worker and label of each pair that occurs."""
+    return np.repeat(np.arange(len(pairs.worker_starts) - 1), np.diff(pairs.worker_starts)), pairs.label
+
+
+def _history_counts(table: Table, history: pd.DataFrame) -> Array:
+    """History as counts [worker, truth, label]; workers without answers are left out."""
+    worker = table.workers.get_indexer(history.index.get_level_values("worker"))
+    label = table.classes.get_indexer(history.index.get_level_values("label"))
+    counts = np.zeros((len(table.workers), len(table.classes), len(table.classes)))
+    rows = history.reindex(columns=table.classes).fillna(0.0).to_numpy(float)  # (history rows, truth)
+    counts[worker[worker >= 0], :, label[worker >= 0]] = rows[worker >= 0]
+    return counts
+
+
+def _as_confusion(table: Table, history: pd.DataFrame, counts: Array) -> Array:
+    """Matrices for "assign": of all workers, as counts or as probabilities that sum to one."""
+    seen = pd.MultiIndex.from_frame(table.data[["worker", "label"]]).unique()
+    missing = seen.difference(history.index)
+    if len(missing):
+        message = (
+            f"initial_error lacks {len(missing)} rows, such as (worker, label) = {some(missing.tolist())}. To assign "
+            f"it, give the matrix of every worker, or use the strategy 'addition'."
+        )
+        raise errors.GoldError(message)
+    totals = counts.sum(axis=2, keepdims=True)  # (workers, truth, 1)
+    if (counts <= 1).all() and not np.allclose(totals, 1):
+        message = "initial_error holds probabilities, but a worker's do not sum to one over the labels of each truth."
+        raise errors.ParameterError(message)
+    counts = np.maximum(counts, FLOOR)
+    return counts / counts.sum(axis=2, keepdims=True)
+
+
+def _error_frame(table: Table, last: Parameters, history: pd.DataFrame | None) -> pd.DataFrame:
+    """Error matrices by (worker, label); the rows known from history alone come last."""
+    seen = table.data[["worker", "label"]]
+    if history is not None:
+        past = history.index.to_frame(index=False)
+        seen = pd.concat([seen, past[past["worker"].isin(table.workers)]])
+    seen, worker, label = _distinct(table, seen)
+    if history is None:
+        of_pair = _pairs(table.answers.pairs)
+        code = of_pair[0] * len(table.classes) + of_pair[1]  # increasing
+        values = last.table[np.searchsorted(code, worker * len(table.classes) + label)]
+    else:
+        values = dense_confusion(table.answers, last.table, last.prior, last.totals)[worker, :, label]
+    return _errors(table, seen, values)
+
+
+def _one_coin_errors(table: Table, skill: Array) -> pd.DataFrame:
+    seen, worker, label = _distinct(table, table.data[["worker", "label"]])
+    right, wrong = one_coin.answer_probability(skill, len(table.classes))
+    values = np.repeat(wrong[worker][:, None], len(table.classes), axis=1)  # (rows, truth)
+    values[np.arange(len(label)), label] = right[worker]
+    return _errors(table, seen, values)
+
+
+def _distinct(table: Table, seen: pd.DataFrame) -> tuple[pd.DataFrame, Array, Array]:
+    """The (worker, label) rows in order of first appearance, and their positions."""
+    seen = seen.drop_duplicates()
+    return seen, table.workers.get_indexer(seen["worker"]), table.classes.get_indexer(seen["label"])
+
+
+def _errors(table: Table, seen: pd.DataFrame, values: Array) -> pd.DataFrame:
+    """Frame of P(label | truth), a row for each (worker, label), a column for each true class."""
+    return pd.DataFrame(values, index=pd.MultiIndex.from_frame(seen), columns=table.classes.astype(object).rename(None))

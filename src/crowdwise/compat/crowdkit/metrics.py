@@ -1,0 +1,105 @@
+"""crowd-kit's metrics of answers over ours: alpha_krippendorff, consistency, uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from crowdwise import errors
+from crowdwise.compat.crowdkit._frames import Aggregator, Table, read
+from crowdwise.compat.crowdkit.votes import MajorityVote
+from crowdwise.encoding import some
+from crowdwise.evaluate import agreement
+from crowdwise.truth.base import Array, require
+
+
+def alpha_krippendorff(answers: pd.DataFrame, distance: Callable[[Hashable, Hashable], float] | None = None) -> float:
+    """Krippendorff's alpha: agreement beyond chance, 1 when perfect and 0 when by chance.
+
+    `distance` between two labels defaults to 0 for equal ones and 1 for others.
+
+    >>> frame = pd.DataFrame({"task": list("xxyyzz"), "worker": list("ababab"), "label": [1, 1, 0, 0, 1, 0]})
+    >>> round(alpha_krippendorff(frame), 4)
+    0.4444
+    """
+    table = read(answers)
+    alpha = agreement.krippendorff_alpha(table.answers) if distance is None else _alpha(table, distance)
+    if alpha is None:
+        message = "no task has two answers, so nobody can agree or disagree: alpha is not defined."
+        raise errors.EmptyError(message)
+    return alpha
+
+
+def consistency(
+    answers: pd.DataFrame,
+    workers_skills: pd.Series | None = None,
+    aggregator: Aggregator | None = None,
+    by_task: bool = False,
+) -> float | pd.Series:
+    """Posterior probability of the aggregated labels given the workers' skills, of each task or on average.
+
+    The aggregator (`MajorityVote()` when not given) makes the labels, and the skills unless they are given.
+
+    >>> frame = pd.DataFrame({"task": list("xxyy"), "worker": list("abab"), "label": [1, 1, 0, 1]})
+    >>> round(consistency(frame, pd.Series({"a": 0.9, "b": 0.6})), 4)
+    0.8941
+    """
+    table = read(answers)
+    aggregator = MajorityVote() if aggregator is None else aggregator
+    labels = aggregator.fit_predict(answers)
+    skill = _skills(table, aggregator.skills_ if workers_skills is None else workers_skills)
+    codes = table.classes.get_indexer(labels.reindex(table.tasks))
+    values = pd.Series(agreement.consistency(table.answers, codes, skill), index=table.tasks)
+    return values if by_task else float(values.mean())
+
+
+def uncertainty(
+    answers: pd.DataFrame,
+    workers_skills: pd.Series | None = None,
+    aggregator: Aggregator | None = None,
+    compute_by: Literal["task", "worker"] = "task",
+    aggregate: bool = True,
+) -> float | pd.Series:
+    """Entropy (in nats) of the labels that each task got or each worker gave, or its mean.
+
+    Skills are those given, else the aggregator's, else 1.
+
+    >>> frame = pd.DataFrame({"task": list("xxyy"), "worker": list("abab"), "label": ["yes", "no", "yes", "yes"]})
+    >>> uncertainty(frame, aggregate=False).round(3).tolist()
+    [0.693, 0.0]
+    """
+    require(compute_by in ("task", "worker"), "compute_by", compute_by, "'task' or 'worker'")
+    table = read(answers)
+    if workers_skills is None and aggregator is not None:
+        aggregator.fit_predict(answers)
+        workers_skills = aggregator.skills_
+    skill = None if workers_skills is None else _skills(table, workers_skills)
+    index = table.tasks if compute_by == "task" else table.workers
+    values = pd.Series(agreement.uncertainty(table.answers, skill, by=compute_by), index=index)
+    return float(values.mean()) if aggregate else values
+
+
+def _skills(table: Table, skills: pd.Series) -> Array:
+    """Skill of each worker, none missing."""
+    skill = skills.reindex(table.workers).to_numpy(dtype=float, na_value=np.nan)
+    if np.isnan(skill).any():
+        message = f"no skill for worker {some(table.workers[np.isnan(skill)].tolist())}; give one for every worker."
+        raise errors.ParameterError(message)
+    return skill
+
+
+def _alpha(table: Table, distance: Callable[[Hashable, Hashable], float]) -> float | None:
+    """Alpha under any distance: 1 - observed / expected, from the votes of tasks with two answers or more."""
+    labels = table.classes.tolist()
+    apart = np.array([[distance(a, b) for b in labels] for a in labels], dtype=float)  # (classes, classes)
+    votes: Any = table.answers.counts()  # (tasks, classes), sparse
+    votes = votes[np.diff(table.answers.task_starts) > 1]
+    if not votes.nnz:
+        return None
+    answered, said = votes.sum(axis=1), votes.sum(axis=0)  # (tasks,), (classes,)
+    observed = (votes.multiply(votes @ apart).sum(axis=1) / (answered - 1)).sum()
+    expected = said @ apart @ said / (said.sum() - 1)
+    return float(1 - observed / expected) if expected else 1.0

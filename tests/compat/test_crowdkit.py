@@ -1,0 +1,228 @@
+"""Our drop-in against what crowd-kit 1.4.2 itself answered (expected.json, written by generate_expected.py)."""
+
+import inspect
+import json
+from pathlib import Path
+
+import krippendorff
+import numpy as np
+import pandas as pd
+import pytest
+from crowdkit_cases import CLASSES, FRAMES, HISTORY, SETTLED, TRUTH, cases, run
+
+from crowdwise import errors
+from crowdwise.compat import crowdkit
+
+EXPECTED = json.loads(Path(__file__).with_name("expected.json").read_text())
+WORDS = FRAMES["words"]
+ONE = pd.Series({"w1": 1.0})
+
+
+def assert_same(ours, theirs, tolerance=1e-6, at="result"):
+    """The same values, names, dtypes and order of rows."""
+    if isinstance(theirs, dict):
+        assert ours.keys() == theirs.keys(), at
+        for key in theirs:
+            assert_same(ours[key], theirs[key], tolerance, f"{at}.{key}")
+    elif np.asarray(theirs).dtype.kind == "f":
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=tolerance, err_msg=at)
+    else:
+        assert ours == theirs, at
+
+
+@pytest.mark.filterwarnings("ignore::crowdwise.errors.ConvergenceWarning")
+@pytest.mark.parametrize("name", cases())
+def test_same_results(name):
+    assert_same(run(crowdkit, *cases()[name]), EXPECTED["cases"][name])
+
+
+@pytest.mark.parametrize("name", SETTLED)
+def test_same_values_where_both_have_settled(name):
+    cls, frame, theirs, ours, tolerance, compared = SETTLED[name]
+    results = run(crowdkit, cls, frame, theirs | ours, "fit_predict", {}, compared)
+    assert_same(results, EXPECTED["settled"][name], tolerance)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_same_signatures(name):
+    cls, theirs = getattr(crowdkit, name), EXPECTED["signatures"][name]
+    arguments = inspect.signature(cls).parameters
+    assert [(key, value.default) for key, value in arguments.items()] == list(theirs["arguments"].items())
+    for method in theirs.keys() - {"arguments"}:
+        assert list(inspect.signature(getattr(cls, method)).parameters) == theirs[method], method
+    public = {key for key in dir(cls) if not key.startswith("_") and callable(getattr(cls, key))}
+    assert public == theirs.keys() - {"arguments"}
+
+
+# Where ours differs, on purpose
+
+
+@pytest.mark.parametrize("name", ["DawidSkene", "OneCoinDawidSkene", "GLAD"])
+def test_loss_history_is_a_bound_that_never_falls(name):
+    history = getattr(crowdkit, name)(n_iter=200, tol=1e-9).fit(WORDS).loss_history_
+    assert len(history) > 3
+    assert min(np.diff(history)) > -1e-12
+
+
+def test_a_fit_cut_short_warns():
+    with pytest.warns(errors.ConvergenceWarning, match="max_iter=2"):
+        crowdkit.DawidSkene(n_iter=2).fit(WORDS)
+
+
+def test_history_is_added_to_the_counts_of_the_data():
+    ds = crowdkit.DawidSkene(n_iter=0, initial_error_strategy="addition").fit(WORDS, initial_error=HISTORY)
+    shares = crowdkit.MajorityVote().fit_predict_proba(WORDS)
+    counts = WORDS.join(shares, on="task").drop(columns="task").groupby(["worker", "label"]).sum() + HISTORY
+    expected = counts / counts.groupby("worker").sum()
+    np.testing.assert_allclose(ds.errors_.sort_index(), expected.sort_index(), atol=1e-9)
+
+
+def test_history_is_not_forgotten():
+    ds = crowdkit.DawidSkene(n_iter=50, tol=0, initial_error_strategy="addition")
+    fitted = ds.fit(WORDS, initial_error=HISTORY * 1e6).errors_
+    np.testing.assert_allclose(fitted.sort_index(), HISTORY / HISTORY.groupby("worker").sum(), atol=1e-4)
+
+
+def test_history_of_some_workers_and_of_classes_not_seen():
+    past = HISTORY.iloc[:2].rename(index={"b": "d"}, level="label")
+    others = past.rename(index={"w1": "stranger"}, level="worker")
+    ds = crowdkit.DawidSkene(initial_error_strategy="addition").fit(WORDS, initial_error=pd.concat([past, others]))
+    assert ds.probas_.columns.tolist() == ["a", "b", "c", "d"]
+    assert ("w1", "d") in ds.errors_.index
+    assert "stranger" not in ds.errors_.index.unique("worker")
+    np.testing.assert_allclose(ds.errors_.loc["w1", ["a", "b", "c"]].sum(), 1)
+
+
+def test_history_to_assign_must_be_whole():
+    ds = crowdkit.DawidSkene(initial_error_strategy="assign")
+    with pytest.raises(errors.GoldError, match="lacks"):
+        ds.fit(WORDS, initial_error=HISTORY.iloc[:4])
+    with pytest.raises(errors.ParameterError, match="sum to one"):
+        ds.fit(WORDS, initial_error=HISTORY / 20)
+    with pytest.raises(errors.FormatError, match="index it by worker and label"):
+        ds.fit(WORDS, initial_error=HISTORY.rename_axis(index=["who", "what"]))
+
+
+def test_skills_that_sum_below_zero_do_not_turn_the_vote_around():
+    frame = pd.DataFrame({"task": [1, 1, 1], "worker": list("abc"), "label": list("xyy")})
+    vote = crowdkit.MajorityVote().fit(frame, skills=pd.Series({"a": 0.5, "b": -1.0, "c": -1.0}))
+    assert vote.labels_.tolist() == ["x"]
+    none = crowdkit.MajorityVote().fit(frame, skills=pd.Series({"a": 0, "b": 0, "c": 0}))
+    np.testing.assert_allclose(none.probas_, [[1 / 3, 2 / 3]])
+
+
+def test_mace_does_not_depend_on_ids():
+    renamed = WORDS.assign(worker=WORDS["worker"].map(lambda w: f"w{9 - int(w[1])}"))
+    np.testing.assert_allclose(crowdkit.MACE().fit(renamed).probas_, crowdkit.MACE().fit(WORDS).probas_, atol=1e-9)
+
+
+def test_a_true_label_that_nobody_gave_becomes_a_class():
+    ds = crowdkit.DawidSkene(n_iter=3, tol=0).fit(WORDS, pd.Series({"t00": "d"}))
+    assert ds.labels_["t00"] == "d"
+    assert ds.probas_.columns.tolist() == ["a", "b", "c", "d"]
+
+
+# What is accepted
+
+
+def test_a_task_may_have_several_true_labels_in_the_gold_vote():
+    frame = pd.DataFrame({"task": [1, 1, 1, 2], "worker": list("abca"), "label": list("xyzx")})
+    gold = crowdkit.GoldMajorityVote().fit(frame, pd.Series(["x", "y"], index=[1, 1]))
+    assert gold.skills_.to_dict() == {"a": 1.0, "b": 1.0, "c": 0.0}
+
+
+def test_skills_serve_other_answers():
+    wawa = crowdkit.Wawa().fit(WORDS)
+    later = pd.DataFrame({"task": ["new", "new"], "worker": ["w1", "w3"], "label": ["b", "a"]})
+    assert wawa.predict(later).to_dict() == {"new": "b"}
+    assert wawa.predict_proba(later).shape == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        lambda column: column.map(lambda i: frozenset([i])),
+        lambda column: pd.to_datetime(column.map({i: f"2020-01-{n + 1:02d}" for n, i in enumerate(column.unique())})),
+        lambda column: column.map({i: n + 0.5 for n, i in enumerate(sorted(column.unique()))}),
+        lambda column: column.astype("category"),
+        lambda column: column.map({i: n if n % 2 else str(i) for n, i in enumerate(column.unique())}),
+    ],
+    ids=["sets", "dates", "fractions", "categories", "mixed"],
+)
+def test_ids_of_any_kind(ids):
+    frame = WORDS.apply(ids)
+    ds = crowdkit.DawidSkene(n_iter=5, tol=0).fit(frame)
+    plain = crowdkit.DawidSkene(n_iter=5, tol=0).fit(WORDS)
+    meant = dict(zip(WORDS["label"], frame["label"], strict=True))
+    assert ds.labels_.tolist() == [meant[label] for label in plain.labels_]
+    assert ds.errors_.shape == plain.errors_.shape
+
+
+def test_alpha_takes_any_distance():
+    frame = FRAMES["numbers"]
+    nominal = crowdkit.alpha_krippendorff(frame, lambda a, b: float(a != b))
+    assert nominal == pytest.approx(crowdkit.alpha_krippendorff(frame), abs=1e-12)
+    wide = frame.pivot(index="worker", columns="task", values="label").to_numpy(float)
+    interval = krippendorff.alpha(wide, level_of_measurement="interval")
+    assert crowdkit.alpha_krippendorff(frame, lambda a, b: (a - b) ** 2) == pytest.approx(interval, abs=1e-12)
+
+
+def test_metrics_take_an_aggregator():
+    skills = crowdkit.Wawa().fit(WORDS).skills_
+    assert crowdkit.uncertainty(WORDS, aggregator=crowdkit.Wawa()) == crowdkit.uncertainty(WORDS, skills)
+    assert 0 < crowdkit.consistency(WORDS, aggregator=crowdkit.Wawa()) <= 1
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("column", ["task", "worker", "label"])
+def test_a_missing_column_is_named(column):
+    with pytest.raises(errors.MissingColumnError, match=f"no column '{column}'"):
+        crowdkit.MajorityVote().fit(WORDS.drop(columns=column))
+    with pytest.raises(KeyError):  # what crowd-kit raises
+        crowdkit.Wawa().fit_predict(WORDS.drop(columns=column))
+
+
+def test_gaps_and_repeats_are_named():
+    gap = WORDS.copy()
+    gap.loc[[3, 5], "label"] = None
+    with pytest.raises(errors.NullError, match=r"2 rows lack .* \(rows 3, 5, counted from 0\).*dropna"):
+        crowdkit.DawidSkene().fit(gap)
+    twice = pd.concat([WORDS, WORDS.iloc[[2]]], ignore_index=True)
+    worker, task = WORDS.loc[2, ["worker", "task"]]
+    message = rf"1 answers stand twice \(worker '{worker}' on task '{task}'; rows {len(WORDS)},.*drop_duplicates"
+    with pytest.raises(errors.DuplicateError, match=message):
+        crowdkit.DawidSkene().fit(twice)
+    with pytest.raises(errors.EmptyError, match="no rows"):
+        crowdkit.KOS().fit(WORDS.iloc[:0])
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "call"),
+    [
+        (errors.GoldError, "none of which is a task", lambda c: c.DawidSkene().fit(WORDS, pd.Series({"x": "a"}))),
+        (errors.GoldError, "two true labels", lambda c: c.DawidSkene().fit(WORDS, pd.Series(list("ab"), ["t00"] * 2))),
+        (errors.ParameterError, "no skill for worker 'w2'", lambda c: c.MajorityVote().fit(WORDS, ONE)),
+        (errors.ParameterError, "no worker of known skill", lambda c: c.MajorityVote(None, "ignore").fit(WORDS, ONE)),
+        (errors.ParameterError, "go together", lambda c: c.MajorityVote(0.5).fit(WORDS, ONE)),
+        (errors.ParameterError, "on_missing_skill", lambda c: c.MajorityVote(None, "x").fit(WORDS, ONE)),
+        (errors.ParameterError, "no skill for worker",
+         lambda c: c.GoldMajorityVote().fit_predict(FRAMES["tied"], pd.Series({"t00": "a"}))),
+        (errors.ParameterError, "alphas_priors_mean has no value for worker",
+         lambda c: c.GLAD(alphas_priors_mean=ONE).fit(WORDS)),
+        (errors.ParameterError, "compute_by", lambda c: c.uncertainty(WORDS, compute_by="label")),
+        (errors.ParameterError, "no skill for worker 'w2'", lambda c: c.consistency(WORDS, ONE)),
+        (errors.EmptyError, "no task has two", lambda c: c.alpha_krippendorff(WORDS.drop_duplicates("task"))),
+        (errors.NotFittedError, "no labels_", lambda c: c.Wawa().fit(WORDS).labels_),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named(error, message, call):
+    with pytest.raises(error, match=message):
+        call(crowdkit)
+
+
+def test_gold_series_are_not_changed():
+    before = TRUTH["words"].copy()
+    crowdkit.DawidSkene(n_iter=2, tol=0).fit(WORDS, TRUTH["words"])
+    pd.testing.assert_series_equal(TRUTH["words"], before)
