@@ -16,7 +16,7 @@ from crowdwise.cli.screen import as_json, fields, note, percent, progress, say, 
 
 if TYPE_CHECKING:
     from crowdwise.answers import Answers
-    from crowdwise.rows import Array
+    from crowdwise.answers.rows import Array
     from crowdwise.truth.base import TruthModel
 
 EXAMPLE = "Example: crowdwise aggregate answers.csv -o labels.csv --workers workers.csv"

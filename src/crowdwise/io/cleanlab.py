@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from crowdwise.encoding import as_arrow
+from crowdwise.answers.encoding import as_arrow
 from crowdwise.errors import FormatError, MissingColumnError
 from crowdwise.io.delimited import header, read_cells
 from crowdwise.io.files import head, is_parquet

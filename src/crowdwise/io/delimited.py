@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
-from crowdwise.encoding import some
+from crowdwise.answers.encoding import some
 from crowdwise.errors import CrowdwiseError, EmptyError, FormatError, WeightError
 from crowdwise.io.files import head, open_arrow, open_text
 from crowdwise.io.raw import Choose, Raw, encoded, from_text

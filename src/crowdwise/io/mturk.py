@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from crowdwise.columns import recognise
+from crowdwise.answers.columns import recognise
 from crowdwise.io.delimited import answered_rows, header, read_cells
 from crowdwise.io.raw import Raw
 from crowdwise.io.records import choose_question

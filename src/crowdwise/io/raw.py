@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.encoding import as_arrow
+from crowdwise.answers.encoding import as_arrow
 from crowdwise.errors import FormatError, IdTypeError
 from crowdwise.io.escaping import INTEGER, undo
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.answers import Answers
-from crowdwise.columns import recognise
-from crowdwise.encoding import check_no_nulls, some
+from crowdwise.answers.columns import recognise
+from crowdwise.answers.encoding import check_no_nulls, some
 from crowdwise.errors import (
     CrowdwiseError,
     DuplicateError,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from crowdwise.encoding import as_arrow, some
+from crowdwise.answers.encoding import as_arrow, some
 from crowdwise.errors import DuplicateError, FormatError, QuestionError
 from crowdwise.io.files import head, open_text
 from crowdwise.io.raw import Raw

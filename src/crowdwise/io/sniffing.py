@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any, NoReturn
 
-from crowdwise.columns import KNOWN
+from crowdwise.answers.columns import KNOWN
 from crowdwise.errors import FormatError
 from crowdwise.io import argilla, ground_truth, mturk, toloka
 from crowdwise.io.files import head, is_gzip, is_parquet

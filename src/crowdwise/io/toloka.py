@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.columns import recognise
+from crowdwise.answers.columns import recognise
 from crowdwise.errors import MissingColumnError
 from crowdwise.io.delimited import answered_rows, header, read_cells
 from crowdwise.io.raw import Raw

@@ -10,7 +10,7 @@ import pandas as pd
 
 from crowdwise import errors
 from crowdwise.answers import Answers
-from crowdwise.encoding import some
+from crowdwise.answers.encoding import some
 from crowdwise.truth.base import Array
 
 COLUMNS = ["task", "worker", "label"]

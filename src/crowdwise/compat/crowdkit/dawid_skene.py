@@ -10,8 +10,8 @@ import pandas as pd
 
 from crowdwise import errors
 from crowdwise.answers import Pairs
+from crowdwise.answers.encoding import some
 from crowdwise.compat.crowdkit._frames import ProbaAggregator, Table, read
-from crowdwise.encoding import some
 from crowdwise.truth import one_coin
 from crowdwise.truth.base import Array, fix_gold, require, vote_shares
 from crowdwise.truth.dawid_skene import DawidSkene as Ours

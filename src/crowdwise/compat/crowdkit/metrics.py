@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from crowdwise import errors
+from crowdwise.answers.encoding import some
 from crowdwise.compat.crowdkit._frames import Aggregator, Table, read
 from crowdwise.compat.crowdkit.votes import MajorityVote
-from crowdwise.encoding import some
 from crowdwise.evaluate import agreement
 from crowdwise.truth.base import Array, require
 

@@ -10,8 +10,8 @@ import pandas as pd
 from scipy.special import digamma
 
 from crowdwise import errors
+from crowdwise.answers.encoding import some
 from crowdwise.compat.crowdkit._frames import Aggregator, ProbaAggregator, read
-from crowdwise.encoding import some
 from crowdwise.truth import glad, kos, mace
 from crowdwise.truth.base import Array
 

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from crowdwise import errors
+from crowdwise.answers.encoding import some
 from crowdwise.compat.crowdkit._frames import Aggregator, ProbaAggregator, Table, read
-from crowdwise.encoding import some
 from crowdwise.truth import mmsr, wawa, zero_based_skill
 from crowdwise.truth.base import Array, require, vote_shares
 from crowdwise.truth.naive_soft import vote_sums

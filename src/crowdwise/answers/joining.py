@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.encoding import as_arrow, lookup
+from crowdwise.answers.encoding import as_arrow, lookup
+from crowdwise.answers.rows import Array, Duplicates, as_weights, id_table, sort_rows
 from crowdwise.errors import CrowdwiseError, UnknownIdError
-from crowdwise.rows import Array, Duplicates, as_weights, id_table, sort_rows
 
 if TYPE_CHECKING:
     from crowdwise.answers import Answers

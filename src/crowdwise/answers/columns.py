@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from crowdwise.encoding import some
+from crowdwise.answers.encoding import some
 from crowdwise.errors import FormatError, MissingColumnError
 
 # Names seen in the field, in order of preference; compared in lower case with spaces and dashes as underscores.

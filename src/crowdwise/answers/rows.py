@@ -14,7 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numba import njit
 
-from crowdwise.encoding import as_arrow, check_no_nulls, dictionary, encode, lookup, some, spelt_out, stable_order
+from crowdwise.answers.encoding import (
+    as_arrow,
+    check_no_nulls,
+    dictionary,
+    encode,
+    lookup,
+    some,
+    spelt_out,
+    stable_order,
+)
 from crowdwise.errors import (
     DuplicateError,
     EmptyError,

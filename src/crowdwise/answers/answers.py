@@ -16,9 +16,20 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from crowdwise import joining
-from crowdwise.columns import columns_of, recognise
-from crowdwise.encoding import lookup, stable_order, starts, to_numpy
+from crowdwise.answers import joining
+from crowdwise.answers.columns import columns_of, recognise
+from crowdwise.answers.encoding import lookup, stable_order, starts, to_numpy
+from crowdwise.answers.rows import (
+    Array,
+    Duplicates,
+    Nulls,
+    as_columns,
+    as_flags,
+    as_weights,
+    assemble,
+    id_table,
+    sort_rows,
+)
 from crowdwise.errors import (
     DuplicateError,
     FormatError,
@@ -27,7 +38,6 @@ from crowdwise.errors import (
     TooLargeError,
     UnknownIdError,
 )
-from crowdwise.rows import Array, Duplicates, Nulls, as_columns, as_flags, as_weights, assemble, id_table, sort_rows
 
 if TYPE_CHECKING:
     import scipy.sparse

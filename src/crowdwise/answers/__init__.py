@@ -1,0 +1,9 @@
+"""Answers: who said what about which task. The one data structure every method takes.
+
+The way in: `columns` finds the columns, `encoding` turns ids into codes, `rows` checks and sorts them, `joining` puts
+sets of answers together, and `answers` is what comes out.
+"""
+
+from crowdwise.answers.answers import MAX_CLASSES, Answers, Pairs
+
+__all__ = ["MAX_CLASSES", "Answers", "Pairs"]
