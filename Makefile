@@ -29,11 +29,11 @@ lint: setup
 
 bench: bench-accuracy bench-truth
 
-bench-truth: setup .venv-peers/ready    ## speed and memory beside the peers
-	$(BIN)/python benchmarks/truth_speed.py
+bench-truth: setup .venv-peers/ready    ## speed and memory beside the peers; ARGS=--huge adds 10^8 answers
+	$(BIN)/python benchmarks/truth_speed.py $(ARGS)
 
 bench-accuracy: setup         ## truth methods against the known truth of real data sets
-	$(BIN)/python benchmarks/truth_accuracy.py
+	$(BIN)/python benchmarks/truth_accuracy.py $(ARGS)
 
 # Peers have needs that clash with ours: they get an environment of their own.
 .venv-peers/ready: benchmarks/peers.txt constraints.txt
