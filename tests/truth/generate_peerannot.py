@@ -1,4 +1,4 @@
-"""What peerannot says of a small crowd, for test_peerannot.py; run by an environment that has peerannot 0.0.1.post43:
+"""What peerannot says of a small crowd, for test_against_peerannot.py; run by an environment that has peerannot 0.0.1.post43:
 
 python tests/truth/generate_peerannot.py
 

@@ -18,6 +18,8 @@ from typing import Any
 
 from numba import njit
 
+from crowdwise.errors import ParameterError
+
 _PARTS_PER_THREAD = 4  # so that a thread that finishes early finds more to do
 _WORTH_THREADS = 50_000  # answers; below that, waking threads costs more than they bring
 _threads: ContextVar[int | None] = ContextVar("threads", default=None)
@@ -30,7 +32,13 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 def available() -> int:
     """How many threads are used: CROWDWISE_THREADS, or one for each core this process may run on."""
-    return int(os.environ.get("CROWDWISE_THREADS", 0)) or len(os.sched_getaffinity(0))
+    wanted = os.environ.get("CROWDWISE_THREADS", "")
+    if wanted:
+        if not wanted.isdecimal() or int(wanted) < 1:
+            message = f"CROWDWISE_THREADS={wanted!r}: set it to a number of threads, 1 or more, or not at all."
+            raise ParameterError(message)
+        return int(wanted)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
