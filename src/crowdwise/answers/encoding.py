@@ -110,7 +110,7 @@ def check_no_nulls(array: pa.Array, column: str) -> None:
         rows = np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))
         message = (
             f"column {column!r} is empty in {len(rows)} of {len(array)} rows (rows {some(rows)}, counted from 0). "
-            f"Fill them in, or pass nulls='drop' to leave those rows out and count them."
+            f"Fill them in, or leave those rows out with nulls='drop' (--nulls drop), which counts them."
         )
         raise NullError(message)
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numba import njit
 
 from crowdwise.answers.encoding import (
+    SHOWN,
     as_arrow,
     check_no_nulls,
     dictionary,
@@ -205,14 +206,15 @@ def sort_rows(
     if state == _REPEATED:
         repeated = np.flatnonzero((task[1:] == task[:-1]) & (worker[1:] == worker[:-1])) + 1
         if duplicates == "error":
-            shown = [
+            once = repeated[np.insert(np.diff(repeated) > 1, 0, True)][:SHOWN]  # a third answer is not a new case
+            shown = ", ".join(
                 f"worker {worker_ids[int(worker[i])].as_py()!r} on task {task_ids[int(task[i])].as_py()!r}"
-                for i in repeated[:3]
-            ]
+                for i in once
+            )
             rows = "" if order is None else f" (first: rows {order[repeated[0] - 1]} and {order[repeated[0]]})"
             message = (
-                f"{len(repeated)} answers stand twice: {', '.join(shown)}{rows}. Pass duplicates='first', 'last' or "
-                f"'vote' to keep one of them."
+                f"{len(repeated)} answers are given a second time or more: {shown}{rows}. Keep one of each with "
+                f"duplicates='first', 'last' or 'vote' (on the command line: --duplicates last)."
             )
             raise DuplicateError(message)
         keep = _settle(task, worker, label, duplicates == "first", duplicates == "last")

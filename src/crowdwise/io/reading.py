@@ -201,7 +201,7 @@ def _check_nulls(raw: Raw) -> None:
             shown = some(raw.lines(rows[:3].tolist()), len(rows))
             message = (
                 f"column {raw.names[role]!r} is empty in {len(rows)} of {len(column)} rows (lines {shown}). Fill them "
-                f"in, or pass nulls='drop' to leave those rows out and count them."
+                f"in, or leave those rows out with nulls='drop' (--nulls drop), which counts them."
             )
             raise NullError(message)
 
