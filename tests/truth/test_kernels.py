@@ -75,13 +75,31 @@ def test_count_repeats_the_given_posteriors():
     np.testing.assert_allclose(work.count(proba), expected, atol=1e-12)
 
 
-def test_chunks_depend_on_the_data_alone():
-    starts = np.arange(0, 101, 5)
-    bounds = kernels.chunk_bounds(starts, 100)
+def test_chunks_share_the_answers():
+    bounds = kernels.chunk_bounds(np.arange(0, 101, 5))
     assert bounds[0] == 0
     assert bounds[-1] == 20
-    assert (np.diff(bounds) >= 0).all()
-    assert len(kernels.chunk_bounds(starts, 1 << 40)) == 3  # a huge table is not copied often
+    assert (np.diff(bounds) >= 2).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 7, 20])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_two_passes_count_what_one_does(monkeypatch, n_classes, weighted):
+    answers = crowd(60, 12, n_classes, 9, 0)
+    rng = np.random.default_rng(0)
+    weight = rng.uniform(0, 2, answers.n_answers) if weighted else None
+    table = rng.uniform(0.01, 1, (len(answers.pairs.label), n_classes))
+    results = []
+    for limit in (1 << 30, 0):
+        monkeypatch.setattr(kernels, "_FUSED_BYTES", limit)
+        work = kernels.ConfusionWork(answers.task_starts, answers.pairs, weight, n_classes)
+        assert work.fused == (limit > 0)
+        work.set_table(table)
+        proba = np.empty((60, n_classes))
+        counts, totals, bound = work.e_step(np.full(n_classes, 1 / n_classes), None, proba=proba)
+        results.append((counts.copy(), totals, bound, proba))
+    for one, two in zip(*results, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-12)
 
 
 def test_rows_are_padded_and_aligned():

@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from crowdwise.answers.encoding import stable_order
+from crowdwise.answers.encoding import starts as pair_starts
 from crowdwise.truth.lanes import (
     aligned,
     lanes_of,
@@ -37,16 +39,14 @@ Array = np.ndarray[Any, np.dtype[Any]]
 FLOOR = 1e-10  # a count or probability of zero is taken as this: improbable, never impossible
 _PRODUCT_ANSWERS = 8  # products of up to this many probabilities above FLOOR / answers cannot underflow
 _AHEAD = 16  # how many answers ahead rows are fetched
-_PARTIAL_BYTES = 256 << 20  # memory allowed for partial counts
-_MAX_CHUNKS = 8
+_CHUNKS = 8
+_FUSED_BYTES = 48 << 20  # counts up to this size stay in cache while all tasks are gone through
 SPARE = 16  # numbers after a thread's own row, so that no other thread writes to its cache lines: twice as fast
 
 
-def chunk_bounds(starts: Array, row_bytes: int) -> Array:
+def chunk_bounds(starts: Array) -> Array:
     """Cut tasks into chunks with about equally many answers each."""
-    chunks = int(np.clip(_PARTIAL_BYTES // max(row_bytes, 1), 2, _MAX_CHUNKS))
-    targets = np.linspace(0, starts[-1], chunks + 1)
-    bounds = np.searchsorted(starts, targets, side="left").astype(np.int64)
+    bounds = np.searchsorted(starts, np.linspace(0, starts[-1], _CHUNKS + 1), side="left").astype(np.int64)
     bounds[0], bounds[-1] = 0, len(starts) - 1
     return bounds
 
@@ -159,24 +159,58 @@ def _em_pass(lanes: int, fixed_width: int) -> Callable[..., None]:
     return em_pass
 
 
+@cache
+def _count_pass(lanes: int, fixed_width: int) -> Callable[..., None]:
+    """Build the counting pass for large tables: pair by pair, so that counts are written once and in order."""
+
+    @compiled
+    def count_pass(first_pair, end_pair, pair_starts, task, weight, proba, counts):
+        width = fixed_width if fixed_width else counts.shape[1]
+        last = task.shape[0] - 1
+        for p in range(first_pair, end_pair):
+            counts[p, :] = 0.0
+            for a in range(pair_starts[p], pair_starts[p + 1]):
+                prefetch(proba, np.int64(task[min(a + _AHEAD, last)]) * width)
+                at = np.int64(task[a]) * width
+                for b in range(0, width, lanes):
+                    if weight.shape[0] > 0:
+                        row_add_scaled(counts, p * width + b, proba, at + b, weight[a], lanes)
+                    else:
+                        row_add(counts, p * width + b, proba, at + b, lanes)
+
+    return count_pass
+
+
 class ConfusionWork:
-    """Arrays an EM over confusion matrices works in, allocated once for one set of answers."""
+    """Arrays an EM over confusion matrices works in, allocated once for one set of answers.
+
+    While the counts fit in cache, each task's posterior is added to them as soon as it is known (one pass over the
+    answers). Larger counts would be fetched from memory for every answer, several copies of them; then posteriors are
+    kept, and counted in a second pass that goes through the answers pair by pair.
+    """
 
     def __init__(self, starts: Array, pairs: Any, weight: Array | None, n_classes: int) -> None:
         self.starts, self.pairs, self.n_classes = starts, pairs, n_classes
         self.weight = np.empty(0) if weight is None else weight
         self.width = padded(n_classes)
-        n_pairs = len(pairs.label)
-        self.bounds = chunk_bounds(starts, n_pairs * self.width * 8)
-        chunks = len(self.bounds) - 1
+        self.shape = lanes_of(self.width), self.width if self.width <= 8 else 0  # which kernel serves
+        n_pairs, n_tasks = len(pairs.label), len(starts) - 1
+        self.bounds = chunk_bounds(starts)
         self.table = aligned(n_pairs, self.width)
-        longest = int(np.diff(starts).max()) if len(starts) > 1 else 0
+        longest = int(np.diff(starts).max()) if n_tasks else 0
         self.needs_logs = weight is not None or longest > _PRODUCT_ANSWERS
         self.log_table = aligned(n_pairs, self.width) if self.needs_logs else self.table
-        self._counts = aligned(chunks * n_pairs, self.width).reshape(chunks, n_pairs, self.width)
-        self._totals = np.zeros((chunks, self.width))
-        self._bound = np.zeros(chunks)
-        self.counts = np.zeros((n_pairs, self.width))
+        self.counts = aligned(n_pairs, self.width)
+        self._totals, self._bound = np.zeros((_CHUNKS, self.width)), np.zeros(_CHUNKS)
+        self.fused = n_pairs * self.width * 8 <= _FUSED_BYTES
+        copies = _CHUNKS if self.fused else 0
+        self._partial = aligned(copies * n_pairs, self.width).reshape(copies, n_pairs, self.width)
+        if not self.fused:
+            order = stable_order(pairs.of_answer, n_pairs, np.arange(len(pairs.of_answer)))
+            self._pair_starts = pair_starts(pairs.of_answer, n_pairs)
+            self._task_by_pair = np.repeat(np.arange(n_tasks, dtype=np.int32), np.diff(starts))[order]
+            self._weight_by_pair = self.weight[order] if weight is not None else self.weight
+            self._proba = aligned(n_tasks, self.width)
 
     def set_table(self, table: Array) -> None:
         """Take the probabilities of each pair: (pairs, classes), each above zero."""
@@ -225,23 +259,29 @@ class ConfusionWork:
         prior_rows = np.atleast_2d(prior)
         if self.width > self.n_classes:
             prior_rows = np.pad(prior_rows, ((0, 0), (0, self.width - self.n_classes)))
-        empty = np.empty((0, 0))
-        chunks = len(self.bounds) - 1
-        partial = self._counts if counts else np.empty((chunks, 0, self.width))
-        kernel = _em_pass(lanes_of(self.width), self.width if self.width <= 8 else 0)
+        keep = np.empty((0, 0)) if proba is None else proba
+        partial = self._partial if counts and self.fused else np.empty((_CHUNKS, 0, self.width))
         run(
-            kernel, chunks, self.starts, self.pairs.of_answer, self.weight, prior_rows, self.table, self.log_table,
-            np.empty(0, np.int32) if gold is None else gold, hard,
-            self.bounds, partial, self._totals, self._bound, empty if proba is None else proba, parts=chunks,
+            _em_pass(*self.shape), _CHUNKS, self.starts, self.pairs.of_answer, self.weight, prior_rows,
+            self.table, self.log_table, np.empty(0, np.int32) if gold is None else gold, hard,
+            self.bounds, partial, self._totals, self._bound, self._proba if counts and not self.fused else keep,
+            parts=_CHUNKS,
         )  # fmt: skip
-        if counts:
-            add_chunks(partial, self.counts)
         k = self.n_classes
+        if counts and self.fused:
+            add_chunks(partial, self.counts)
+        elif counts:
+            columns = self._pair_starts, self._task_by_pair, self._weight_by_pair
+            run(_count_pass(*self.shape), len(self.counts), *columns, self._proba, self.counts)
+            if proba is not None:
+                proba[:] = self._proba[:, :k]
         return self.counts[:, :k], self._totals.sum(axis=0)[:k], float(self._bound.sum())
 
     def count(self, proba: Array) -> Array:
         """Confusion counts under given posteriors (tasks, classes): the first M-step's input."""
-        self.set_table(np.ones((len(self.table), self.n_classes)))  # answers say nothing: the posterior is the prior
+        self.table[:, : self.n_classes] = 1.0  # answers say nothing: the posterior is the prior
+        if self.needs_logs:
+            self.log_table[:] = 0.0
         return self.e_step(proba, None)[0]
 
 

@@ -111,7 +111,7 @@ class OneCoin(EMModel):
                 "'uniform' or 'estimated'")  # fmt: skip
 
     def _prepare(self, answers: Answers, gold: Array | None) -> Work:
-        bounds = chunk_bounds(answers.task_starts, 8 * answers.n_workers)
+        bounds = chunk_bounds(answers.task_starts)
         known = np.empty(0, np.int32) if gold is None else gold
         return Work(answers, weights_of(answers), known, totals(answers), bounds)
 

@@ -21,7 +21,7 @@ from numba import njit
 from crowdwise.errors import ParameterError
 
 _PARTS_PER_THREAD = 4  # so that a thread that finishes early finds more to do
-_WORTH_THREADS = 50_000  # answers; below that, waking threads costs more than they bring
+_WORTH_THREADS = 300_000  # answers; below that, waking threads costs more than they bring
 _threads: ContextVar[int | None] = ContextVar("threads", default=None)
 
 
@@ -52,8 +52,8 @@ def use_threads(n: int | None) -> Iterator[None]:
 
 
 def threads_for(n_answers: int) -> Any:
-    """Block for a fit of this many answers: one thread when more would not pay."""
-    return use_threads(1 if n_answers < _WORTH_THREADS else _threads.get())
+    """Block for a fit of this many answers: one thread when more would not pay and none were asked for."""
+    return use_threads(_threads.get() or (1 if n_answers < _WORTH_THREADS else None))
 
 
 def run(kernel: Callable[..., None], n: int, *arguments: Any, parts: int | None = None) -> None:

@@ -83,7 +83,7 @@ def agreement(answers: Answers, proba: Array) -> Array:
 
 def agreements(answers: Answers, proba: Array) -> Array:
     """Sum of `proba[task, label]` over the answers of each worker, times their weight: (workers,)."""
-    bounds = chunk_bounds(answers.task_starts, 8 * answers.n_workers)
+    bounds = chunk_bounds(answers.task_starts)
     sums = np.zeros((len(bounds) - 1, answers.n_workers))
     columns = answers.task_starts, answers.worker, answers.label
     run(_agreements, len(sums), *columns, weights_of(answers), proba, bounds, sums, parts=len(sums))
