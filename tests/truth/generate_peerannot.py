@@ -9,14 +9,15 @@ import json
 from pathlib import Path
 
 import numpy as np
-from peerannot.models.aggregation.dawid_skene import DawidSkene
-from peerannot.models.aggregation.iwmv import IWMV
-from peerannot.models.aggregation.naive_soft import NaiveSoft
-from peerannot.models.aggregation.twothird import TwoThird
-from peerannot.models.aggregation.wawa import Wawa
 
 
 def main():
+    from peerannot.models.aggregation.dawid_skene import DawidSkene
+    from peerannot.models.aggregation.iwmv import IWMV
+    from peerannot.models.aggregation.naive_soft import NaiveSoft
+    from peerannot.models.aggregation.twothird import TwoThird
+    from peerannot.models.aggregation.wawa import Wawa
+
     rng = np.random.default_rng(3)
     truth = rng.integers(0, 3, 24)
     skill = rng.uniform(0.5, 0.95, 7)
