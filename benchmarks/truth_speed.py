@@ -28,7 +28,7 @@ from rich.table import Table
 HERE = Path(__file__).parent
 PYTHON = {"ours": sys.executable, "peer": str(HERE.parent / ".venv-peers/bin/python")}
 LIMIT = 1800  # seconds a single measurement may take
-console = Console()
+console = Console(width=None if sys.stdout.isatty() else 140)
 
 
 def draw_crowd(folder: Path, n_answers: int, n_classes: int, *, strings: bool = True) -> Path:

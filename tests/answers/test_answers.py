@@ -119,6 +119,9 @@ def test_wide_tables():
     answers = Answers.from_wide(frame)
     assert as_rows(answers) == [("t1", "ann", "x"), ("t1", "bob", "y"), ("t2", "bob", "x")]
     assert answers.to_wide().equals(frame.astype(object).where(frame.notna(), None))
+    columns = {"ann": ["x", None], "bob": ["y", "x"]}
+    for kind in (pl.DataFrame, pa.table):
+        assert as_rows(Answers.from_wide(kind(columns))) == [(0, "ann", "x"), (0, "bob", "y"), (1, "bob", "x")]
     assert as_rows(Answers.from_wide([[0, -1], [1, 1]], missing=-1)) == [(0, 0, 0), (1, 0, 1), (1, 1, 1)]
     assert as_rows(Answers.from_wide(np.array([[0, np.nan], [1, 1]]))) == [(0, 0, 0), (1, 0, 1), (1, 1, 1)]
     assert Answers.from_wide([[0, -1], [-1, -1]], missing=-1).n_tasks == 2  # an unanswered task is kept

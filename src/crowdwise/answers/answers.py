@@ -193,7 +193,7 @@ class Answers:
         Parameters
         ----------
         table : 2-D array or data frame
-            A frame's index and column names become the ids; an array's are row and column numbers.
+            Names of rows (pandas) and columns become the ids; where there are none, their numbers.
         missing : scalar, optional
             The value that stands for no answer (for example -1), beside None and NaN.
         **options
@@ -204,7 +204,10 @@ class Answers:
         >>> Answers.from_wide([[0, -1, 1], [1, 1, -1]], missing=-1)
         Answers(2 tasks, 3 workers, 4 answers, 2 classes)
         """
-        index, columns = (table.index, table.columns) if hasattr(table, "iloc") else (None, None)
+        index = table.index if hasattr(table, "iloc") else None  # pandas alone names its rows
+        columns = getattr(table, "column_names", getattr(table, "columns", None))
+        if isinstance(table, pa.Table):
+            table = np.column_stack([column.to_numpy() for column in table.columns])
         cells = np.asarray(table)
         if cells.ndim != 2:
             message = f"a wide table has 2 dimensions (tasks x workers), this one {cells.ndim}; use from_arrays."
