@@ -148,7 +148,7 @@ CASES: dict[str, Case] = {
     "crowd-kit dawid-skene": crowdkit_fit("DawidSkene", tol=-1e9),
     "crowd-kit end-to-end": crowdkit_fit("DawidSkene", STRINGS, tol=-1e9),
     "crowd-kit one-coin": crowdkit_fit("OneCoinDawidSkene", tol=-1e9),
-    "crowd-kit glad": crowdkit_fit("GLAD", silent=True),
+    "crowd-kit glad": crowdkit_fit("GLAD", silent=True, tol=-1e9),
     "crowd-kit mace": crowdkit_fit("MACE", n_restarts=1, random_state=0),
     "crowd-kit mmsr": crowdkit_fit("MMSR"),
     "peerannot dawid-skene": peerannot_ds,

@@ -187,7 +187,7 @@ def main() -> None:
         small, middle, large = (draw_crowd(folder, n, 8) for n in (10**4, 10**5, 10**6))
         report.compare("Dawid-Skene", middle, 10**5, "ours dawid-skene", "peerannot dawid-skene", goal=1000,
                        iterations=20, peer_iterations=1)  # fmt: skip
-        report.compare("GLAD, to convergence", small, 10**4, "ours glad", "crowd-kit glad", goal=500)
+        report.compare("GLAD", small, 10**4, "ours glad", "crowd-kit glad", goal=500, iterations=20, peer_iterations=10)
         report.compare(
             "OneCoin", large, 10**6, "ours one-coin", "crowd-kit one-coin", goal=200, iterations=20, peer_iterations=5
         )

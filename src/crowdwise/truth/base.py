@@ -197,22 +197,6 @@ def weights_of(answers: Answers) -> Array:
     return np.empty(0) if answers.weight is None else answers.weight
 
 
-def score_posteriors(answers: Answers, score: Array, log_prior: Array, gold: Array | None, proba: Array) -> float:
-    """Posteriors of models whose answers favour only the class they name, by `score` (answers,) in logs.
-
-    Fills `proba` (tasks, classes), proportional to exp(log_prior + sum of the scores of the answers that say c), known
-    tasks on their class alone; returns the sum over tasks of the logs of the normalisers.
-    """
-    kernels.weighted_scores(answers.task_starts, answers.label, score, proba)
-    proba += log_prior
-    if gold is not None:
-        known = np.flatnonzero(gold >= 0)
-        proba[known] = np.where(gold[known, None] == np.arange(answers.n_classes), proba[known], -np.inf)
-    log_sum = np.empty(answers.n_tasks)
-    kernels.softmax_rows(proba, log_sum)
-    return float(log_sum.sum())
-
-
 def fix_gold(proba: Array, gold: Array | None) -> Array:
     """Put all mass of the known tasks on their class, in place."""
     if gold is not None:

@@ -29,7 +29,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from crowdwise.answers import Answers
-from crowdwise.truth.base import Array, require, score_posteriors, weights_of
+from crowdwise.truth import kernels
+from crowdwise.truth.base import Array, require, weights_of
 from crowdwise.truth.em import EMModel
 from crowdwise.truth.kernels import FLOOR
 from crowdwise.truth.threads import compiled, run
@@ -187,8 +188,15 @@ def posteriors(work: Work, parameters: Parameters) -> float:
         answer_scores, answers.n_tasks, answers.task_starts, answers.worker, work.weight, parameters.ability,
         np.exp(parameters.log_easiness), work.log_wrong, score, rest,
     )  # fmt: skip
-    log_sums = score_posteriors(answers, score, np.log(parameters.class_prior), work.gold, work.scores)
-    return log_sums + float(rest.sum())
+    kernels.weighted_scores(answers.task_starts, answers.label, score, work.scores)
+    work.scores[:] += np.log(parameters.class_prior)
+    if work.gold is not None:
+        known = np.flatnonzero(work.gold >= 0)
+        right = work.gold[known, None] == np.arange(answers.n_classes)
+        work.scores[known] = np.where(right, work.scores[known], -np.inf)
+    log_sum = np.empty(answers.n_tasks)
+    kernels.softmax_rows(work.scores, log_sum)
+    return float(log_sum.sum() + rest.sum())
 
 
 def log_prior(work: Work, parameters: Parameters) -> float:

@@ -40,7 +40,7 @@ FLOOR = 1e-10  # a count or probability of zero is taken as this: improbable, ne
 _PRODUCT_ANSWERS = 8  # products of up to this many probabilities above FLOOR / answers cannot underflow
 _AHEAD = 16  # how many answers ahead rows are fetched
 _CHUNKS = 8
-_FUSED_BYTES = 48 << 20  # counts up to this size stay in cache while all tasks are gone through
+_FUSED_BYTES = 24 << 20  # counts up to this size stay in cache while all tasks are gone through
 SPARE = 16  # numbers after a thread's own row, so that no other thread writes to its cache lines: twice as fast
 
 

@@ -30,8 +30,9 @@ import numpy as np
 from scipy.special import digamma, gammaln
 
 from crowdwise.answers import Answers
-from crowdwise.truth.base import Array, require, score_posteriors
+from crowdwise.truth.base import Array, require
 from crowdwise.truth.em import EMModel
+from crowdwise.truth.odds import expect
 
 
 class Work(NamedTuple):
@@ -42,7 +43,6 @@ class Work(NamedTuple):
     worker: Array  # (pairs,): whose pair it is
     answered: Array  # (pairs,): answers, by weight
     prior: tuple[float, float, float]  # pseudo-counts of known answers, of spam, and of each label in the spam
-    scores: Array  # (tasks, classes): log weights, then posteriors
 
 
 class Parameters(NamedTuple):
@@ -132,25 +132,25 @@ class MACE(EMModel):
         pairs = answers.pairs
         worker = np.repeat(np.arange(answers.n_workers), np.diff(pairs.worker_starts))  # (pairs,)
         answered = np.bincount(pairs.of_answer, answers.weight, minlength=len(worker)).astype(float)
-        scores = np.empty((answers.n_tasks, answers.n_classes))
-        return Work(answers, gold, worker, answered, self._prior(answers.n_classes), scores)
+        return Work(answers, gold, worker, answered, self._prior(answers.n_classes))
 
     def _initialise(self, work: Work, proba: Array) -> Parameters:
         # As if half of all answers had been spam without habits: no worker starts beyond doubt.
         n_classes = work.answers.n_classes
-        return estimate(work, agreed(work, proba) * n_classes / (n_classes + 1), bayes=self.method == "vb")
+        return estimate(work, agreements(work, proba) * n_classes / (n_classes + 1), bayes=self.method == "vb")
 
     def _e_step(self, work: Work, parameters: Parameters) -> tuple[Array, float]:
-        log_likelihood = posteriors(work, parameters)
+        agreed, log_likelihood = posteriors(work, parameters)
         knew = np.exp(parameters.log_know - np.logaddexp(parameters.log_know, parameters.log_guess))  # (pairs,)
-        return agreed(work, work.scores) * knew, log_likelihood + parameters.log_prior
+        return agreed * knew, log_likelihood + parameters.log_prior
 
     def _m_step(self, work: Work, statistics: Array, parameters: Parameters) -> Parameters:
         return estimate(work, statistics, bayes=self.method == "vb")
 
     def _posterior(self, work: Work, parameters: Parameters) -> Array:
-        posteriors(work, parameters)
-        return work.scores
+        proba = np.empty((work.answers.n_tasks, work.answers.n_classes))
+        posteriors(work, parameters, proba)
+        return proba
 
     def _store(self, work: Work, parameters: Parameters) -> None:
         self.competence_ = parameters.known / (parameters.known + parameters.spam)
@@ -167,19 +167,16 @@ class MACE(EMModel):
         return counts / counts.sum(axis=1, keepdims=True)
 
 
-def posteriors(work: Work, parameters: Parameters) -> float:
-    """Fill `work.scores` with the posteriors (tasks, classes); returns the log-likelihood of the answers."""
+def posteriors(work: Work, parameters: Parameters, proba: Array | None = None) -> tuple[Array, float]:
+    """Answers of each pair that name the truth, (pairs,), and the log-likelihood; `proba` takes the posteriors."""
     answers = work.answers
     favour = np.logaddexp(parameters.log_know, parameters.log_guess) - parameters.log_guess  # (pairs,)
-    score = favour[answers.pairs.of_answer]  # (answers,)
-    if answers.weight is not None:
-        score *= answers.weight
-    even = np.full(answers.n_classes, -np.log(answers.n_classes))
-    log_sums = score_posteriors(answers, score, even, work.gold, work.scores)
-    return log_sums + float(work.answered @ parameters.log_guess)
+    even = np.full(answers.n_classes, 1 / answers.n_classes)
+    agreed, _, log_sum = expect(answers, answers.pairs.of_answer, favour, even, work.gold, proba)
+    return agreed, log_sum + float(work.answered @ parameters.log_guess)
 
 
-def agreed(work: Work, proba: Array) -> Array:
+def agreements(work: Work, proba: Array) -> Array:
     """Answers of each pair that name the truth, as far as the posteriors can tell: (pairs,)."""
     answers = work.answers
     right = proba[answers.task, answers.label]  # (answers,)

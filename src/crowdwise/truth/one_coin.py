@@ -14,7 +14,7 @@
 
 Zhang, Chen, Zhou and Jordan, "Spectral methods meet EM", NIPS 2014, call this the one-coin model. One number for each
 worker needs few answers to be learned: better than full confusion matrices when workers answered a handful of tasks,
-worse when they confuse particular classes. An iteration costs answers + tasks x classes, not answers x classes.
+worse when they confuse particular classes.
 """
 
 from __future__ import annotations
@@ -24,23 +24,19 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from crowdwise.answers import Answers
-from crowdwise.truth.base import Array, require, weights_of
+from crowdwise.truth.base import Array, require
 from crowdwise.truth.em import EMModel
-from crowdwise.truth.kernels import FLOOR, SPARE, chunk_bounds
-from crowdwise.truth.threads import compiled, run
+from crowdwise.truth.kernels import FLOOR
+from crowdwise.truth.odds import expect
 from crowdwise.truth.wawa import agreements, rate, totals
-
-_SHORT = 16  # answers whose odds, each within 1e-10 and 1e10, can be multiplied
 
 
 class Work(NamedTuple):
     """Arrays of one fit."""
 
     answers: Answers
-    weight: Array  # (answers,), or empty for 1 each
-    gold: Array  # (tasks,), or empty
+    gold: Array | None
     total: Array  # (workers,): weight of the answers of each
-    bounds: Array  # (chunks + 1,): tasks of each chunk
 
 
 class Parameters(NamedTuple):
@@ -111,18 +107,17 @@ class OneCoin(EMModel):
                 "'uniform' or 'estimated'")  # fmt: skip
 
     def _prepare(self, answers: Answers, gold: Array | None) -> Work:
-        bounds = chunk_bounds(answers.task_starts)
-        known = np.empty(0, np.int32) if gold is None else gold
-        return Work(answers, weights_of(answers), known, totals(answers), bounds)
+        return Work(answers, gold, totals(answers))
 
     def _initialise(self, work: Work, proba: Array) -> Parameters:
         return self._estimate(work, agreements(work.answers, proba), proba.sum(axis=0))
 
     def _e_step(self, work: Work, parameters: Parameters) -> tuple[Any, float]:
-        right, sizes, log_likelihood = expect(work, parameters, np.empty((0, 0)))
-        skill, _ = answer_probability(parameters.skill, work.answers.n_classes)
-        log_prior = self._counts[0] * np.log(skill) + self._counts[1] * np.log1p(-skill)  # (workers,)
-        return (right, sizes), log_likelihood + float(log_prior.sum())
+        hit, miss = answer_probability(parameters.skill, work.answers.n_classes)  # (workers,) each
+        log_odds = np.log(hit / miss)
+        right, sizes, log_sum = expect(work.answers, work.answers.worker, log_odds, parameters.class_prior, work.gold)
+        log_prior = self._counts[0] * np.log(hit) + self._counts[1] * np.log1p(-hit)  # (workers,)
+        return (right, sizes), log_sum + float(work.total @ np.log(miss) + log_prior.sum())
 
     def _m_step(self, work: Work, statistics: Any, parameters: Parameters) -> Parameters:
         return self._estimate(work, *statistics)
@@ -135,8 +130,10 @@ class OneCoin(EMModel):
         return Parameters(np.maximum(sizes / work.answers.n_tasks, FLOOR), skill)
 
     def _posterior(self, work: Work, parameters: Parameters) -> Array:
-        proba = np.empty((work.answers.n_tasks, work.answers.n_classes))
-        expect(work, parameters, proba)
+        answers = work.answers
+        hit, miss = answer_probability(parameters.skill, answers.n_classes)
+        proba = np.empty((answers.n_tasks, answers.n_classes))
+        expect(answers, answers.worker, np.log(hit / miss), parameters.class_prior, work.gold, proba)
         return proba
 
     def _store(self, work: Work, parameters: Parameters) -> None:
@@ -151,66 +148,3 @@ def answer_probability(skill: Array, n_classes: int) -> tuple[Array, Array]:
     """P(the right class) and P(one particular wrong class) of each worker, neither below FLOOR."""
     right = np.clip(skill, FLOOR, 1 - FLOOR)
     return right, np.maximum((1 - right) / max(n_classes - 1, 1), FLOOR)
-
-
-def expect(work: Work, parameters: Parameters, proba: Array) -> tuple[Array, Array, float]:
-    """E-step: right answers of each worker, tasks of each class, log-likelihood; `proba` is filled unless empty."""
-    answers, chunks = work.answers, len(work.bounds) - 1
-    hit, miss = answer_probability(parameters.skill, answers.n_classes)  # (workers,) each
-    right, sizes, bound = np.zeros((chunks, answers.n_workers)), np.zeros((chunks, answers.n_classes)), np.zeros(chunks)
-    run(
-        _pass, chunks, answers.task_starts, answers.worker, answers.label, work.weight, hit / miss,
-        parameters.class_prior, work.gold, work.bounds, right, sizes, bound, proba, parts=chunks,
-    )  # fmt: skip
-    return right.sum(axis=0), sizes.sum(axis=0), float(bound.sum() + work.total @ np.log(miss))
-
-
-@compiled
-def _pass(
-    first_chunk: int, end_chunk: int, starts: Array, worker: Array, label: Array, weight: Array, odds: Array,
-    class_prior: Array, gold: Array, bounds: Array, right: Array, sizes: Array, bound: Array, proba: Array,
-) -> None:  # fmt: skip
-    """Posteriors of the tasks, and what they add to each chunk's sums: one pass over the answers.
-
-    Short tasks multiply odds, which cannot overflow so soon and saves the exponentials; long ones add logs.
-    """
-    weighted = weight.shape[0] > 0
-    n_classes = class_prior.shape[0]
-    log_prior, log_odds = np.log(class_prior), np.log(odds)
-    for chunk in range(first_chunk, end_chunk):
-        count = right[chunk]
-        size = np.zeros(n_classes + SPARE)[:n_classes]
-        row = np.empty(n_classes + SPARE)[:n_classes]  # the posterior of the task at hand
-        log_likelihood = 0.0
-        for t in range(bounds[chunk], bounds[chunk + 1]):
-            first, end = starts[t], starts[t + 1]
-            fixed = gold[t] if gold.shape[0] > 0 else -1
-            shift = 0.0
-            if end - first <= _SHORT and not weighted:
-                for c in range(n_classes):
-                    row[c] = class_prior[c]
-                for a in range(first, end):
-                    row[label[a]] *= odds[worker[a]]
-            else:
-                for c in range(n_classes):
-                    row[c] = log_prior[c]
-                for a in range(first, end):
-                    row[label[a]] += log_odds[worker[a]] * (weight[a] if weighted else 1.0)
-                shift = row[fixed] if fixed >= 0 else row.max()
-                for c in range(n_classes):
-                    row[c] = np.exp(row[c] - shift)
-            total = 0.0
-            for c in range(n_classes):
-                if fixed >= 0 and c != fixed:
-                    row[c] = 0.0
-                total += row[c]
-            log_likelihood += shift + np.log(total)
-            for c in range(n_classes):
-                row[c] *= 1 / total
-                size[c] += row[c]
-            if proba.shape[0] > 0:
-                proba[t] = row
-            for a in range(first, end):
-                count[worker[a]] += row[label[a]] * (weight[a] if weighted else 1.0)
-        sizes[chunk] = size
-        bound[chunk] = log_likelihood
