@@ -124,7 +124,7 @@ def peerannot_ds(path: str, iterations: int) -> Callable[[], Any]:
 
 
 def cleanlab_quality(path: str, iterations: int) -> Callable[[], Any]:
-    """Quality tables of cleanlab, on its wide table, with even class probabilities."""
+    """Label and worker quality of cleanlab, on its wide table, with smoothed vote shares for a classifier's output."""
     from cleanlab.multiannotator import get_label_quality_multiannotator
 
     frame = load(path, CODES)
@@ -132,7 +132,9 @@ def cleanlab_quality(path: str, iterations: int) -> Callable[[], Any]:
     share = np.zeros((len(wide), int(frame.label.max()) + 1))
     np.add.at(share, (frame.task.to_numpy(), frame.label.to_numpy()), 1)
     proba = (share + 0.5) / (share + 0.5).sum(axis=1, keepdims=True)
-    return lambda: get_label_quality_multiannotator(wide.to_numpy(), proba, verbose=False)
+    return lambda: get_label_quality_multiannotator(
+        wide.to_numpy(), proba, return_detailed_quality=False, verbose=False
+    )
 
 
 CASES: dict[str, Case] = {
@@ -150,7 +152,6 @@ CASES: dict[str, Case] = {
     "crowd-kit one-coin": crowdkit_fit("OneCoinDawidSkene", tol=-1e9),
     "crowd-kit glad": crowdkit_fit("GLAD", silent=True, tol=-1e9),
     "crowd-kit mace": crowdkit_fit("MACE", n_restarts=1, random_state=0),
-    "crowd-kit mmsr": crowdkit_fit("MMSR"),
     "peerannot dawid-skene": peerannot_ds,
     "cleanlab quality": cleanlab_quality,
 }

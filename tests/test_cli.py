@@ -142,11 +142,31 @@ def test_known_labels_may_name_other_tasks_and_classes():
     Path("answers.csv").write_text("task,worker,label\na,1,x\na,2,x\nb,1,y\nb,2,x\n")
     Path("truth.csv").write_text("task,truth\na,z\nb,y\nc,x\n")
     told = json.loads(run("aggregate answers.csv --truth truth.csv --json").stdout)
-    assert told["classes"] == 3
+    assert told["classes"] == 2  # what is only scored does not touch the fit
+    assert len(told["scores"]["dawid-skene"]["per_class"]) == 3
     assert told["removed"] == {"known labels of tasks without answers": 1}
     assert told["scores"]["majority-vote"]["n_tasks"] == 2
     Path("truth.csv").write_text("task,truth\nother,x\n")
     assert "none of its 1 tasks is among the answers" in run("aggregate answers.csv --truth truth.csv", 1).stderr
+
+
+@pytest.mark.parametrize("line", [
+    "aggregate answers.csv -o answers.csv", "aggregate answers.csv -o l.csv --workers l.csv",
+    "aggregate answers.csv --truth truth.csv -o truth.csv", "convert answers.csv answers.csv",
+    "simulate -o new.csv --truth ./new.csv",
+])  # fmt: skip
+def test_nothing_is_written_over(line):
+    run("simulate -o answers.csv --truth truth.csv --tasks 20")
+    before = Path("answers.csv").read_text()
+    assert "named twice" in run(line, 1).stderr
+    assert Path("answers.csv").read_text() == before
+
+
+def test_more_classes_than_usual():
+    rows = [f"{t},{w},label {t}" for t in range(1100) for w in "ab"]
+    Path("many.csv").write_text("task,worker,label\n" + "\n".join(rows) + "\n")
+    assert "--max-classes" in run("inspect many.csv", 1).stderr
+    run("inspect many.csv --max-classes 2000")
 
 
 def test_policies_are_reported():
@@ -260,6 +280,8 @@ def test_demo_marks_the_best(capsys):
         ("aggregate answers.csv --set maxiter=3", "no parameter 'maxiter'; it has"),
         ("aggregate answers.csv --set max_iter", "write name=value"),
         ("aggregate answers.csv --set max_iter=0", "max_iter=0"),
+        ("aggregate answers.csv --set max_iter=abc", "max_iter='abc': use a whole number"),
+        ("aggregate answers.csv --method mmsr --set tol=x", "tol='x'"),
         ("aggregate answers.csv --out labels.xlsx", ".parquet"),
         ("aggregate answers.csv --out no/where.csv", "no folder 'no'"),
         ("aggregate answers.csv --label nothing", "no column 'nothing'"),

@@ -33,6 +33,8 @@ def test_a_loaded_model_goes_on(model, tmp_path):
 def test_nothing_half_written_is_left(model, tmp_path):
     model.save(tmp_path / "m")
     assert [p.name for p in tmp_path.iterdir()] == ["m"]
+    with pytest.raises(ModelFileError, match="cannot be written"):
+        model.save(tmp_path / "no" / "folder")
     with pytest.raises(NotFittedError):
         cw.DawidSkene().save(tmp_path / "n")
 

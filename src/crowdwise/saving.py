@@ -50,6 +50,9 @@ def save(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     try:
         save_file(tensors, partial, metadata={"crowdwise": json.dumps(header)})
         partial.replace(target)
+    except (OSError, SafetensorError) as error:
+        message = f"{os.fspath(path)!r} cannot be written: {error}"
+        raise ModelFileError(message) from None
     finally:
         partial.unlink(missing_ok=True)
 

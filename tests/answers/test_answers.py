@@ -119,6 +119,8 @@ def test_wide_tables():
     answers = Answers.from_wide(frame)
     assert as_rows(answers) == [("t1", "ann", "x"), ("t1", "bob", "y"), ("t2", "bob", "x")]
     assert answers.to_wide().equals(frame.astype(object).where(frame.notna(), None))
+    nullable = pd.DataFrame({"a": pd.array([1, None], dtype="Int64"), "b": pd.array([0, 1], dtype="Int64")})
+    assert as_rows(Answers.from_wide(nullable)) == [(0, "a", 1), (0, "b", 0), (1, "b", 1)]
     columns = {"ann": ["x", None], "bob": ["y", "x"]}
     for kind in (pl.DataFrame, pa.table):
         assert as_rows(Answers.from_wide(kind(columns))) == [(0, "ann", "x"), (0, "bob", "y"), (1, "bob", "x")]
@@ -159,6 +161,8 @@ class TestBadInput:
             Answers.from_arrays(task, worker, label, duplicates="drop")
 
     def test_duplicates_name_rows_of_the_input(self):
+        with pytest.raises(DuplicateError, match="rows 1 and 2"):
+            Answers.from_arrays(["a", "z", "z"], [1, 1, 1], [0, 0, 1])  # sorted already
         with pytest.raises(DuplicateError, match="rows 0 and 2"):
             Answers.from_arrays(["z", "a", "z"], [1, 1, 1], [0, 0, 1])
 
@@ -202,7 +206,7 @@ class TestBadInput:
 def test_pseudo_marks_survive_a_file(tmp_path):
     ours = Answers.from_arrays([1, 2], ["a", "a"], ["x", "y"])
     both = ours.merge(Answers.from_arrays([1], ["b"], ["y"]), pseudo=True, weight=0.5)
-    assert Answers.from_frame(both.to_frame(), weight="weight", pseudo="pseudo") == both
+    assert Answers.from_frame(both.to_frame()) == both
     for name in ("answers.csv", "answers.jsonl", "answers.parquet"):
         cw.write(both, tmp_path / name)
         assert cw.read(tmp_path / name) == both
@@ -231,6 +235,8 @@ def test_truth_by_mapping_and_codes():
     answers = Answers.from_arrays([1, 1, 2], ["a", "b", "a"], ["x", "y", "x"])
     assert answers.with_truth({2: "y"}).truth.tolist() == [-1, 1]
     assert answers.with_truth([0, -1]).truth.tolist() == [0, -1]
+    assert answers.with_truth(pd.Series(["y", "x"], index=[2, 1])).truth.tolist() == [0, 1]
+    assert answers.codes_of_truth(pd.Series({2: "y"})).tolist() == [-1, 1]
     for wrong in ({3: "x"}, {1: 5}, [0], [5, 0], [0.5, 1]):
         with pytest.raises(CrowdwiseError):
             answers.with_truth(wrong)

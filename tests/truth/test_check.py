@@ -51,7 +51,20 @@ def test_nothing_to_hide():
         cw.DawidSkene().check_against_vote(answers)
 
 
+def test_too_few_to_say_anything():
+    answers = cw.Answers.from_arrays([1, 1, 2], ["a", "b", "a"], ["x", "y", "x"])
+    with pytest.raises(CrowdwiseError, match="too few"):
+        cw.DawidSkene().check_against_vote(answers)
+
+
+def test_the_vote_is_no_better_than_itself():
+    verdict = cw.MajorityVote().check_against_vote(cw.simulate.simulate(200, answers_per_task=3))
+    assert not verdict.supported
+    assert "do not support" in str(verdict) or "the same as majority vote" in str(verdict)
+
+
 def test_sentences():
+    assert "the same as majority vote" in str(VoteCheck("X", 0.0, 0.0, 10))
     assert "support X over" in str(VoteCheck("X", 0.1, 0.01, 10))
     assert "not clearly" in str(VoteCheck("X", 0.1, 0.2, 10))
     assert "do not support" in str(VoteCheck("X", -0.1, 0.2, 10))

@@ -185,6 +185,8 @@ def test_partial_fit_with_new_tasks_workers_and_classes():
     assert model.tasks_.tolist() == [1, 2, 3]
     assert model.labels_.tolist() == ["x", "y", "z"]
     assert model.gold_.tolist() == [0, -1, 2]
+    corrected = cw.Answers.from_arrays([2, 2, 2], ["a", "b", "c"], ["x", "x", "x"])
+    assert model.partial_fit(corrected, duplicates="last").labels_.tolist() == ["x", "x", "z"]
 
 
 def test_gold_pulls_the_workers():

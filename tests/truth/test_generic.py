@@ -264,6 +264,11 @@ def test_bad_calls(name):
         for parameters in ({"max_iter": 0}, {"tol": -1.0}, {"n_init": 0}):
             with pytest.raises(ParameterError):
                 cw.make(name, **parameters).fit(answers)
+    bad = {"max_iter": ("5", 2.5, None, True), "tol": (None, "x", np.nan), "n_init": (1.5,), "random_state": (-1, "a")}
+    for parameter in bad.keys() & model.get_params().keys():
+        for value in bad[parameter]:
+            with pytest.raises(ParameterError, match=parameter):
+                cw.make(name, **{parameter: value}).fit(answers)
 
 
 def test_check_against_vote(name):

@@ -133,7 +133,7 @@ class Answers:
             Column names; recognised by themselves when not given (`item`, `annotator`, `answer`, ...).
         weight, truth, pseudo : str, optional
             Columns with the weight of each answer, with the known class of the row's task (empty where unknown), and
-            with whether a model made the answer.
+            with whether a model made the answer. Columns called exactly that are taken by themselves.
         tasks, workers, classes : sequence, optional
             Fix the table and order of ids. An id outside it is an error; one that no answer uses is kept.
         duplicates : {"error", "first", "last", "vote"}
@@ -156,10 +156,12 @@ class Answers:
         names, column = columns_of(frame)
         found = recognise(names, task=task, worker=worker, label=label)
         extra = {"weight": weight, "truth": truth, "pseudo": pseudo}
+        extra = {r: r if n is None and r in names and r not in found.values() else n for r, n in extra.items()}
         found |= recognise(names, **{role: name for role, name in extra.items() if name is not None})
         arrays = as_columns({r: column(name) for r, name in found.items() if r not in ("weight", "pseudo")})
-        weights = None if weight is None else as_weights(column(weight), len(arrays["task"]))
-        flags = None if pseudo is None else as_flags(column(pseudo), len(arrays["task"]))
+        n_rows = len(arrays["task"])
+        weights = as_weights(column(found["weight"]), n_rows) if "weight" in found else None
+        flags = as_flags(column(found["pseudo"]), n_rows) if "pseudo" in found else None
         fields = assemble(
             arrays, found, weights, flags, tasks=tasks, workers=workers, classes=classes,
             duplicates=duplicates, nulls=nulls, max_classes=max_classes, removed=dict(removed or {}),
@@ -206,6 +208,8 @@ class Answers:
         """
         index = table.index if hasattr(table, "iloc") else None  # pandas alone names its rows
         columns = getattr(table, "column_names", getattr(table, "columns", None))
+        if index is not None:  # pandas has several ways to say nothing
+            table = table.astype(object).where(table.notna(), None)
         if isinstance(table, pa.Table):
             table = np.column_stack([column.to_numpy() for column in table.columns])
         cells = np.asarray(table)
@@ -468,7 +472,7 @@ class Answers:
 
         Parameters
         ----------
-        truth : mapping of task to class, pair (tasks, classes), or codes (-1 unknown) in task order
+        truth : mapping or Series of task to class, pair (tasks, classes), or codes (-1 unknown) in task order
             A class that no worker chose is added to the classes.
         ignore_unknown : bool
             Leave out, and count in `removed`, tasks that are not here; otherwise they are an error.

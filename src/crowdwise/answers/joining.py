@@ -75,10 +75,18 @@ def _joined_truth(ours: Answers, theirs: Answers, tables: list[pa.Array]) -> Arr
     return truth
 
 
+def _as_columns(truth: Any) -> Any:
+    """A mapping of task to class, or a pandas Series indexed by task, as a pair (tasks, classes); the rest as it is."""
+    if isinstance(truth, Mapping):
+        return list(truth.keys()), list(truth.values())
+    if hasattr(truth, "iloc") and hasattr(truth, "to_numpy"):
+        return truth.index.to_numpy(), truth.to_numpy()
+    return truth
+
+
 def truth_codes(answers: Answers, truth: Any) -> Array:
     """Known labels (mapping, pair of columns, or codes) as int32 codes in task order, -1 where unknown."""
-    if isinstance(truth, Mapping):
-        truth = (list(truth.keys()), list(truth.values()))
+    truth = _as_columns(truth)
     if isinstance(truth, tuple):
         rows = lookup(id_table(truth[0], "task", distinct=False), answers.task_ids, "task")
         known = np.full(answers.n_tasks, -1, np.int32)
@@ -101,8 +109,7 @@ def with_truth(answers: Answers, truth: Any, *, ignore_unknown: bool) -> dict[st
     """Changed fields that attach known labels; a class nobody chose is appended to the table."""
     if truth is None:
         return {"truth": None}
-    if isinstance(truth, Mapping):
-        truth = (list(truth.keys()), list(truth.values()))
+    truth = _as_columns(truth)
     changed: dict[str, Any] = {}
     if isinstance(truth, tuple):
         tasks, labels = as_arrow(truth[0], "task"), as_arrow(truth[1], "class")

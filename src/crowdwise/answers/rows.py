@@ -145,7 +145,7 @@ def assemble(
         message = (
             f"column {names['label']!r} has {len(class_ids):,} distinct values (for example "
             f"{some(class_ids[:3].to_pylist(), len(class_ids))}): is it the label? Name the column with label=, "
-            f"or pass max_classes={len(class_ids)}."
+            f"or pass max_classes={len(class_ids)} (--max-classes)."
         )
         raise TooManyClassesError(message)
     truth = None if known is None else _truth_of_tasks(known, names["truth"], task, task_ids, class_ids)
@@ -211,10 +211,11 @@ def sort_rows(
                 f"worker {worker_ids[int(worker[i])].as_py()!r} on task {task_ids[int(task[i])].as_py()!r}"
                 for i in once
             )
-            rows = "" if order is None else f" (first: rows {order[repeated[0] - 1]} and {order[repeated[0]]})"
+            first = (repeated[0] - 1, repeated[0]) if order is None else (order[repeated[0] - 1], order[repeated[0]])
             message = (
-                f"{len(repeated)} answers are given a second time or more: {shown}{rows}. Keep one of each with "
-                f"duplicates='first', 'last' or 'vote' (on the command line: --duplicates last)."
+                f"{len(repeated)} answers are given a second time or more: {shown} (first: rows {first[0]} and "
+                f"{first[1]}). Keep one of each with duplicates='first', 'last' or 'vote' (on the command line: "
+                f"--duplicates last)."
             )
             raise DuplicateError(message)
         keep = _settle(task, worker, label, duplicates == "first", duplicates == "last")

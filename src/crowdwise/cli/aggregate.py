@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from crowdwise.cli import options
-from crowdwise.cli.options import build, read_answers, settings, sizes, with_known
+from crowdwise.cli.options import build, read_answers, refuse_same_file, settings, sizes, with_known
 from crowdwise.cli.screen import as_json, fields, note, percent, progress, say, table
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def aggregate(
     label: options.Label = None,
     duplicates: options.TwiceAnswered = options.Duplicates.error,
     nulls: options.Missing = options.Nulls.error,
+    max_classes: options.MaxClasses = options.MAX_CLASSES,
 ) -> None:
     """Infer the label of each task from the answers of many workers."""
     import numpy as np
@@ -62,20 +64,22 @@ def aggregate(
     from crowdwise.io import check_target, write
     from crowdwise.truth.tables import label_table, worker_table
 
-    for target in (out, workers):
-        if target is not None:
-            check_target(target)
+    targets = [target for target in (out, workers) if target is not None]
+    for target in targets:
+        check_target(target)
+    refuse_same_file([*files, truth, gold], targets)
     model = build(method, settings(set_ or []), seed)
     answers = read_answers(
         files, format=format, question=question, task=task, worker=worker, label=label,
-        duplicates=duplicates, nulls=nulls,
+        duplicates=duplicates, nulls=nulls, max_classes=max_classes,
     )  # fmt: skip
-    if truth is not None:
-        answers = with_known(answers, truth)
     known, held_fixed = answers.truth, None
     if gold is not None:
         answers = with_known(answers, gold)
         held_fixed = answers.truth
+    if truth is not None:  # only for scoring: a class it alone names does not reach the fit
+        scored = with_known(answers, truth)
+        known, answers = scored.truth, replace(answers, removed=scored.removed)
     if known is not None and held_fixed is not None:
         known = np.where(held_fixed >= 0, -1, known)  # what was told is no merit
     seconds = fit(model, method, answers, held_fixed)
@@ -123,11 +127,16 @@ def scores(
     model: TruthModel, name: str, answers: Answers, truth: Array, gold: Array | None, seed: int
 ) -> dict[str, dict[str, Any]]:
     """Scores against the truth, majority vote's first."""
+    import numpy as np
+
     from crowdwise import MajorityVote
     from crowdwise.evaluate import evaluate
 
-    vote = evaluate(MajorityVote(random_state=seed).fit(answers, gold), truth).as_dict()
-    return {"majority-vote": vote} | {name: evaluate(model, truth).as_dict()}
+    models = {"majority-vote": MajorityVote(random_state=seed).fit(answers, gold), name: model}
+    unnamed = max(int(truth.max()) + 1 - answers.n_classes, 0)  # classes that only the truth knows: never inferred
+    if unnamed:
+        return {n: evaluate(np.pad(m.proba_, ((0, 0), (0, unnamed))), truth).as_dict() for n, m in models.items()}
+    return {n: evaluate(m, truth).as_dict() for n, m in models.items()}
 
 
 def ask_held_out(model: TruthModel, answers: Answers, gold: Array | None, *, insist: bool) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crowdwise.cli import options
-from crowdwise.cli.options import read_answers, sizes
+from crowdwise.cli.options import read_answers, refuse_same_file, sizes
 from crowdwise.cli.screen import as_json, fields, progress, say
 
 if TYPE_CHECKING:
@@ -31,11 +31,12 @@ def inspect(
     label: options.Label = None,
     duplicates: options.TwiceAnswered = options.Duplicates.error,
     nulls: options.Missing = options.Nulls.error,
+    max_classes: options.MaxClasses = options.MAX_CLASSES,
 ) -> None:
     """Describe a set of answers: sizes, sparsity, imbalance and agreement."""
     answers = read_answers(
         files, format=format, question=question, task=task, worker=worker, label=label,
-        duplicates=duplicates, nulls=nulls,
+        duplicates=duplicates, nulls=nulls, max_classes=max_classes,
     )  # fmt: skip
     with progress("Counting"):
         summary = answers.summary()
@@ -58,11 +59,13 @@ def convert(
     label: options.Label = None,
     duplicates: options.TwiceAnswered = options.Duplicates.error,
     nulls: options.Missing = options.Nulls.error,
+    max_classes: options.MaxClasses = options.MAX_CLASSES,
 ) -> None:
     """Turn answers of any format into a plain table."""
+    refuse_same_file([source], [target, truth])
     answers = read_answers(
         [source], format=format, question=question, task=task, worker=worker, label=label,
-        duplicates=duplicates, nulls=nulls,
+        duplicates=duplicates, nulls=nulls, max_classes=max_classes,
     )  # fmt: skip
     _save(answers, target, truth, json)
 
@@ -86,6 +89,7 @@ def simulate(
     json: options.Json = False,
 ) -> None:
     """Make answers of a crowd whose truth is known."""
+    refuse_same_file([], [out, truth])
     from crowdwise import simulate as room
 
     with progress("Simulating"):

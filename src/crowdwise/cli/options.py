@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -49,8 +50,13 @@ TwiceAnswered = Annotated[
     Duplicates,
     typer.Option("--duplicates", help="When a worker answered a task twice.", rich_help_panel=READING),
 ]
+MAX_CLASSES = 1000
+MaxClasses = Annotated[
+    int,
+    typer.Option("--max-classes", min=1, help="More distinct labels are taken for a mistake.", rich_help_panel=READING),
+]
 Missing = Annotated[Nulls, typer.Option("--nulls", help="Rows that lack a value.", rich_help_panel=READING)]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
@@ -59,13 +65,29 @@ def read_answers(files: list[Path], **options: Any) -> Answers:
     from crowdwise.io import read
 
     with progress(f"Reading {', '.join(file.name for file in files)}"):
-        given = {name: str(value) for name, value in options.items() if value is not None}
+        given: dict[str, Any] = {
+            name: value if isinstance(value, int) else str(value)
+            for name, value in options.items()
+            if value is not None
+        }
         return read(files if len(files) > 1 else files[0], **given)
 
 
 def sizes(answers: Answers) -> dict[str, int]:
     """How many of what there is."""
     return {name: getattr(answers, f"n_{name}") for name in ("tasks", "workers", "answers", "classes")}
+
+
+def refuse_same_file(read: Iterable[Path | None], written: Iterable[Path | None]) -> None:
+    """Refuse to write over a file that is read, or two results to one file."""
+    taken = {file.resolve() for file in read if file is not None}
+    for file in written:
+        if file is None:
+            continue
+        if file.resolve() in taken:
+            message = f"{file} is named twice: a result would replace it. Write to another file."
+            raise ParameterError(message)
+        taken.add(file.resolve())
 
 
 def with_known(answers: Answers, file: Path) -> Answers:

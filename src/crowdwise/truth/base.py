@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from crowdwise.answers import Answers
+from crowdwise.answers.rows import Duplicates
 from crowdwise.errors import EmptyError, NotFittedError, ParameterError, WeightError
 from crowdwise.truth import kernels
 from crowdwise.truth.threads import threads_for
@@ -75,6 +76,7 @@ class TruthModel(BaseEstimator):
         if answers.weight is not None and not self.uses_weights:
             message = f"{type(self).__name__} cannot weigh answers; fit it on answers without weights."
             raise WeightError(message)
+        self._check_common_parameters()
         self._check_parameters()
         self.answers_ = answers
         self.gold_ = None if gold is None else answers.codes_of_truth(gold)
@@ -89,14 +91,15 @@ class TruthModel(BaseEstimator):
         """Fit and return `labels_`."""
         return self.fit(answers, gold).labels_
 
-    def partial_fit(self, answers: Answers, gold: Any = None) -> Self:
+    def partial_fit(self, answers: Answers, gold: Any = None, *, duplicates: Duplicates = "error") -> Self:
         """Add answers that arrived later: to new tasks or old ones, by new workers or old ones.
 
         EM models go on from where they were; the result is that of a fit on all answers together, up to convergence.
+        When a worker answered a task before, `duplicates` says which answer counts ("last": the new one).
         """
         if not hasattr(self, "answers_"):
             return self.fit(answers, gold)
-        merged = self.answers_.merge(answers)
+        merged = self.answers_.merge(answers, duplicates=duplicates)
         known = np.full(merged.n_tasks, -1, np.int32)
         if self.gold_ is not None:
             known[: len(self.gold_)] = self.gold_
@@ -137,6 +140,17 @@ class TruthModel(BaseEstimator):
         callback: Callback | None,
     ) -> None:
         raise NotImplementedError
+
+    def _check_common_parameters(self) -> None:
+        """Refuse what makes no sense of the arguments that many models share."""
+        given = self.get_params(deep=False)
+        for name, least in (("max_iter", 1), ("n_init", 1), ("random_state", 0)):
+            value = given.get(name, least)
+            whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+            require(whole and value >= least, name, value, f"a whole number, {least} or more")
+        tol = given.get("tol", 0.0)
+        number = isinstance(tol, (int, float, np.number)) and not isinstance(tol, bool)
+        require(number and 0 <= tol < np.inf, "tol", tol, "a number, 0 or more (0 runs all max_iter iterations)")
 
     def _check_parameters(self) -> None:
         """Refuse constructor arguments that make no sense."""

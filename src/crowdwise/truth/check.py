@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from crowdwise.truth.base import TruthModel
 
 
+LEAST_HIDDEN = 10  # answers; fewer say nothing
+
+
 @dataclass(frozen=True)
 class VoteCheck:
     """How much better, per hidden answer, the model predicts than majority vote does."""
@@ -46,6 +49,8 @@ class VoteCheck:
 
     def __str__(self) -> str:
         figure = f"{self.difference:+.4f} +- {self.standard_error:.4f} nats per answer, {self.n_answers:,} hidden"
+        if self.difference == 0:
+            return f"{self.method} infers the same as majority vote, as far as held-out answers can tell ({figure})."
         if self.difference > 2 * self.standard_error:
             return f"Held-out answers support {self.method} over majority vote ({figure})."
         if self.supported:
@@ -79,7 +84,7 @@ def split_answers(answers: Answers, hidden: float, seed: int) -> tuple[Answers, 
     rows = np.arange(answers.n_answers)
     kept_rows = answers.thinned(hidden, seed=seed)
     held_rows = np.setdiff1d(rows, kept_rows, assume_unique=True)
-    if not len(held_rows):
+    if len(held_rows) < LEAST_HIDDEN:
         message = "too few tasks have two answers to hold some out: nothing can be checked without known labels."
         raise CrowdwiseError(message)
     return answers.take(kept_rows), answers.take(held_rows)

@@ -10,7 +10,7 @@ import numpy as np
 
 from crowdwise.answers import Answers
 from crowdwise.errors import ConvergenceWarning
-from crowdwise.truth.base import Array, Callback, TruthModel, fix_gold, require, vote_shares
+from crowdwise.truth.base import Array, Callback, TruthModel, fix_gold, vote_shares
 
 
 class EMModel(TruthModel):
@@ -32,11 +32,6 @@ class EMModel(TruthModel):
     n_init: int
     warm_start: bool
     random_state: int
-
-    def _check_parameters(self) -> None:
-        require(self.max_iter >= 1, "max_iter", self.max_iter, "1 or more")
-        require(self.tol >= 0, "tol", self.tol, "0 or more (0 runs all max_iter iterations)")
-        require(self.n_init >= 1, "n_init", self.n_init, "1 or more")
 
     def _fit(
         self,
