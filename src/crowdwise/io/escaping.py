@@ -7,8 +7,8 @@ every text of the form
     '''...'core     any number of apostrophes, none included, then a core, which is
                     a formula that is no plain number,
                     or nothing at all (an empty cell would be a missing value),
-                    or an integer (when every text of the column is one, which a reader would take for numbers;
-                    after an apostrophe, always)
+                    or an integer, True or False (when every text of the column is an integer, or every one a
+                    boolean, which a reader would take for such; after an apostrophe, always)
 
 and one is taken off on reading. Every other text stays as it is.
 """
@@ -21,9 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 INTEGER = r"^(0|-?[1-9][0-9]{0,18})$"
+BOOLEAN = r"^(True|False)$"
 _FORMULA = r"^'*[=+\-@\t\r]"
 _NUMBER = r"^'*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-_INTEGER_OR_EMPTY = r"^'*(0|-?[1-9][0-9]{0,18})?$"
+_TYPED_OR_EMPTY = r"^'*(0|-?[1-9][0-9]{0,18}|True|False)?$"
 
 
 def escape(values: pa.Array) -> pa.Array:
@@ -32,8 +33,10 @@ def escape(values: pa.Array) -> pa.Array:
     >>> escape(pa.array(["=1+1", "-3", "cat", "'@x", ""])).to_pylist()
     ["'=1+1", '-3', 'cat', "''@x", "'"]
     """
-    integer = _matches(values, INTEGER)
-    bare = pc.and_not(integer, pa.scalar(pc.all(integer, min_count=0).as_py()))
+    bare = pa.scalar(False)
+    for pattern in (INTEGER, BOOLEAN):
+        typed = _matches(values, pattern)
+        bare = pc.or_(bare, pc.and_not(typed, pa.scalar(pc.all(typed, min_count=0).as_py())))
     return pc.if_else(pc.and_not(_special(values), bare), glue("'", values), values)
 
 
@@ -58,7 +61,7 @@ def glue(*parts: str | pa.Array) -> pa.Array:
 
 def _special(values: pa.Array) -> pa.Array:
     formula = pc.and_not(_matches(values, _FORMULA), _matches(values, _NUMBER))
-    return pc.or_(formula, _matches(values, _INTEGER_OR_EMPTY))
+    return pc.or_(formula, _matches(values, _TYPED_OR_EMPTY))
 
 
 def _matches(values: pa.Array, pattern: str) -> Any:

@@ -1,7 +1,8 @@
 """What a reader hands over, and how the parts of several files become one table.
 
 Text files do not say what is a number. The rule here: a column is of integers when every value in it is one as Python
-prints it (`7`, `-3`); `007`, `+1` and `1.0` are ids with a meaning of their own, and so the column stays text.
+prints it (`7`, `-3`); `007`, `+1` and `1.0` are ids with a meaning of their own, and so the column stays text. In the
+same way it is of booleans when every value is `True` or `False`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 
 from crowdwise.answers.encoding import as_arrow
 from crowdwise.errors import FormatError, IdTypeError
-from crowdwise.io.escaping import INTEGER, undo
+from crowdwise.io.escaping import BOOLEAN, INTEGER, undo
 
 Choose = Callable[[list[str]], dict[str, str]]  # names of a table's columns -> the column of each role
 
@@ -31,6 +32,7 @@ class Raw:
     removed: Mapping[str, int] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)  # what the file calls each role, for messages
     numeric: frozenset[str] = frozenset()  # roles read as text in which every value is an integer
+    boolean: frozenset[str] = frozenset()  # or True or False
     tasks: Any = None  # all tasks in the order of the file, where it lists them: features follow it
     workers: Any = None
     lines: Callable[[Sequence[int]], list[int]] | None = None  # line numbers of rows, the file's first line being 1
@@ -39,14 +41,16 @@ class Raw:
 
 def from_text(columns: Mapping[str, pa.Array], **rest: Any) -> Raw:
     """Columns of text cells (dictionary encoded; weights are floats): formula escapes undone, integers noticed."""
-    out, numeric = dict(columns), set()
+    out, numeric, boolean = dict(columns), set(), set()
     for role in out.keys() & set(IDS):
         cells = out[role].dictionary
         if is_integers(cells):
             numeric.add(role)
+        elif pc.all(pc.match_substring_regex(cells, BOOLEAN)).as_py():
+            boolean.add(role)
         else:
             out[role] = pa.DictionaryArray.from_arrays(out[role].indices, undo(cells))
-    return Raw(out, numeric=frozenset(numeric), **rest)
+    return Raw(out, numeric=frozenset(numeric), boolean=frozenset(boolean), **rest)
 
 
 def is_integers(cells: pa.Array) -> bool:
@@ -97,8 +101,10 @@ def combine(raws: Sequence[Raw]) -> Raw:
     roles = list(dict.fromkeys(role for raw in raws for role in raw.columns))
     columns = {}
     numeric = {role for role in roles if all(role in raw.numeric for raw in raws if role in raw.columns)}
-    if "truth" in roles and not {"label", "truth"} <= numeric:  # labels and known labels are of one type
-        numeric -= {"label", "truth"}
+    boolean = {role for role in roles if all(role in raw.boolean for raw in raws if role in raw.columns)}
+    for typed in (numeric, boolean):  # labels and known labels are of one type
+        if "truth" in roles and not {"label", "truth"} <= typed:
+            typed -= {"label", "truth"}
     for role in roles:
         parts = [raw.columns.get(role, pa.nulls(len(raw.columns["task"]))) for raw in raws]
         if role == "weight":
@@ -106,7 +112,8 @@ def combine(raws: Sequence[Raw]) -> Raw:
         elif role == "pseudo":
             columns[role] = pa.concat_arrays([part.cast(pa.bool_()) for part in parts])
         else:
-            columns[role] = _compact(joined(parts, role), whole=role in numeric)
+            kind = pa.int64() if role in numeric else pa.bool_() if role in boolean else None
+            columns[role] = _compact(joined(parts, role), kind)
     removed: dict[str, int] = {}
     for raw in raws:
         for why, count in raw.removed.items():
@@ -139,8 +146,8 @@ def _same_type(ours: pa.DataType, theirs: pa.DataType, what: str) -> None:
         raise IdTypeError(message)
 
 
-def _compact(array: pa.Array, *, whole: bool) -> pa.Array:
-    """Dictionary without the values no row uses, as strings or, when they are `whole` numbers, integers."""
+def _compact(array: pa.Array, kind: pa.DataType | None) -> pa.Array:
+    """Dictionary without the values no row uses, turned from text into `kind` if one is given."""
     if not pa.types.is_dictionary(array.type):
         return array
     values, indices = array.dictionary, array.indices
@@ -151,7 +158,7 @@ def _compact(array: pa.Array, *, whole: bool) -> pa.Array:
         indices = pa.array(position).take(indices)
         values = values.filter(pa.array(used))
     values.validate(full=True)  # readers of JSON and Parquet let text through that is not UTF-8
-    return pa.DictionaryArray.from_arrays(indices, values.cast(pa.int64()) if whole else values)
+    return pa.DictionaryArray.from_arrays(indices, values if kind is None else values.cast(kind))
 
 
 def plain(array: pa.Array) -> pa.Array:

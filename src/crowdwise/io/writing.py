@@ -30,7 +30,7 @@ def write(data: Answers | pa.Table, path: str | os.PathLike[str]) -> None:
     """Write answers, or any Arrow table, in the format its name asks for: .csv, .tsv, .jsonl (or these .gz), .parquet.
 
     The file appears when it is complete. In CSV and TSV, text that a spreadsheet would run as a formula gets a leading
-    apostrophe, which `read` takes off again; ids come back as they were, except that booleans come back as text.
+    apostrophe, which `read` takes off again: ids come back as they were.
 
     Parameters
     ----------
@@ -125,6 +125,8 @@ def _write_delimited(table: pa.Table, stream: IO[bytes], delimiter: str) -> None
         if pa.types.is_floating(values.type):
             values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
         words = values.cast(pa.large_string())
+        if pa.types.is_boolean(values.type):
+            words = pc.utf8_capitalize(words)
         return _quoted(escape(words), delimiter) if is_text(values.type) else words.fill_null("")
 
     names = _quoted(escape(pa.array(table.column_names, pa.large_string())), delimiter).to_pylist()
