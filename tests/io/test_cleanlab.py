@@ -53,3 +53,12 @@ def test_refusals(put, tmp_path):
     wide(ann=[1, 2, 3], bob=["x", "y", "z"]).to_parquet(tmp_path / "e.parquet")
     with pytest.raises(errors.IdTypeError, match="two types"):
         read(tmp_path / "e.parquet", "cleanlab")
+
+
+def test_a_column_of_ids_is_no_worker(tmp_path):
+    for name in ("id", "index", "task"):
+        file = tmp_path / f"{name}.csv"
+        file.write_text(f"{name},w1,w2\n7,0,1\n9,,1\n")
+        answers = read(file, "cleanlab")
+        assert answers.tasks.tolist() == [7, 9]
+        assert answers.workers.tolist() == ["w1", "w2"]

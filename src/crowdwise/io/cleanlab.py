@@ -1,7 +1,7 @@
 """The wide table cleanlab takes: a row a task, a column a worker, empty where there is no answer.
 
 CSV, TSV or Parquet. The ids of the tasks are in the column named with `task=`, or in the index that pandas wrote (a
-column without a name, or called `task`); otherwise tasks are numbered from 0. Tasks without answers are kept.
+column without a name, or called task, id, index, item or example); otherwise tasks are numbered from 0. Tasks without answers are kept.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from crowdwise.io.delimited import header, read_cells
 from crowdwise.io.files import head, is_parquet
 from crowdwise.io.raw import Raw, encoded, is_integers, is_text, joined, plain, text_ids
 
-_INDEX = ("", "Unnamed: 0", "__index_level_0__", "task")
+_INDEX = ("", "Unnamed: 0", "__index_level_0__", "task", "task_id", "id", "index", "item", "example")
 _WHOLE = r"^-?[0-9]+(\.0*)?$"  # whole numbers as pandas writes a column of them with gaps: 1.0
 
 

@@ -71,8 +71,8 @@ def read(
 
     Notes
     -----
-    In text files a column whose every value is an integer, or a boolean, as Python prints it becomes such; one with `001`
-    stays text, and so does `true`. An empty cell is missing; `NA` is a value. Lines in errors are counted from 1.
+    In text files a column whose every value is an integer, or a boolean, as Python prints it becomes such; `001` stays
+    text, and so does `true`. An empty cell is missing; `NA` is a value. Lines in errors are counted from 1.
     """
     given = {"question": question, "task": task, "worker": worker, "label": label, "truth": truth, "weight": weight}
     paths = files(path)
