@@ -1,7 +1,8 @@
 """The wide table cleanlab takes: a row a task, a column a worker, empty where there is no answer.
 
 CSV, TSV or Parquet. The ids of the tasks are in the column named with `task=`, or in the index that pandas wrote (a
-column without a name, or called task, id, index, item or example); otherwise tasks are numbered from 0. Tasks without answers are kept.
+column without a name, or called task, id, index, item or example); otherwise tasks are numbered from 0. Tasks without
+answers are kept.
 """
 
 from __future__ import annotations
