@@ -109,3 +109,8 @@ def test_ties_go_to_no_class_in_particular():
 def test_lengths_must_match():
     with pytest.raises(ParameterError, match="2 predictions for 3 tasks"):
         metrics.accuracy([0, 1, 1], [0, 1])
+
+
+def test_labels_by_name_are_refused_with_the_remedy():
+    with pytest.raises(ParameterError, match="codes"):
+        metrics.accuracy(["a", "b"], ["a", "a"])

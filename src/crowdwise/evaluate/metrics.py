@@ -49,7 +49,7 @@ def decide(proba: Array, seed: int = 0) -> Array:
 
 
 def accuracy(truth: Array, predicted: Array) -> float | None:
-    """Share of tasks given their true class.
+    """Share of tasks given their true class; both as codes of classes, -1 where the truth is unknown.
 
     >>> accuracy([0, 1, 1, -1], [0, 1, 0, 0])
     0.6666666666666666
@@ -187,6 +187,13 @@ def _known(truth: Any, *others: Any) -> list[Array]:
     """The arrays without the tasks of unknown truth."""
     truth = np.asarray(truth)
     arrays = [np.asarray(other) for other in others]
+    for codes in (array for array in (truth, *arrays) if array.ndim == 1):
+        if len(codes) and codes.dtype.kind not in "iu":
+            message = (
+                f"classes are given as codes 0, 1, ... (-1 where unknown), as in `answers.truth` and `model.codes_`; "
+                f"these are of type {codes.dtype}. `evaluate(model, truth)` takes labels by their names."
+            )
+            raise ParameterError(message)
     for array in arrays:
         if len(array) != len(truth):
             message = f"{len(array)} predictions for {len(truth)} tasks: give one for each, in the order of the truth."
