@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -132,6 +133,7 @@ class TruthModel(BaseEstimator):
     def _refit(self, answers: Answers, gold: Array | None) -> Self:
         return self.fit(answers, gold)
 
+    @abstractmethod
     def _fit(
         self,
         answers: Answers,
@@ -139,7 +141,7 @@ class TruthModel(BaseEstimator):
         rng: np.random.Generator,
         callback: Callback | None,
     ) -> None:
-        raise NotImplementedError
+        """Set `proba_`, and what else the model has to show."""
 
     def _check_common_parameters(self) -> None:
         """Refuse what makes no sense of the arguments that many models share."""

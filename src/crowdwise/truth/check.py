@@ -23,8 +23,9 @@ from sklearn.base import clone
 
 from crowdwise.answers import Answers
 from crowdwise.errors import CrowdwiseError
-from crowdwise.truth import kernels
 from crowdwise.truth.base import Array, vote_shares
+from crowdwise.truth.confusion import ConfusionWork
+from crowdwise.truth.kernels import FLOOR
 
 if TYPE_CHECKING:
     from crowdwise.truth.base import TruthModel
@@ -93,7 +94,7 @@ def split_answers(answers: Answers, hidden: float, seed: int) -> tuple[Answers, 
 def log_likelihood(kept: Answers, held: Answers, proba: Array) -> Array:
     """Log probability of each held answer under `proba` and the workers' confusion estimated on the kept ones."""
     n_classes = kept.n_classes
-    work = kernels.ConfusionWork(kept.task_starts, kept.pairs, kept.weight, n_classes)
+    work = ConfusionWork(kept.task_starts, kept.pairs, kept.weight, n_classes)
     counts = work.count(proba)  # (pairs, classes)
     pooled = np.zeros((n_classes, n_classes))  # (labels, classes): the crowd as one worker
     np.add.at(pooled, kept.pairs.label, counts)
@@ -107,4 +108,4 @@ def log_likelihood(kept: Answers, held: Answers, proba: Array) -> Array:
     at = np.minimum(np.searchsorted(pair_code, code), len(pair_code) - 1)
     seen = np.where((pair_code[at] == code)[:, None], counts[at], 0.0)  # (held, classes)
     says = (seen + prior[held.label]) / total[held.worker]
-    return np.log(np.maximum((says * proba[held.task]).sum(axis=1), kernels.FLOOR))
+    return np.log(np.maximum((says * proba[held.task]).sum(axis=1), FLOOR))

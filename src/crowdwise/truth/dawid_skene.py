@@ -23,10 +23,10 @@ import numpy as np
 
 from crowdwise.answers import Answers, Pairs
 from crowdwise.errors import TooLargeError
-from crowdwise.truth import kernels
 from crowdwise.truth.base import Array, require
+from crowdwise.truth.confusion import ConfusionWork, confusion_rows
 from crowdwise.truth.em import EMModel
-from crowdwise.truth.kernels import FLOOR, ConfusionWork
+from crowdwise.truth.kernels import FLOOR
 
 Prior = Literal["hierarchical", "diagonal"] | float | Array | None
 
@@ -152,7 +152,7 @@ class DawidSkene(EMModel):
         pairs = work.confusion.pairs
         table = np.empty_like(counts)
         by_worker = prior.reshape(-1, *prior.shape[-2:])  # (1 or workers, labels, classes)
-        kernels.confusion_rows(counts, pairs.label, pairs.worker_starts, by_worker, table, work.totals, work.log_prior)
+        confusion_rows(counts, pairs.label, pairs.worker_starts, by_worker, table, work.totals, work.log_prior)
         if self.class_prior == "uniform":
             class_prior = np.full(len(totals), 1 / len(totals))
         else:

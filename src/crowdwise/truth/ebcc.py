@@ -31,10 +31,10 @@ import numpy as np
 
 from crowdwise.answers import Answers
 from crowdwise.truth.base import Array, require
+from crowdwise.truth.confusion import ConfusionWork
 from crowdwise.truth.dawid_skene import dense_confusion
 from crowdwise.truth.em import EMModel
 from crowdwise.truth.ibcc import LEAST, diagonal, dirichlet, dirichlet_rows, posterior_mean
-from crowdwise.truth.kernels import ConfusionWork
 from crowdwise.truth.threads import run
 
 

@@ -32,9 +32,9 @@ from scipy.special import digamma, gammaln
 
 from crowdwise.answers import Answers
 from crowdwise.truth.base import Array, require
+from crowdwise.truth.confusion import ConfusionWork
 from crowdwise.truth.dawid_skene import dense_confusion
 from crowdwise.truth.em import EMModel
-from crowdwise.truth.kernels import ConfusionWork
 from crowdwise.truth.threads import compiled, run
 
 LEAST = 0.02  # Dirichlet weight below which products of a few exp(digamma) would leave the range of a float

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import crowdwise as cw
-from crowdwise.truth import kernels
+from crowdwise.truth import confusion, kernels
 from crowdwise.truth.base import pick
 from crowdwise.truth.lanes import aligned, lanes_of, padded
 
@@ -39,7 +39,7 @@ def test_e_step(seed, n_tasks, n_classes, per_task, weighted, prior_by_task):
     weight = rng.uniform(0.2, 3, answers.n_answers) if weighted else None
     table = rng.uniform(1e-9, 1, (len(answers.pairs.label), n_classes))
     prior = rng.dirichlet(np.ones(n_classes), size=n_tasks if prior_by_task else None)
-    work = kernels.ConfusionWork(answers.task_starts, answers.pairs, weight, n_classes)
+    work = confusion.ConfusionWork(answers.task_starts, answers.pairs, weight, n_classes)
     work.set_table(table)
     proba = np.empty((n_tasks, n_classes))
     counts, totals, bound = work.e_step(prior, None, proba=proba)
@@ -57,7 +57,7 @@ def test_extreme_probabilities_do_not_underflow():
     answers = cw.Answers.from_codes(np.zeros(n), np.arange(n), np.zeros(n), tasks=1, workers=n, classes=2)
     table = np.full((n, 2), 0.5)
     table[: n // 2, 0] = table[n // 2 :, 1] = 1e-10
-    work = kernels.ConfusionWork(answers.task_starts, answers.pairs, None, 2)
+    work = confusion.ConfusionWork(answers.task_starts, answers.pairs, None, 2)
     work.set_table(table)
     proba = np.empty((1, 2))
     _, _, bound = work.e_step(np.array([0.5, 0.5]), None, proba=proba)
@@ -69,7 +69,7 @@ def test_count_repeats_the_given_posteriors():
     answers = crowd(20, 12, 3, 10, 0)
     proba = np.random.default_rng(0).dirichlet(np.ones(3), 20)
     proba[0] = [0, 1, 0]
-    work = kernels.ConfusionWork(answers.task_starts, answers.pairs, None, 3)
+    work = confusion.ConfusionWork(answers.task_starts, answers.pairs, None, 3)
     expected = np.zeros((len(answers.pairs.label), 3))
     np.add.at(expected, answers.pairs.of_answer, proba[answers.task])
     np.testing.assert_allclose(work.count(proba), expected, atol=1e-12)
@@ -91,8 +91,8 @@ def test_two_passes_count_what_one_does(monkeypatch, n_classes, weighted):
     table = rng.uniform(0.01, 1, (len(answers.pairs.label), n_classes))
     results = []
     for limit in (1 << 30, 0):
-        monkeypatch.setattr(kernels, "_FUSED_BYTES", limit)
-        work = kernels.ConfusionWork(answers.task_starts, answers.pairs, weight, n_classes)
+        monkeypatch.setattr(confusion, "_FUSED_BYTES", limit)
+        work = confusion.ConfusionWork(answers.task_starts, answers.pairs, weight, n_classes)
         assert work.fused == (limit > 0)
         work.set_table(table)
         proba = np.empty((60, n_classes))
