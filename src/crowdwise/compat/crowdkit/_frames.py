@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -29,9 +30,9 @@ class Aggregator:
     skills_: pd.Series
     loss_history_: list[float]
 
+    @abstractmethod
     def fit(self, data: pd.DataFrame) -> Self:
         """Infer the truth."""
-        raise NotImplementedError
 
     def fit_predict(self, data: pd.DataFrame) -> pd.Series:
         """Fit and return `labels_`."""
