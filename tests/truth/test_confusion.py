@@ -112,3 +112,18 @@ def test_pick_breaks_ties_evenly():
     codes = pick(np.tile([0.4, 0.2, 0.4], (3000, 1)), np.random.default_rng(0))
     assert set(codes) == {0, 2}
     assert abs((codes == 0).mean() - 0.5) < 0.05
+
+
+def test_priors_of_any_layout():
+    """A prior whose memory is transposed, or of single precision, means the same."""
+    rng = np.random.default_rng(0)
+    answers = crowd(40, 12, 8, 3, 0)
+    prior = rng.dirichlet(np.ones(8), size=40)
+    work = confusion.ConfusionWork(answers.task_starts, answers.pairs, None, 8)
+    work.set_table(rng.random((len(answers.pairs.label), 8)) + 0.1)
+    expected = np.empty((40, 8))
+    work.e_step(prior, None, proba=expected)
+    for layout in (np.asfortranarray(prior), np.repeat(prior, 2, axis=1)[:, ::2], prior.astype(np.float32)):
+        proba = np.empty((40, 8))
+        work.e_step(layout, None, proba=proba)
+        np.testing.assert_allclose(proba, expected, rtol=1e-5)

@@ -243,7 +243,7 @@ class ConfusionWork:
             Expected number of tasks of each class.
         log_likelihood : float
         """
-        prior_rows = np.atleast_2d(prior)
+        prior_rows = np.ascontiguousarray(np.atleast_2d(prior), dtype=np.float64)  # kernels walk it row by row
         if self.width > self.n_classes:
             prior_rows = np.pad(prior_rows, ((0, 0), (0, self.width - self.n_classes)))
         keep = np.empty((0, 0)) if proba is None else proba

@@ -220,4 +220,4 @@ def dense_confusion(answers: Answers, table: Array, prior: Array, totals: Array,
     dense[worker, :, pairs.label] = table
     empty = dense.sum(axis=2) <= 0  # a worker without answers and no prior: nothing is known
     dense[empty] = 1 / answers.n_classes
-    return dense / dense.sum(axis=2, keepdims=True)
+    return np.ascontiguousarray(dense / dense.sum(axis=2, keepdims=True))

@@ -1,16 +1,50 @@
-"""The one EM driver. A model supplies the first parameters, an E-step, an M-step and the posteriors."""
+"""The one EM driver, for truth models and learners.
+
+A model supplies the first parameters, an E-step, an M-step and the posteriors.
+"""
 
 from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from crowdwise.answers import Answers
 from crowdwise.errors import ConvergenceWarning
 from crowdwise.truth.base import Array, Callback, TruthModel, fix_gold, vote_shares
+
+
+class Climber(Protocol):
+    """What the driver asks of a model: two limits and two steps."""
+
+    max_iter: int
+    tol: float
+    monotone: bool  # whether the bound never falls; where it may, a fall does not mean that EM has settled
+
+    def _e_step(self, work: Any, parameters: Any) -> tuple[Any, float]: ...
+
+    def _m_step(self, work: Any, statistics: Any, parameters: Any) -> Any: ...
+
+
+def climb(
+    model: Climber, work: Any, parameters: Any, n_answers: int, callback: Callback | None
+) -> tuple[Any, list[float], bool]:
+    """EM from one start: the parameters the last bound belongs to, all bounds, and whether they settled."""
+    history: list[float] = []
+    for iteration in range(model.max_iter):
+        statistics, bound = model._e_step(work, parameters)
+        history.append(bound)
+        if callback is not None:
+            callback(iteration, bound)
+        if model.tol and iteration:
+            rise = bound - history[-2]
+            if (rise if model.monotone else abs(rise)) < model.tol * n_answers:
+                return parameters, history, True
+        if iteration + 1 < model.max_iter:
+            parameters = model._m_step(work, statistics, parameters)
+    return parameters, history, False
 
 
 class EMModel(TruthModel):
@@ -32,6 +66,7 @@ class EMModel(TruthModel):
     n_init: int
     warm_start: bool
     random_state: int
+    monotone: bool = True
 
     def _fit(
         self,
@@ -46,7 +81,7 @@ class EMModel(TruthModel):
             proba = self._first_posteriors(answers, start, rng)
             parameters = self._initialise(work, fix_gold(proba, gold))
             del proba  # as large as the result: not kept while EM runs
-            parameters, history, converged = self._climb(work, parameters, answers.n_answers, callback)
+            parameters, history, converged = climb(self, work, parameters, answers.n_answers, callback)
             if best is None or history[-1] > best[0]:
                 best = history[-1], parameters, history, converged
         assert best is not None
@@ -61,22 +96,6 @@ class EMModel(TruthModel):
                 f"Raise max_iter or tol."
             )
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
-
-    def _climb(
-        self, work: Any, parameters: Any, n_answers: int, callback: Callback | None
-    ) -> tuple[Any, list[float], bool]:
-        """EM from one start: the parameters the last bound belongs to, all bounds, and whether they settled."""
-        history: list[float] = []
-        for iteration in range(self.max_iter):
-            statistics, bound = self._e_step(work, parameters)
-            history.append(bound)
-            if callback is not None:
-                callback(iteration, bound)
-            if self.tol and iteration and bound - history[-2] < self.tol * n_answers:
-                return parameters, history, True
-            if iteration + 1 < self.max_iter:
-                parameters = self._m_step(work, statistics, parameters)
-        return parameters, history, False
 
     def _first_posteriors(self, answers: Answers, start: int, rng: np.random.Generator) -> Array:
         """Where a start begins: the votes, or what an earlier fit found; later starts are shaken at random."""
