@@ -55,8 +55,16 @@ class GoldError(CrowdwiseError):
     """Known labels are missing where a method needs them, or do not fit the answers."""
 
 
+class FeaturesError(CrowdwiseError):
+    """Features do not fit the answers, or hold values that are not finite."""
+
+
 class ParameterError(CrowdwiseError):
     """A constructor argument is outside what the method allows."""
+
+
+class SingleClassError(CrowdwiseError):
+    """All answers name the same class: there is nothing to tell apart."""
 
 
 class NotFittedError(CrowdwiseError, AttributeError):
@@ -65,6 +73,10 @@ class NotFittedError(CrowdwiseError, AttributeError):
 
 class MissingDependencyError(CrowdwiseError, ImportError):
     """An optional library is needed for this call."""
+
+
+class TrainingError(CrowdwiseError):
+    """Training went astray: the loss is no number any more."""
 
 
 class ModelFileError(CrowdwiseError):

@@ -1,0 +1,1 @@
+"""Classifiers from features and answers."""

@@ -1,0 +1,113 @@
+"""Features that are numbers already: arrays in memory, memory maps, sparse matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from crowdwise.errors import FeaturesError
+from crowdwise.learn.features.base import Array, Features, channels_last, refuse_rows, require_numbers, scaled
+
+LARGEST = np.finfo(np.float32).max
+CELLS = 1 << 20  # looked at together when values are checked: little enough to stay in the cache
+
+
+class ArrayFeatures(Features):
+    """An array of numbers, rows along its first axis.
+
+    In memory it is made float32 once (and not copied if it is). Memory maps and images of bytes (uint8 with four
+    dimensions) stay as they are, and just the rows asked for are converted.
+
+    >>> ArrayFeatures(np.array([[1, 2], [3, 4]])).rows(np.array([1]))
+    array([[3., 4.]], dtype=float32)
+    """
+
+    def __init__(self, array: Array) -> None:
+        require_numbers(array)
+        self._array = np.asarray(array)
+        self._mapped = is_mapped(array)
+        self._images = array.dtype == np.uint8 and array.ndim == 4
+        self.n_rows, *shape = array.shape
+        if self._images and channels_last(tuple(shape)):
+            shape = [shape[2], shape[0], shape[1]]
+        self.shape = tuple(shape)
+
+    def rows(self, index: Array) -> Array:
+        """Some rows."""
+        return self._converted(self._source[index])
+
+    def blocks(self, size: int = 4096) -> Iterator[Array]:
+        """All rows in order: views where nothing has to be converted."""
+        for start in range(0, self.n_rows, size):
+            yield self._converted(self._source[start : start + size])
+
+    def matrix(self) -> Array:
+        """All rows, each as one line of numbers; float64 stays so."""
+        if self._mapped or self._images:
+            return super().matrix()
+        array = self._array if self._array.dtype == np.float64 else self._source
+        return array.reshape(self.n_rows, int(np.prod(self.shape)))
+
+    def check(self, tasks: Array | None = None) -> None:
+        """Refuse NaN and infinity, block by block."""
+        refuse_rows(_not_finite(self._array), self.n_rows, tasks)
+
+    @property
+    def array(self) -> Array | None:
+        """All rows as float32 (n_rows, *shape) where they are in memory so, else None: batches index it directly."""
+        return None if self._mapped or self._images or not self._source.flags.writeable else self._source
+
+    @cached_property
+    def _source(self) -> Array:
+        as_is = self._mapped or self._images
+        return self._array if as_is else np.ascontiguousarray(self._array, dtype=np.float32)
+
+    def _converted(self, batch: Array) -> Array:
+        if self._images:
+            return scaled(batch)
+        batch = np.ascontiguousarray(batch, dtype=np.float32)
+        return batch if batch.flags.writeable else batch.copy()  # torch does not take read-only memory
+
+
+class SparseFeatures(Features):
+    """A scipy sparse matrix, made dense row by row."""
+
+    def __init__(self, matrix: Any) -> None:
+        if matrix.ndim != 2 or matrix.dtype.kind not in "biuf" or matrix.shape[1] == 0:
+            message = f"a sparse X has tasks as rows and numbers as columns; this is {matrix!r}."
+            raise FeaturesError(message)
+        self._rows = matrix.tocsr()
+        self.n_rows, self.shape = matrix.shape[0], (matrix.shape[1],)
+
+    def rows(self, index: Array) -> Array:
+        """Some rows."""
+        chosen = self._rows[index]
+        return chosen.astype(np.float32).toarray(order="C")
+
+    def check(self, tasks: Array | None = None) -> None:
+        """Refuse NaN and infinity among the values stored."""
+        at = _not_finite(self._rows.data[:, None])
+        bad = np.unique(np.searchsorted(self._rows.indptr, at, side="right") - 1)
+        refuse_rows(bad, self.n_rows, tasks)
+
+
+def is_mapped(array: Any) -> bool:
+    """Whether an array is a memory map, or a view of one."""
+    while array is not None and not isinstance(array, np.memmap):
+        array = getattr(array, "base", None)
+    return array is not None
+
+
+def _not_finite(array: Array) -> Array:
+    """Rows with a value that is NaN, infinite, or too large for float32."""
+    bad: list[Array] = [np.empty(0, np.int64)]
+    step = max(1, CELLS // int(np.prod(array.shape[1:])))
+    for start in range(0, len(array) if array.dtype.kind == "f" else 0, step):
+        block = array[start : start + step]
+        if not (block.min() >= -LARGEST and block.max() <= LARGEST):  # either is NaN if any value is
+            wrong = ~(np.abs(block) <= LARGEST)
+            bad.append(start + np.flatnonzero(wrong.reshape(len(block), -1).any(axis=1)))
+    return np.concatenate(bad)

@@ -1,0 +1,143 @@
+"""What every kind of features can do, and how rows are matched to tasks by name."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crowdwise.answers import Answers
+from crowdwise.answers.encoding import some
+from crowdwise.errors import FeaturesError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+CHANNELS = (1, 3, 4)  # grey, colour, colour with transparency
+
+
+class Features(ABC):
+    """Features of tasks, read as they are needed.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of tasks.
+    shape : tuple of int
+        Shape of one task, for example (512,) or (3, 150, 150): images have their channels first.
+    tasks : array or None
+        Ids of the rows as text, where the source names them (a table, a folder).
+    columns : tuple of str or None
+        Names of the features, where the source has them (a table, a data frame).
+    n_ignored : int
+        Rows or files of the source that belong to none of the tasks.
+    """
+
+    n_rows: int
+    shape: tuple[int, ...]
+    tasks: Array | None = None
+    columns: tuple[str, ...] | None = None
+    n_ignored: int = 0
+
+    @abstractmethod
+    def rows(self, index: Array) -> Array:
+        """Some rows, (len(index), *shape), float32 and C-contiguous."""
+
+    def blocks(self, size: int = 4096) -> Iterator[Array]:
+        """All rows in order, `size` at a time. They may be views of X: not to be written to."""
+        for start in range(0, self.n_rows, size):
+            yield self.rows(np.arange(start, min(start + size, self.n_rows)))
+
+    def matrix(self) -> Array:
+        """All rows, each as one line of numbers, (n_rows, features), in memory."""
+        out = np.empty((self.n_rows, int(np.prod(self.shape))), np.float32)
+        done = 0
+        for block in self.blocks(256):
+            out[done : done + len(block)] = block.reshape(len(block), -1)
+            done += len(block)
+        return out
+
+    def check(self, tasks: Array | None = None) -> None:  # noqa: B027 (most kinds have nothing to check)
+        """Refuse values that no model can use; `tasks` are the ids to name rows by."""
+
+
+def scaled(images: Array) -> Array:
+    """Images of bytes, (n, height, width, channels) or channels first, as float32 in [0, 1], channels first.
+
+    >>> scaled(np.full((1, 2, 4, 3), 255, np.uint8)).shape
+    (1, 3, 2, 4)
+    """
+    if channels_last(images.shape[1:]):
+        images = images.transpose(0, 3, 1, 2)
+    return np.divide(images, np.float32(255), dtype=np.float32, order="C")
+
+
+def channels_last(shape: tuple[int, ...]) -> bool:
+    """Whether bytes of this shape are (height, width, channels)."""
+    return shape[-1] in CHANNELS or shape[0] not in CHANNELS
+
+
+def from_tensor(tensor: Any) -> Array:
+    """A torch tensor as an array, without torch; numpy has no bfloat16."""
+    tensor = tensor.detach().cpu()
+    return np.asarray((tensor.float() if "bfloat16" in str(tensor.dtype) else tensor).numpy())
+
+
+def require_numbers(array: Array) -> None:
+    """Refuse what is not a table (or stack) of numbers, and say why."""
+    if array.ndim < 2:
+        message = (
+            f"X has {array.ndim} dimension{'' if array.ndim == 1 else 's'}, shape {array.shape}: rows are tasks and "
+            f"columns features. Use X.reshape(-1, 1) for one feature a task, X.reshape(1, -1) for one task."
+        )
+        if array.dtype.kind in "UT" or (array.dtype == object and array.size and isinstance(array.flat[0], str)):
+            message = "X holds texts, not numbers: use crowdwise.learn.encoders.encode_texts(X)."
+        raise FeaturesError(message)
+    if array.dtype.kind not in "biuf":
+        why = f"values of type {array.dtype}"
+        if array.dtype == object:
+            numbers = (bool, int, float, np.number)
+            odd = (place for place, value in np.ndenumerate(array) if not isinstance(value, numbers))
+            place = next(odd, (0, 0))
+            why = f"Python objects (at row {place[0]}, column {place[1]}: {array[place]!r:.60})"
+        message = f"X holds {why}, not numbers. Take that out or encode it, then X.astype('float32')."
+        raise FeaturesError(message)
+    if 0 in array.shape[1:]:
+        message = f"X has no features, shape {array.shape}: give each task at least one."
+        raise FeaturesError(message)
+
+
+def refuse_rows(bad: Array, n_rows: int, tasks: Array | None) -> None:
+    """Name the first rows that hold NaN or infinity, if there are any."""
+    if len(bad):
+        named = f"rows {some(bad)}, counted from 0" if tasks is None else f"tasks {some(tasks[bad])}"
+        message = (
+            f"{len(bad)} of {n_rows} rows of X hold values that are NaN, infinite or beyond float32: {named}. "
+            f"Fill them (sklearn.impute.SimpleImputer, numpy.nan_to_num) or leave these tasks out."
+        )
+        raise FeaturesError(message)
+
+
+def places(answers: Answers, names: pa.Array, bare: pa.Array | None = None) -> Array:
+    """Where each task stands among the names of a source; `bare` are second names, used where the first do not fit."""
+    wanted = answers.task_ids.cast(pa.large_string())
+    found = pc.index_in(wanted, value_set=names)
+    if bare is not None:
+        second = pc.index_in(wanted, value_set=bare)
+        counts = pc.value_counts(bare)
+        twice = counts.field(0).filter(pc.greater(counts.field(1), 1))
+        unclear = wanted.filter(pc.and_(found.is_null(), pc.is_in(wanted, value_set=twice)))
+        if len(unclear):
+            message = f"several files could be task {some(unclear.to_pylist())}: remove all but one."
+            raise FeaturesError(message)
+        found = pc.coalesce(found, second)
+    if found.null_count:
+        missing = wanted.filter(found.is_null()).to_pylist()
+        message = (
+            f"{len(missing)} of {answers.n_tasks} tasks are not there: {some(missing)}; there are "
+            f"{some(names.to_pylist())}. Add them, or leave their answers out."
+        )
+        raise FeaturesError(message)
+    return found.to_numpy(zero_copy_only=False).astype(np.int64)

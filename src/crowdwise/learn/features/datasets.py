@@ -1,0 +1,65 @@
+"""Features that come one by one: a torch Dataset, or anything else with a length and rows by number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from crowdwise.errors import FeaturesError
+from crowdwise.learn.features.base import Array, Features, from_tensor, require_numbers, scaled
+
+
+class DatasetFeatures(Features):
+    """Rows of a dataset: each is x, or (x, ...), where x is an array, a tensor or a Pillow image.
+
+    >>> class Squares:
+    ...     def __len__(self):
+    ...         return 4
+    ...
+    ...     def __getitem__(self, i):
+    ...         return np.array([i, i * i]), "ignored"
+    >>> DatasetFeatures(Squares()).rows(np.array([3, 1])).tolist()
+    [[3.0, 9.0], [1.0, 1.0]]
+    """
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+        self.n_rows = len(dataset)
+        if self.n_rows == 0:
+            message = f"X is an empty {type(dataset).__name__}: nothing tells the shape of a row."
+            raise FeaturesError(message)
+        self._numbers = np.arange(self.n_rows)
+        self.shape = self.rows(np.array([0])).shape[1:]
+
+    def rows(self, index: Array) -> Array:
+        """Some rows."""
+        numbers = self._numbers[index].tolist()  # checks them, and counts -1 from the end
+        if not numbers:
+            return np.empty((0, *self.shape), np.float32)
+        together = getattr(self._dataset, "__getitems__", None)
+        found = together(numbers) if together else [self._dataset[i] for i in numbers]
+        arrays = [_as_array(row) for row in found]
+        if len(shapes := {array.shape for array in arrays}) > 1:
+            message = f"the rows of X differ in shape ({', '.join(map(str, sorted(shapes)))}): resize or pad them."
+            raise FeaturesError(message)
+        batch = np.stack(arrays)
+        require_numbers(batch)
+        images = batch.dtype == np.uint8 and batch.ndim == 4
+        return scaled(batch) if images else np.ascontiguousarray(batch, dtype=np.float32)
+
+
+def _as_array(row: Any) -> Array:
+    """The x of a row (x, ...), or the row itself, as an array."""
+    pair = isinstance(row, tuple) or (isinstance(row, list) and row and not isinstance(row[0], (int, float)))
+    x = row[0] if pair else row
+    if isinstance(x, (Mapping, str, bytes)):
+        keys = f" with {', '.join(map(repr, x))}" if isinstance(x, Mapping) else ""
+        message = f"a row of X is a {type(x).__name__}{keys}, not numbers: let the dataset give x or (x, ...)."
+        raise FeaturesError(message)
+    if hasattr(x, "detach"):  # a tensor
+        return from_tensor(x)
+    if hasattr(x, "convert") and hasattr(x, "mode"):  # a Pillow image
+        return np.asarray(x)[:, :, None] if x.mode == "L" else np.asarray(x.convert("RGB"))
+    return np.asarray(x)

@@ -1,0 +1,110 @@
+"""Features that are images in files: a folder of them, or their bytes end to end in one array. Needs Pillow."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from crowdwise.answers import Answers
+from crowdwise.errors import FeaturesError, MissingDependencyError
+from crowdwise.learn.features.base import Array, Features, places, scaled
+
+SUFFIXES = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"))
+
+
+class Pictures(Features):
+    """Encoded images, decoded to RGB as they are asked for.
+
+    Parameters
+    ----------
+    names : sequence of str
+        What to call each image in a message.
+    source : callable
+        Gives the file of image i, as a path or as bytes in memory.
+    """
+
+    def __init__(self, names: Sequence[str], source: Callable[[int], Path | io.BytesIO]) -> None:
+        try:
+            from PIL import Image
+        except ImportError:
+            message = "images need Pillow, which is not installed: pip install 'crowdwise[images]'."
+            raise MissingDependencyError(message) from None
+        self._open = Image.open
+        self._names, self._source = names, source
+        self.n_rows = len(names)
+        self._numbers = np.arange(self.n_rows)
+        self.shape = self.picture(0).shape
+
+    def rows(self, index: Array) -> Array:
+        """Some images, decoded."""
+        numbers = self._numbers[index].tolist()
+        out = np.empty((len(numbers), *self.shape), np.float32)
+        for row, number in enumerate(numbers):
+            out[row] = self.picture(number)
+        return out
+
+    def picture(self, number: int) -> Array:
+        """One image of whatever size, (3, height, width), float32 in [0, 1]."""
+        return scaled(np.asarray(self._opened(number, lambda image: image.convert("RGB")))[None])[0]
+
+    def encoded(self, number: int) -> bytes:
+        """The bytes of one image, as they are stored."""
+        source = self._source(number)
+        return source.read_bytes() if isinstance(source, Path) else source.getvalue()
+
+    def check(self, tasks: Array | None = None) -> None:
+        """Refuse images of several sizes; reads their heads alone."""
+        _, height, width = self.shape
+        for number, name in enumerate(self._names):
+            size = self._opened(number, lambda image: image.size)
+            if size != (width, height):
+                message = (
+                    f"images differ in size: {name} is {size[0]} x {size[1]}, the first {width} x {height} pixels. "
+                    f"Resize them to one size, or pass X=crowdwise.learn.encoders.encode_images(...), which takes any."
+                )
+                raise FeaturesError(message)
+
+    def _opened(self, number: int, use: Callable[[Any], Any]) -> Any:
+        try:
+            with self._open(self._source(number)) as image:
+                return use(image)
+        except (OSError, SyntaxError, ValueError) as error:  # what Pillow raises on damaged files
+            message = f"image {self._names[number]} cannot be decoded: {error}. Replace it."
+            raise FeaturesError(message) from None
+
+
+def joined_pictures(data: Array, offsets: Array) -> Pictures:
+    """Images end to end in one array of bytes: image i is data[offsets[i]:offsets[i + 1]]."""
+    flat = data.dtype == np.uint8 and data.ndim == 1 and offsets.dtype.kind in "iu" and offsets.ndim == 1
+    ends = np.concatenate([[0], offsets, [len(data)]]) if flat else np.empty(0)
+    if len(offsets) < 2 or not flat or (np.diff(ends) < 0).any():
+        message = (
+            f"encoded images need bytes (uint8; here {data.dtype} of shape {data.shape}) and offsets into them that "
+            f"rise from 0 to {data.size}, one more than there are images."
+        )
+        raise FeaturesError(message)
+    names = [f"number {i}" for i in range(len(offsets) - 1)]
+    return Pictures(names, lambda i: io.BytesIO(data[offsets[i] : offsets[i + 1]].tobytes()))
+
+
+def folder_pictures(folder: Path, answers: Answers | None) -> Pictures:
+    """Images under a folder: those named like the tasks, or all by name when there are no answers."""
+    files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
+    if not files:
+        message = f"no images in the folder (looked for {', '.join(sorted(SUFFIXES))})."
+        raise FeaturesError(message)
+    names = [file.relative_to(folder).as_posix() for file in files]
+    chosen = np.arange(len(files))
+    tasks = np.array(names, dtype=object)
+    if answers is not None:
+        bare = [name.removesuffix(file.suffix) for name, file in zip(names, files, strict=True)]
+        chosen = places(answers, pa.array(names, pa.large_string()), pa.array(bare, pa.large_string()))
+        tasks = np.array([str(task) for task in answers.tasks], dtype=object)
+    pictures = Pictures([names[i] for i in chosen], lambda i: files[chosen[i]])
+    pictures.tasks, pictures.n_ignored = tasks, len(files) - len(np.unique(chosen))
+    return pictures
