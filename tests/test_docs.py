@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 from crowdwise.cli import app
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "docs/formats.md", ROOT / "docs/methods.md"]  # benchmarks.md holds figures only
+DOCS = ("formats", "learning", "methods")  # benchmarks.md holds figures only
+PAGES = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in DOCS)]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
@@ -43,8 +44,17 @@ def run_python(text, names, page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-        assert (page.parent / target).exists(), target
+    for target, heading in re.findall(r"\]\(([^)#:]*)#?([^):]*)\)", page.read_text()):
+        led_to = page.parent / target if target else page
+        assert led_to.exists(), target
+        if heading:
+            assert heading in headings(led_to), f"{target}#{heading}"
+
+
+def headings(page):
+    """Anchors of a page, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.*)", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title).lower().replace(" ", "-") for title in titles}
 
 
 def test_every_method_is_in_the_docs():

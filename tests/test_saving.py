@@ -1,11 +1,26 @@
+import enum
 import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
+from sklearn.naive_bayes import GaussianNB
+from torch import nn
 
 import crowdwise as cw
-from crowdwise.errors import ModelFileError, NotFittedError
+from crowdwise.errors import ModelFileError, NotFittedError, ParameterError
+from crowdwise.learn.aggregated import Aggregated
+from crowdwise.learn.crowdlayer import CrowdLayer
+from crowdwise.learn.networks import CNN, MLP, Logistic
+from crowdwise.saving import _Reader, _Writer
+
+FIRST = Path(__file__).parent / "fixtures" / "dawid_skene_v1.safetensors"  # written by the first version of saving
 
 
 @pytest.fixture
@@ -39,6 +54,13 @@ def test_nothing_half_written_is_left(model, tmp_path):
         cw.DawidSkene().save(tmp_path / "n")
 
 
+def test_a_folder_with_a_model(model, tmp_path):
+    with pytest.raises(ModelFileError, match=r"no model at .*model\.safetensors"):
+        cw.load(tmp_path)
+    model.save(tmp_path / "model.safetensors")
+    assert cw.load(tmp_path).labels_.tolist() == model.labels_.tolist()
+
+
 def test_bad_files(model, tmp_path):
     good = tmp_path / "good"
     model.save(good)
@@ -56,17 +78,227 @@ def test_bad_files(model, tmp_path):
         cw.load(tmp_path / "other")
 
 
+def changed(file, target, header=None, **tensors):
+    """The same file with another header, and with some tensors replaced or (None) taken out."""
+    with safe_open(file, framework="numpy") as opened:
+        was = json.loads(opened.metadata()["crowdwise"])
+    kept = {name: tensor for name, tensor in (load_file(file) | tensors).items() if tensor is not None}
+    save_file(kept, target, metadata={"crowdwise": json.dumps(was | (header or {}))})
+    return target
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [({"version": 99}, "upgrade"), ({"method": "no-such"}, "damaged"), ({"parameters": {"x": 1}}, "damaged"),
-     ({"scalars": 3}, "damaged")],
+     ({"scalars": 3}, "damaged"), ({"scalars": {"a_": {"what": 1}}}, "damaged"), ({"tensors": {"no": [1]}}, "damaged")],
 )  # fmt: skip
 def test_changed_headers(model, tmp_path, change, message):
     model.save(tmp_path / "m")
-    from safetensors import safe_open
-
-    with safe_open(tmp_path / "m", framework="numpy") as file:
-        header = json.loads(file.metadata()["crowdwise"])
-    save_file(load_file(tmp_path / "m"), tmp_path / "n", metadata={"crowdwise": json.dumps(header | change)})
     with pytest.raises(ModelFileError, match=message):
-        cw.load(tmp_path / "n")
+        cw.load(changed(tmp_path / "m", tmp_path / "n", change))
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor"),
+    [("fitted/proba_", None), ("fitted/proba_", np.zeros((3, 2))), ("fitted/proba_", np.zeros((2, 2), np.float32)),
+     ("answers/task", None), ("answers/task_ids", None), ("answers/task", np.zeros(3, np.int32)),
+     ("answers/task_ids", np.zeros(9, np.uint8))],
+)  # fmt: skip
+def test_changed_tensors(model, tmp_path, name, tensor):
+    model.save(tmp_path / "m")
+    with pytest.raises(ModelFileError, match="damaged"):
+        cw.load(changed(tmp_path / "m", tmp_path / "n", **{name: tensor}))
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor"),
+    [("worker", np.array([0, 1, 0, 2], np.int32)), ("label", np.array([0, 1, -1, 0], np.int32)),
+     ("truth", np.array([2, 0], np.int32)), ("weight", np.ones(3))],
+)  # fmt: skip
+def test_answers_that_compiled_code_must_not_see(model, tmp_path, name, tensor):
+    """A file may say itself that it is well-formed."""
+    model.save(tmp_path / "m")
+    with pytest.raises(ModelFileError, match=f"{name}"):
+        cw.load(changed(tmp_path / "m", tmp_path / "n", {"tensors": {}}, **{f"answers/{name}": tensor}))
+
+
+def test_files_of_the_first_version_load():
+    answers = cw.Answers.from_arrays([1, 1, 2, 2, 3], ["é", "b", "é", "b", "b"], [True, True, False, False, True])
+    again = cw.DawidSkene(prior=np.array([[2.0, 0.5], [0.5, 2.0]]), max_iter=50).fit(answers, gold={1: True})
+    loaded = cw.load(FIRST)
+    assert loaded.answers_ == answers
+    assert loaded.max_iter == 50
+    assert loaded.gold_.tolist() == [1, -1, -1]
+    assert loaded.n_iter_ == again.n_iter_
+    np.testing.assert_array_equal(loaded.prior, again.prior)
+    np.testing.assert_allclose(loaded.confusion_, again.confusion_, rtol=1e-9)
+    np.testing.assert_allclose(loaded.proba_, again.proba_, rtol=1e-9)
+
+
+def test_any_plain_value_survives():
+    class Colour(enum.StrEnum):
+        red = "red"
+
+    value = {
+        "none": None, "enum": Colour.red, "path": Path("a") / "b", "number": np.float64(0.5), "flag": np.bool_(True),
+        "nested": [(1, (2.0, "x")), {"tensor": "no mark", "deep": [np.arange(3)]}], "single": np.array(7),
+    }  # fmt: skip
+    writer = _Writer()
+    saved = json.loads(json.dumps(writer.value(value, "here", "it")))
+    back = _Reader(writer.tensors, None, "file").value(saved)
+    assert (back["none"], back["enum"], back["path"]) == (None, "red", "a/b")
+    assert (back["number"], back["flag"]) == (0.5, True)
+    assert back["nested"][0] == (1, (2.0, "x"))
+    assert back["nested"][1]["tensor"] == "no mark"
+    assert back["nested"][1]["deep"][0].tolist() == [0, 1, 2]
+    assert back["single"].shape == ()
+    assert sorted(writer.tensors) == ["here/nested/1/deep/0", "here/single"]
+
+
+def test_a_file_is_as_open_as_any_other(model, tmp_path):
+    model.save(tmp_path / "m")
+    (tmp_path / "other").touch()
+    assert (tmp_path / "m").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_a_class_of_the_user_s(model, tmp_path):
+    class Mine(cw.DawidSkene):
+        pass
+
+    with pytest.raises(ModelFileError, match="Mine is no method"):
+        Mine().fit(model.answers_).save(tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+
+
+# Learners
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, answers = cw.simulate.digits_crowd()
+    return X[:120], answers[np.arange(120)]
+
+
+class Net(nn.Module):
+    def __init__(self, n_classes=10):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(64, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, n_classes))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+def assert_same(loaded, model, X):
+    assert type(loaded) is type(model)
+    assert repr(loaded) == repr(model)
+    assert loaded.answers_ == model.answers_
+    assert loaded.history_ == model.history_
+    assert loaded.shape_in_ == model.shape_in_
+    np.testing.assert_array_equal(loaded.proba_, model.proba_)
+    np.testing.assert_array_equal(loaded.labels_, model.labels_)
+    np.testing.assert_array_equal(loaded.confusion_, model.confusion_)
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    worker = model.workers_[0]
+    np.testing.assert_array_equal(loaded.answer_proba(X, worker), model.answer_proba(X, worker))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"network": "mlp", "kind": "vw+b"}, {"network": Logistic(standardise=False), "n_models": 3},
+     {"network": MLP((8, 6), batchnorm=True), "select": "held_out"}],
+    ids=str,
+)  # fmt: skip
+def test_learners(digits, tmp_path, options):
+    X, answers = digits
+    model = CrowdLayer(epochs=2, **options).fit(X, answers)
+    model.save(tmp_path / "m")
+    assert_same(cw.load(tmp_path / "m"), model, X)
+
+
+def test_images_and_numbers_without_an_axis(digits, tmp_path):
+    X, answers = digits
+    images = (X.reshape(-1, 8, 8, 1) * 15).astype(np.uint8)
+    model = CrowdLayer(epochs=1, network=CNN(channels=(2, 2), hidden=4)).fit(images, answers)
+    model.save(tmp_path / "m")
+    assert any(tensor.shape == () for tensor in load_file(tmp_path / "m").values())  # batches a normalisation has seen
+    assert_same(cw.load(tmp_path / "m"), model, images)
+
+
+@pytest.mark.parametrize("select", ["last", "held_out"])
+def test_models_within_models(digits, tmp_path, select):
+    """The truth model keeps its results; answers are there twice only when it was given others."""
+    X, answers = digits
+    model = Aggregated(cw.DawidSkene(prior=np.eye(10), max_iter=5), epochs=1, select=select)
+    with pytest.warns(cw.errors.ConvergenceWarning):
+        model.fit(X, answers, gold={answers.tasks[0]: answers.classes[1]})
+    model.save(tmp_path / "m")
+    loaded = cw.load(tmp_path / "m")
+    assert_same(loaded, model, X)
+    assert (loaded.truth_.answers_ is loaded.answers_) == (model.truth_.answers_ is model.answers_)
+    assert loaded.truth_.answers_ == model.truth_.answers_
+    np.testing.assert_array_equal(loaded.truth_.proba_, model.truth_.proba_)
+    np.testing.assert_array_equal(loaded.truth.prior, np.eye(10))
+
+
+def test_a_network_of_the_user_s(digits, tmp_path):
+    X, answers = digits
+    model = CrowdLayer(epochs=1, network=Net()).fit(X, answers)
+    model.save(tmp_path / "m")
+    with pytest.raises(ModelFileError, match=r"torch module of your own \(Net\).*network=Net\(\.\.\.\)"):
+        cw.load(tmp_path / "m")
+    loaded = cw.load(tmp_path / "m", network=Net())
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    for other in (Net(9), nn.Linear(64, 10), nn.Linear(3, 10)):
+        with pytest.raises(ModelFileError, match="does not fit this network"):
+            cw.load(tmp_path / "m", network=other)
+
+
+def test_a_network_nobody_asked_for(model, tmp_path):
+    model.save(tmp_path / "m")
+    with pytest.raises(ParameterError, match="leave out network="):
+        cw.load(tmp_path / "m", network=Net())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"network": GaussianNB()}, r"network=.*GaussianNB.*pickle.*'logistic'"),
+     ({"scheduler": lambda done: 1 - done / 2}, r"scheduler=.*pickle.*'cosine'")],
+)  # fmt: skip
+def test_what_only_pickle_could_save(digits, tmp_path, options, words):
+    model = Aggregated(epochs=1, **options).fit(*digits)
+    with pytest.raises(ModelFileError, match=words):
+        model.save(tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("change", ["missing", "shape", "type", "extra"])
+def test_damaged_networks(digits, tmp_path, change):
+    CrowdLayer(epochs=1, network="logistic").fit(*digits).save(tmp_path / "m")
+    name = "module/network.head.weight"
+    weight = load_file(tmp_path / "m")[name]
+    new = {
+        "missing": {name: None}, "shape": {name: weight[:, :-1]}, "type": {name: weight.astype(np.int64)},
+        "extra": {"module/other": weight},
+    }[change]  # fmt: skip
+    with pytest.raises(ModelFileError, match="damaged"):
+        cw.load(changed(tmp_path / "m", tmp_path / "n", **new))
+    if change != "type":  # also when the list of tensors agrees
+        with pytest.raises(ModelFileError, match="damaged"):
+            cw.load(changed(tmp_path / "m", tmp_path / "n", {"tensors": {}}, **new))
+
+
+def test_loading_executes_nothing(digits, tmp_path, monkeypatch):
+    CrowdLayer(epochs=1).fit(*digits).save(tmp_path / "m")
+
+    def refuse(*_, **__):
+        raise AssertionError("something was unpickled")
+
+    for home, name in ((pickle, "load"), (pickle, "loads"), (pickle, "Unpickler"), (torch, "load")):
+        monkeypatch.setattr(home, name, refuse)
+    assert repr(cw.load(tmp_path / "m")) == "CrowdLayer(epochs=1)"
+
+
+def test_truth_models_need_no_torch():
+    code = "import sys, crowdwise as cw; cw.load(sys.argv[1]); print('torch' in sys.modules)"
+    command = [sys.executable, "-c", code, str(FIRST)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "False\n"

@@ -18,6 +18,24 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from crowdwise.answers import Answers as Answers
     from crowdwise.io import read as read
     from crowdwise.io import write as write
+    from crowdwise.learn.aggnet import AggNet as AggNet
+    from crowdwise.learn.aggregated import Aggregated as Aggregated
+    from crowdwise.learn.annoreg import AnnoReg as AnnoReg
+    from crowdwise.learn.conal import CoNAL as CoNAL
+    from crowdwise.learn.cpc import CPC as CPC
+    from crowdwise.learn.crowdlab import CrowdLab as CrowdLab
+    from crowdwise.learn.crowdlayer import CrowdLayer as CrowdLayer
+    from crowdwise.learn.difficulty import AdaptiveDifficultyEM as AdaptiveDifficultyEM
+    from crowdwise.learn.difficulty import FixedDifficultyEM as FixedDifficultyEM
+    from crowdwise.learn.doctornet import DoctorNet as DoctorNet
+    from crowdwise.learn.geocrowdnet import GeoCrowdNet as GeoCrowdNet
+    from crowdwise.learn.maxmig import MaxMIG as MaxMIG
+    from crowdwise.learn.mbem import MBEM as MBEM
+    from crowdwise.learn.networks import CNN as CNN
+    from crowdwise.learn.networks import MLP as MLP
+    from crowdwise.learn.networks import Logistic as Logistic
+    from crowdwise.learn.raykar import Raykar as Raykar
+    from crowdwise.learn.unionnet import UnionNet as UnionNet
     from crowdwise.registry import make as make
     from crowdwise.registry import methods as methods
     from crowdwise.saving import load as load
@@ -64,6 +82,24 @@ _HOME = {
     "IBCC": "truth.ibcc",
     "EBCC": "truth.ebcc",
     "GoldVote": "truth.gold_vote",
+    "Aggregated": "learn.aggregated",
+    "Raykar": "learn.raykar",
+    "AggNet": "learn.aggnet",
+    "CrowdLayer": "learn.crowdlayer",
+    "AnnoReg": "learn.annoreg",
+    "CoNAL": "learn.conal",
+    "DoctorNet": "learn.doctornet",
+    "MaxMIG": "learn.maxmig",
+    "MBEM": "learn.mbem",
+    "CPC": "learn.cpc",
+    "AdaptiveDifficultyEM": "learn.difficulty",
+    "FixedDifficultyEM": "learn.difficulty",
+    "UnionNet": "learn.unionnet",
+    "GeoCrowdNet": "learn.geocrowdnet",
+    "CrowdLab": "learn.crowdlab",
+    "Logistic": "learn.networks",
+    "MLP": "learn.networks",
+    "CNN": "learn.networks",
 }
 _ROOMS = ("errors", "evaluate", "simulate")
 

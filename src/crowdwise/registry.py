@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -19,6 +20,7 @@ class Method:
     paper: str
     what_for: str
     needs_features: bool = False
+    takes_model: bool = False  # as its first argument: `aggregated(dawid-skene)`
 
     def load(self) -> type:
         """The class itself."""
@@ -59,6 +61,36 @@ _METHODS = (
            "workers who err together on sub-kinds of a class"),
     Method("gold-vote", "truth.gold_vote:GoldVote", "-",
            "votes weighted by accuracy on gold tasks"),
+    Method("aggregated", "learn.aggregated:Aggregated", "-",
+           "two steps: labels from the answers, then a classifier of them", needs_features=True, takes_model=True),
+    Method("raykar", "learn.raykar:Raykar", "Raykar et al. 2010",
+           "logistic classifier and confusion matrices together by EM", needs_features=True),
+    Method("aggnet", "learn.aggnet:AggNet", "Albarqouni et al. 2016",
+           "the same with a network", needs_features=True),
+    Method("crowdlayer", "learn.crowdlayer:CrowdLayer", "Rodrigues and Pereira 2018",
+           "a layer for each worker on top of the network", needs_features=True),
+    Method("annoreg", "learn.annoreg:AnnoReg", "Tanno et al. 2019",
+           "confusion matrices in the network, kept noisy by their trace", needs_features=True),
+    Method("conal", "learn.conal:CoNAL", "Chu, Ma and Wang 2021",
+           "noise that workers share, beside their own", needs_features=True),
+    Method("doctornet", "learn.doctornet:DoctorNet", "Guan et al. 2018",
+           "a classifier for each worker, and their average", needs_features=True),
+    Method("maxmig", "learn.maxmig:MaxMIG", "Cao et al. 2019",
+           "workers who err together: the most information shared by classifier and answers", needs_features=True),
+    Method("mbem", "learn.mbem:MBEM", "Khetan, Lipton and Anandkumar 2018",
+           "one answer a task, many tasks a worker", needs_features=True),
+    Method("cpc", "learn.cpc:CPC", "Kajino, Tsuboi and Kashima 2013",
+           "groups of workers who answer alike", needs_features=True),
+    Method("adaptive-difficulty", "learn.difficulty:AdaptiveDifficultyEM", "Xu et al. (Data Difficulty)",
+           "tasks that are hard where the classifier is unsure", needs_features=True),
+    Method("fixed-difficulty", "learn.difficulty:FixedDifficultyEM", "Xu et al. (Data Difficulty)",
+           "tasks that are hard where the votes disagree", needs_features=True),
+    Method("unionnet", "learn.unionnet:UnionNet", "Wei et al. 2022",
+           "all workers as one: a single matrix over their answers", needs_features=True),
+    Method("geocrowdnet", "learn.geocrowdnet:GeoCrowdNet", "Ibrahim, Nguyen and Fu 2023",
+           "confusion matrices that can be told apart, by volume", needs_features=True),
+    Method("crowdlab", "learn.crowdlab:CrowdLab", "Goh, Tkachenko and Mueller 2022",
+           "any classifier's probabilities weighed against the answers", needs_features=True),
 )  # fmt: skip
 
 _BY_NAME = {method.name: method for method in _METHODS}
@@ -74,13 +106,57 @@ def methods() -> list[Method]:
 
 
 def make(name: str, **parameters: Any) -> Any:
-    """Build a method from its registry name.
+    """Build a method from its registry name; `outer(inner)` gives the outer method the inner one as its first argument.
+
+    The parameters are the outer method's.
 
     >>> make("dawid-skene", max_iter=10)
     DawidSkene(max_iter=10)
     """
-    if name not in _BY_NAME:
-        close = difflib.get_close_matches(name, _BY_NAME, n=3) or sorted(_BY_NAME)
-        message = f"no method {name!r}. Did you mean {', '.join(close)}? `crowdwise methods` lists them all."
+    outermost, *inside = _parse(name)
+    argument: tuple[Any, ...] = ()
+    for method in reversed(inside):
+        argument = (method.load()(*argument),)
+    return outermost.load()(*argument, **parameters)
+
+
+def line(name: str) -> Method:
+    """The line of the registry that a name, maybe with others in its brackets, begins with.
+
+    >>> line("dawid-skene").paper
+    'Dawid and Skene 1979'
+    """
+    return _parse(name)[0]
+
+
+def _parse(text: str) -> list[Method]:
+    """The methods of `a(b(c))`, outermost first."""
+    found = re.fullmatch(r"([^)]*)([)\s]*)", text)
+    if found is None:
+        at = re.search(r"\)\s*[^)\s]", text).end()  # type: ignore[union-attr]
+        message = f"{text!r}: nothing may follow a closing bracket, but {text[at - 1]!r} does at position {at}."
         raise ParameterError(message)
-    return _BY_NAME[name].load()(**parameters)
+    names, closed = found[1].split("("), found[2].count(")")
+    if len(names) - 1 != closed:
+        message = f"{text!r}: {len(names) - 1} opening and {closed} closing brackets; write outer(inner)."
+        raise ParameterError(message)
+    out, position = [], 1
+    for i, name in enumerate(names):
+        method = _find(name.strip(), text, position + len(name) - len(name.lstrip()))
+        if i + 1 < len(names) and not method.takes_model:
+            takers = ", ".join(m.name for m in _METHODS if m.takes_model)
+            message = f"{text!r}: {method.name} takes no other method in brackets (these do: {takers})."
+            raise ParameterError(message)
+        out.append(method)
+        position += len(name) + 1
+    return out
+
+
+def _find(name: str, text: str, position: int) -> Method:
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    where = "" if name == text else f" at position {position} of {text!r}"
+    close = difflib.get_close_matches(name, _BY_NAME, n=3)
+    meant = f" Did you mean {', '.join(close)}?" if close else ""
+    message = f"no method {name!r}{where}.{meant} `crowdwise methods` lists them all."
+    raise ParameterError(message)

@@ -1,13 +1,22 @@
 """Fitted models in one file that executes nothing when it is loaded: safetensors for numbers, JSON for the rest.
 
-The header holds the format's version, the registry name of the model, its parameters and its scalar results; the
-tensors hold the arrays, the answers as int32 codes, and the id tables as Arrow bytes.
+The header holds the format's version, the registry name of the model, its parameters and its results; the tensors hold
+the arrays, the answers as int32 codes, the id tables as Arrow bytes, and what a learner's `_tensors` gives (the state
+of its network). In the header, what JSON does not know is a mapping with one key that says what it is:
+
+    {"tensor": name}     an array, under this name among the tensors
+    {"tuple": [...]}     and {"dict": {...}}
+    {"model": {...}}     a model, or a network such as MLP(), by its name and parameters
+    {"fitted": {...}}    a model that another one fitted, with its results
+    {"module": class}    a torch module of the user's: its numbers are here, its code is not
 """
 
 from __future__ import annotations
 
+import enum
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,37 +27,28 @@ from safetensors.numpy import save_file
 from sklearn.base import BaseEstimator
 
 from crowdwise.answers import Answers
-from crowdwise.errors import ModelFileError
+from crowdwise.errors import MissingDependencyError, ModelFileError, ParameterError
+from crowdwise.learn.networks import NAMED
 from crowdwise.registry import make, methods
 
 VERSION = 1
-_TABLES = ("task_ids", "worker_ids", "class_ids")
+_TABLES = {"task": "task_ids", "worker": "worker_ids", "label": "class_ids"}
 _COLUMNS = ("task", "worker", "label", "weight", "pseudo", "truth")
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def save(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to one file, whole or not at all."""
-    tensors: dict[str, np.ndarray] = {}
-    answers: Answers = model._fitted
-    scalars = {}
-    for name, value in vars(model).items():
-        if not name.endswith("_") or name == "answers_":
-            continue
-        if isinstance(value, np.ndarray):
-            tensors[f"fitted/{name}"] = np.ascontiguousarray(value)
-        else:
-            scalars[name] = value
-    for name in _COLUMNS:
-        if (column := getattr(answers, name)) is not None:
-            tensors[f"answers/{name}"] = np.ascontiguousarray(column)
-    for name in _TABLES:
-        tensors[f"answers/{name}"] = _arrow_bytes(getattr(answers, name))
-    described = _describe(model, "parameters", tensors)
-    header: dict[str, Any] = {"version": VERSION, **described, "scalars": scalars, "removed": dict(answers.removed)}
+    writer = _Writer()
+    header = {"version": VERSION, **writer.fitted(model, "")}
+    header["tensors"] = {name: [str(tensor.dtype), *tensor.shape] for name, tensor in writer.tensors.items()}
     target = Path(path)
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     try:
-        save_file(tensors, partial, metadata={"crowdwise": json.dumps(header)})
+        partial.touch()
+        mode = partial.stat().st_mode  # that of any new file; safetensors would let nobody else read it
+        save_file(writer.tensors, partial, metadata={"crowdwise": json.dumps(header)})
+        partial.chmod(mode)
         partial.replace(target)
     except (OSError, SafetensorError) as error:
         message = f"{os.fspath(path)!r} cannot be written: {error}"
@@ -57,9 +57,18 @@ def save(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
         partial.unlink(missing_ok=True)
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], *, network: Any = None) -> Any:
     """Read a model that `save` wrote; it predicts, and goes on with `partial_fit`, as the one that was saved.
 
+    Parameters
+    ----------
+    path : path
+        The file, or the folder that `crowdwise fit` wrote.
+    network : torch.nn.Module, optional
+        The network, where the model was fitted with a module of your own: the file holds its numbers, not its code.
+
+    Examples
+    --------
     >>> import tempfile, crowdwise as cw
     >>> model = cw.MajorityVote().fit(cw.Answers.from_arrays([1, 2], ["a", "a"], ["x", "y"]))
     >>> file = tempfile.mkdtemp() + "/vote.safetensors"
@@ -67,6 +76,28 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> cw.load(file).labels_.tolist()
     ['x', 'y']
     """
+    if Path(path).is_dir():
+        path = Path(path) / "model.safetensors"
+    header, tensors = _read(path)
+    reader = _Reader(tensors, network, os.fspath(path))
+    try:
+        for name, (kind, *shape) in header.get("tensors", {}).items():
+            _expect(tensors[name].shape == tuple(shape) and tensors[name].dtype == kind, f"tensor {name!r} has changed")
+        model = reader.fitted(header)
+    except (MissingDependencyError, ModelFileError):
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, RuntimeError, pa.ArrowInvalid) as error:
+        why = "is damaged or does not fit this network" if reader.used else "is damaged"
+        message = f"{os.fspath(path)!r} {why}: {type(error).__name__} {error}"
+        raise ModelFileError(message) from None
+    if network is not None and not reader.used:
+        message = f"the model in {os.fspath(path)!r} knows its network: leave out network=."
+        raise ParameterError(message)
+    return model
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Header and tensors of a file."""
     try:
         with safe_open(path, framework="numpy") as file:
             header = json.loads((file.metadata() or {}).get("crowdwise", "null"))
@@ -74,7 +105,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     except FileNotFoundError:
         message = f"no model at {os.fspath(path)!r}."
         raise ModelFileError(message) from None
-    except (SafetensorError, OSError, ValueError) as error:
+    except (SafetensorError, OSError, ValueError, RecursionError) as error:
         message = f"{os.fspath(path)!r} is damaged or no crowdwise model: {error}"
         raise ModelFileError(message) from None
     if not isinstance(header, dict):
@@ -84,49 +115,160 @@ def load(path: str | os.PathLike[str]) -> Any:
         found = header.get("version")
         message = f"{os.fspath(path)!r} has format version {found!r}, this crowdwise reads {VERSION}: upgrade."
         raise ModelFileError(message)
-    try:
-        model = _rebuild(header, tensors)
-        fields = {name: tensors.get(f"answers/{name}") for name in _COLUMNS}
-        tables = {name: _arrow_table(tensors[f"answers/{name}"]) for name in _TABLES}
-        model.answers_ = Answers(**fields, **tables, removed=header["removed"])  # type: ignore[arg-type]
-        vars(model).update(header["scalars"])
-        fitted = {n.removeprefix("fitted/"): t for n, t in tensors.items() if n.startswith("fitted/")}
-        vars(model).update(fitted)
-    except (KeyError, TypeError, AttributeError, ValueError, pa.ArrowInvalid) as error:
-        message = f"{os.fspath(path)!r} is damaged: {type(error).__name__} {error}"
-        raise ModelFileError(message) from None
-    return model
+    return header, tensors
 
 
-def _describe(model: BaseEstimator, prefix: str, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Registry name and parameters; arrays among them go to the tensors, models are described in turn."""
-    home = f"{type(model).__module__.removeprefix('crowdwise.')}:{type(model).__name__}"
-    name = next(m.name for m in methods() if m.home == home)
-    parameters: dict[str, Any] = {}
-    for key, value in model.get_params(deep=False).items():
-        if isinstance(value, np.ndarray):
-            tensors[f"{prefix}/{key}"] = np.ascontiguousarray(value)
-            parameters[key] = {"tensor": f"{prefix}/{key}"}
-        elif isinstance(value, BaseEstimator):
-            parameters[key] = {"model": _describe(value, f"{prefix}/{key}", tensors)}
-        elif isinstance(value, tuple):
-            parameters[key] = {"tuple": value}
-        else:
-            parameters[key] = value.item() if isinstance(value, np.generic) else value
-    return {"method": name, "parameters": parameters}
+class _Writer:
+    """Models as JSON; their arrays are collected under names that say where they stand."""
+
+    def __init__(self) -> None:
+        self.tensors: dict[str, Array] = {}
+
+    def fitted(self, model: Any, prefix: str, around: Answers | None = None) -> dict[str, Any]:
+        """A model with its results, and with its answers unless they are those of the model around it."""
+        answers: Answers = model._fitted
+        out = {**self.described(model, f"{prefix}parameters"), "prefix": prefix}
+        out["scalars"] = {
+            name: self.value(value, f"{prefix}fitted/{name}", f"{type(model).__name__}.{name}", answers)
+            for name, value in vars(model).items()
+            if name.endswith("_") and name != "answers_" and not _is_module(value)  # modules are in _tensors
+        }
+        if answers is not around:
+            out["removed"] = dict(answers.removed)
+            for name in _COLUMNS:
+                if (column := getattr(answers, name)) is not None:
+                    self.keep(f"{prefix}answers/{name}", column)
+            for name in _TABLES.values():
+                self.keep(f"{prefix}answers/{name}", _arrow_bytes(getattr(answers, name)))
+        for name, tensor in getattr(model, "_tensors", dict)().items():
+            self.keep(f"{prefix}module/{name}", tensor)
+        return out
+
+    def described(self, model: BaseEstimator, prefix: str) -> dict[str, Any]:
+        """Name and parameters of a model."""
+        cls = type(model).__name__
+        parameters = {
+            key: self.value(value, f"{prefix}/{key}", f"{cls}({key}=...)")
+            for key, value in model.get_params(deep=False).items()
+        }
+        if (name := _name_of(model)) is None:
+            message = f"{cls} is no method of crowdwise, and code is not saved: fit a method that `methods()` lists."
+            raise ModelFileError(message)
+        return {"method": name, "parameters": parameters}
+
+    def value(self, value: Any, place: str, what: str, answers: Answers | None = None) -> Any:
+        """Any value; `place` is for its arrays, `what` for errors."""
+        if isinstance(value, (enum.Enum, np.generic)):
+            value = value.value if isinstance(value, enum.Enum) else value.item()
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        if isinstance(value, os.PathLike):
+            return os.fspath(value)
+        if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+            return {"tensor": self.keep(place, value)}
+        if isinstance(value, (list, tuple)):
+            parts = [self.value(part, f"{place}/{i}", what, answers) for i, part in enumerate(value)]
+            return parts if isinstance(value, list) else {"tuple": parts}
+        if isinstance(value, Mapping):
+            return {"dict": {key: self.value(part, f"{place}/{key}", what, answers) for key, part in value.items()}}
+        if answers is not None and hasattr(value, "answers_"):
+            return {"fitted": self.fitted(value, f"{place}/", answers)}
+        if _name_of(value) is not None:
+            return {"model": self.described(value, place)}
+        if _is_module(value):
+            return {"module": type(value).__name__}
+        remedy = "leave it out"
+        if isinstance(value, BaseEstimator):
+            remedy = "use 'logistic' or, where networks are trained, 'mlp' in its place"
+        elif callable(value):
+            remedy = "use one that has a name, such as 'cosine', in its place"
+        message = f"{what} is {value!r:.80}: only pickle could save it, which runs code when it is loaded; {remedy}."
+        raise ModelFileError(message)
+
+    def keep(self, place: str, array: Array) -> str:
+        """Keep an array under a name."""
+        self.tensors[place] = np.asarray(array, order="C")  # ascontiguousarray would give a single number an axis
+        return place
 
 
-def _rebuild(described: dict[str, Any], tensors: dict[str, np.ndarray]) -> Any:
-    parameters = {}
-    for key, value in described["parameters"].items():
-        if isinstance(value, dict) and "tensor" in value:
-            value = tensors[value["tensor"]]
-        elif isinstance(value, dict) and "model" in value:
-            value = _rebuild(value["model"], tensors)
-        elif isinstance(value, dict) and "tuple" in value:
-            value = tuple(value["tuple"])
-        parameters[key] = value
-    return make(described["method"], **parameters)
+class _Reader:
+    """What `_Writer` wrote, as models again."""
+
+    def __init__(self, tensors: dict[str, Array], network: Any, path: str) -> None:
+        self.tensors, self.network, self.path = tensors, network, path
+        self.used = False  # whether the user's network was called for
+
+    def fitted(self, saved: dict[str, Any], around: Answers | None = None) -> Any:
+        prefix = saved.get("prefix", "")
+        answers = self.answers(prefix, saved["removed"]) if "removed" in saved else around
+        arrays = {name: array for name, array in self.below(f"{prefix}fitted/").items() if "/" not in name}
+        results = {name: self.value(value, answers) for name, value in saved["scalars"].items()}
+        model = self.described(saved)
+        vars(model).update({**arrays, **results, "answers_": answers})  # the first files did not name arrays in scalars
+        if hasattr(model, "_restore"):
+            model._restore(self.below(f"{prefix}module/"))
+        return model
+
+    def described(self, saved: dict[str, Any]) -> Any:
+        parameters = {key: self.value(value) for key, value in saved["parameters"].items()}
+        name = saved["method"]
+        return NAMED[name](**parameters) if name in NAMED else make(name, **parameters)
+
+    def value(self, saved: Any, answers: Answers | None = None) -> Any:
+        if isinstance(saved, list):
+            return [self.value(part, answers) for part in saved]
+        if not isinstance(saved, dict):
+            return saved
+        ((kind, content),) = saved.items()
+        if kind == "tensor":
+            return self.tensors[content]
+        if kind == "tuple":
+            return tuple(self.value(content, answers))
+        if kind == "dict":
+            return {key: self.value(part, answers) for key, part in content.items()}
+        if kind in ("model", "fitted"):
+            return self.described(content) if kind == "model" else self.fitted(content, answers)
+        _expect(kind == "module", f"a value of unknown kind {kind!r}")
+        if self.network is None:
+            message = (
+                f"the model in {self.path!r} was fitted with a torch module of your own ({content}), whose code is not "
+                f"in the file: crowdwise.load(path, network={content}(...))."
+            )
+            raise ModelFileError(message)
+        self.used = True
+        return self.network
+
+    def answers(self, prefix: str, removed: dict[str, int]) -> Answers:
+        columns: dict[str, Any] = {name: self.tensors.get(f"{prefix}answers/{name}") for name in _COLUMNS}
+        tables = {name: _arrow_table(self.tensors[f"{prefix}answers/{name}"]) for name in _TABLES.values()}
+        sizes = dict.fromkeys(_COLUMNS, len(columns["task"])) | {"truth": len(tables["task_ids"])}
+        for name, column in columns.items():  # compiled loops trust them
+            _expect(column is None or column.shape == (sizes[name],), f"{name} does not have {sizes[name]} entries")
+        for name, table in {**_TABLES, "truth": "class_ids"}.items():
+            codes = np.empty(0) if columns[name] is None else columns[name]
+            low, high = codes.min(initial=0), codes.max(initial=-1)
+            _expect(low >= -(name == "truth") and high < len(tables[table]), f"codes of {name} point nowhere")
+        return Answers(**columns, **tables, removed=removed)
+
+    def below(self, prefix: str) -> dict[str, Array]:
+        return {name.removeprefix(prefix): array for name, array in self.tensors.items() if name.startswith(prefix)}
+
+
+def _expect(condition: bool, otherwise: str) -> None:
+    if not condition:
+        raise ValueError(otherwise)
+
+
+def _name_of(model: Any) -> str | None:
+    """The name by which a model or network is made again; classes are compared by name, to import none of them."""
+    cls = type(model)
+    home = f"{cls.__module__.removeprefix('crowdwise.')}:{cls.__name__}"
+    named = {method.home: method.name for method in methods()}
+    return named.get(home) or next((name for name, network in NAMED.items() if network is cls), None)
+
+
+def _is_module(value: Any) -> bool:
+    return hasattr(value, "state_dict") and hasattr(value, "load_state_dict")  # torch need not be there
 
 
 def _arrow_bytes(array: pa.Array) -> np.ndarray:

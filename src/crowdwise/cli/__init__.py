@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from crowdwise import __version__
-from crowdwise.cli import aggregate, data, demo
+from crowdwise.cli import aggregate, data, demo, learn
 from crowdwise.cli.screen import notes, say
 from crowdwise.errors import CrowdwiseError
 
@@ -45,6 +45,8 @@ app = typer.Typer(
     epilog="Start with: crowdwise demo",
 )
 app.command(epilog=aggregate.EXAMPLE)(aggregate.aggregate)
+app.command(epilog=learn.FIT)(learn.fit)
+app.command(epilog=learn.PREDICT)(learn.predict)
 app.command(epilog=data.INSPECT)(data.inspect)
 app.command(epilog=data.CONVERT)(data.convert)
 app.command(epilog=data.SIMULATE)(data.simulate)

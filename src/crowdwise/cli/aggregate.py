@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from crowdwise.cli import options
-from crowdwise.cli.options import build, read_answers, refuse_same_file, settings, sizes, with_known
+from crowdwise.cli.options import build, known_labels, read_answers, refuse_same_file, settings, sizes
 from crowdwise.cli.screen import as_json, fields, note, percent, progress, say, table
 
 if TYPE_CHECKING:
@@ -37,12 +36,9 @@ def aggregate(
     method: Annotated[str, typer.Option("--method", "-m", help="See `crowdwise methods`.")] = "dawid-skene",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the labels go: .csv or .parquet.")] = None,
     workers: Annotated[Path | None, typer.Option(help="Where a table of the workers goes.")] = None,
-    truth: Annotated[Path | None, typer.Option(help="Known labels to score against; never used to fit.")] = None,
-    gold: Annotated[Path | None, typer.Option(help="Known labels of some tasks, held fixed in the fit.")] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the method; may be repeated."),
-    ] = None,
+    truth: options.Truth = None,
+    gold: options.Gold = None,
+    set_: options.Set = None,
     check: Annotated[
         bool | None,
         typer.Option("--check/--no-check", help="Ask held-out answers whether the method beats majority vote."),
@@ -59,8 +55,6 @@ def aggregate(
     max_classes: options.MaxClasses = options.MAX_CLASSES,
 ) -> None:
     """Infer the label of each task from the answers of many workers."""
-    import numpy as np
-
     from crowdwise.io import check_target, write
     from crowdwise.truth.tables import label_table, worker_table
 
@@ -73,15 +67,7 @@ def aggregate(
         files, format=format, question=question, task=task, worker=worker, label=label,
         duplicates=duplicates, nulls=nulls, max_classes=max_classes,
     )  # fmt: skip
-    known, held_fixed = answers.truth, None
-    if gold is not None:
-        answers = with_known(answers, gold)
-        held_fixed = answers.truth
-    if truth is not None:  # only for scoring: a class it alone names does not reach the fit
-        scored = with_known(answers, truth)
-        known, answers = scored.truth, replace(answers, removed=scored.removed)
-    if known is not None and held_fixed is not None:
-        known = np.where(held_fixed >= 0, -1, known)  # what was told is no merit
+    answers, known, held_fixed = known_labels(answers, truth, gold)
     seconds = fit(model, method, answers, held_fixed)
     labels = label_table(model)
     result: dict[str, Any] = {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import shlex
 from collections.abc import Iterable
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -57,6 +59,12 @@ MaxClasses = Annotated[
 ]
 Missing = Annotated[Nulls, typer.Option("--nulls", help="Rows that lack a value.", rich_help_panel=READING)]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")]
+Truth = Annotated[Path | None, typer.Option("--truth", help="Known labels to score against; never used to fit.")]
+Gold = Annotated[Path | None, typer.Option("--gold", help="Known labels of some tasks, held fixed in the fit.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the method; may be repeated."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
@@ -102,6 +110,22 @@ def with_known(answers: Answers, file: Path) -> Answers:
     return out
 
 
+def known_labels(answers: Answers, truth: Path | None, gold: Path | None) -> tuple[Answers, Any, Any]:
+    """The answers; codes of the labels to score against (not those the fit is told); codes of those it is told."""
+    import numpy as np
+
+    known, held_fixed = answers.truth, None
+    if gold is not None:
+        answers = with_known(answers, gold)
+        held_fixed = answers.truth
+    if truth is not None:  # only for scoring: a class it alone names does not reach the fit
+        scored = with_known(answers, truth)
+        known, answers = scored.truth, replace(answers, removed=scored.removed)
+    if known is not None and held_fixed is not None:
+        known = np.where(held_fixed >= 0, -1, known)  # what was told is no merit
+    return answers, known, held_fixed
+
+
 def settings(pairs: list[str]) -> dict[str, Any]:
     """Turn `name=value` pairs into arguments: numbers, true, false, none and lists are read as such, the rest is text.
 
@@ -122,16 +146,24 @@ def settings(pairs: list[str]) -> dict[str, Any]:
     return out
 
 
-def build(method: str, parameters: dict[str, Any], seed: int) -> Any:
-    """Make a method of the registry, refusing parameters it does not have."""
-    from crowdwise.registry import make
+def build(method: str, parameters: dict[str, Any], seed: int, *, features: bool = False) -> Any:
+    """Make a method of the registry that learns from features or does without, refusing parameters it does not have."""
+    from crowdwise.registry import line, make
 
+    if line(method).needs_features != features:
+        message = f"{method} needs no features: use `crowdwise aggregate --method {method}`."
+        if not features:
+            name = shlex.quote(method)
+            message = f"{method} learns from features too: use `crowdwise fit --method {name} --features FILE`."
+        raise ParameterError(message)
     model = make(method)
-    known = model.get_params()
-    for name in parameters:
-        if name not in known:
-            message = f"{method} has no parameter {name!r}; it has {', '.join(known) or 'none'}."
-            raise ParameterError(message)
-    if "random_state" in known:
-        parameters = {"random_state": seed, **parameters}
-    return model.set_params(**parameters)
+    for nested in (False, True):  # first network, then network__hidden
+        known = model.get_params()
+        seeds = {name: seed for name in known if name.rpartition("__")[2] == "random_state"}
+        part = {name: value for name, value in {**seeds, **parameters}.items() if ("__" in name) is nested}
+        for name in part:
+            if name not in known:
+                message = f"{method} has no parameter {name!r}; it has {', '.join(known) or 'none'}."
+                raise ParameterError(message)
+        model.set_params(**part)
+    return model

@@ -75,7 +75,12 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 
 
 
 def as_json(result: Mapping[str, Any]) -> None:
-    """Print one JSON object and nothing else; what is not a number becomes null."""
+    """Print one JSON object and nothing else."""
+    typer.echo(to_json(result))
+
+
+def to_json(result: Mapping[str, Any]) -> str:
+    """One JSON object; what is not a number becomes null."""
     import numpy as np
 
     def plain(value: Any) -> Any:
@@ -89,7 +94,7 @@ def as_json(result: Mapping[str, Any]) -> None:
             return None
         return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
 
-    typer.echo(json.dumps(plain(result), indent=2, ensure_ascii=False))
+    return json.dumps(plain(result), indent=2, ensure_ascii=False)
 
 
 @contextmanager

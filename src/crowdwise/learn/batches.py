@@ -1,0 +1,182 @@
+"""Minibatches of tasks with just the answers that were given to them.
+
+A batch holds `n_models` draws of tasks, one for each network that is trained, laid end to end: row m * B + b is the
+b-th task of model m, and worker m * W + w is worker w as model m sees him. So a loss over the answers of many models
+is written as for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from crowdwise.answers import Answers
+from crowdwise.learn.base import Array
+from crowdwise.learn.features import Features
+from crowdwise.learn.torched import Tensor, torch
+
+
+@dataclass(slots=True)
+class Batch:
+    """Some tasks and their answers. Arrays are numpy; `tensor` turns one into torch on the right device."""
+
+    x: Tensor  # (models, rows, *shape)
+    task: Array  # (models * rows,) int64: which task each row is
+    row: Array  # (answers,) int64: the row each answer belongs to
+    worker: Array  # (answers,) int64: worker + n_workers * model
+    label: Array  # (answers,) int64
+    weight: Array | None  # (answers,) float32, mean one over all answers; None when all are one
+    task_weight: Array | None  # (models * rows,) float32, mean one over all tasks; None when all are one
+    n_models: int
+    gamma: float = 0.0  # of the focal loss
+
+    @property
+    def plain(self) -> bool:
+        """Whether the compiled passes of `fused` take it: single precision, on the processor."""
+        return self.x.device.type == "cpu" and self.x.dtype == torch.float32
+
+    def tensor(self, array: Array) -> Tensor:
+        """An array of the batch as a tensor."""
+        return torch.from_numpy(array).to(self.x.device)
+
+    def answer_loss(self, log_proba: Tensor) -> Tensor:
+        """Mean loss over the answers, from the log probability (answers,) of what each worker said.
+
+        Cross-entropy, or focal (1 - p)^gamma times it. Summed over models, each with its own mean, so that no model's
+        step depends on how many are trained beside it.
+        """
+        loss = -log_proba
+        if self.gamma:
+            loss = loss * (1 - log_proba.exp()).clamp_min(0) ** self.gamma
+        if self.weight is not None:
+            loss = loss * self.tensor(self.weight).to(loss.dtype)
+        return loss.sum() * (self.n_models / len(self.row))
+
+    def task_loss(self, loss: Tensor) -> Tensor:
+        """Mean over the tasks of a loss (models * rows,), by the weights of tasks; summed over models."""
+        if self.task_weight is not None:
+            loss = loss * self.tensor(self.task_weight).to(loss.dtype)
+        return loss.sum() * (self.n_models / len(self.task))
+
+
+class Batches:
+    """Draws the batches of each epoch. Cost and memory: the answers, and the features of one batch.
+
+    Parameters
+    ----------
+    features, answers
+        What is trained on; rows of features follow `answers.tasks`.
+    batch_size : int
+        Tasks in a batch, at most; batches differ by one task at most, so none is tiny.
+    n_models : int
+        Draws in each batch.
+    weight : (answers,) array, optional
+        How much each answer counts.
+    task_weight : (tasks,) or (models, tasks) array, optional
+        How much each task counts, on top.
+    active : (tasks,) bool array, optional
+        Tasks that are drawn; those with answers unless given.
+    resample : bool
+        Draw the answers of each epoch with replacement, so that every label is drawn equally often.
+    seed : int
+        Decides the order of tasks; epoch e is the same whatever came before, so a resumed run goes on as if unbroken.
+    """
+
+    def __init__(
+        self,
+        features: Features,
+        answers: Answers,
+        *,
+        batch_size: int,
+        n_models: int = 1,
+        weight: Array | None = None,
+        task_weight: Array | None = None,
+        active: Array | None = None,
+        resample: bool = False,
+        gamma: float = 0.0,
+        device: str = "cpu",
+        seed: int = 0,
+    ) -> None:
+        self.features, self.answers = features, answers
+        self.batch_size, self.n_models, self.gamma = batch_size, n_models, gamma
+        self.device, self.seed = torch.device(device), seed
+        self.length = np.diff(answers.task_starts)  # answers of each task
+        self.active = np.flatnonzero(self.length > 0 if active is None else active)
+        self.worker, self.label = answers.worker.astype(np.int64), answers.label.astype(np.int64)
+        self.task_weight = (
+            None if task_weight is None else np.atleast_2d(_mean_one(task_weight))
+        )  # (1 or models, tasks)
+        self.weight = None if weight is None else _mean_one(weight)
+        self.resample = 1 / np.bincount(answers.label, minlength=answers.n_classes)[answers.label] if resample else None
+        memory = getattr(features, "array", None)
+        self.memory = None if memory is None else torch.from_numpy(memory)  # (tasks, *shape) when all in memory
+
+    def __len__(self) -> int:
+        return -(-len(self.active) // self.batch_size)
+
+    def epoch(self, epoch: int) -> Iterator[Batch]:
+        """The batches of one epoch."""
+        drawn = [np.random.default_rng([self.seed, m, epoch]).permutation(self.active) for m in range(self.n_models)]
+        cuts = np.linspace(0, len(self.active), len(self) + 1).astype(np.int64)
+        order, model = _by_batch(drawn, cuts)  # (models * tasks,) each
+        first_row = cuts * self.n_models
+        length = self.length[order]
+        ends = np.cumsum(length)
+        first_answer = np.concatenate([[0], ends])[first_row]
+        # Each drawn task's run of answers, laid end to end.
+        at = np.arange(ends[-1]) + np.repeat(self.answers.task_starts[order] - (ends - length), length)
+        row = np.repeat(np.arange(len(order)) - np.repeat(first_row[:-1], np.diff(first_row)), length)
+        worker = self.worker[at]
+        if model is not None:
+            worker += np.repeat(model * self.answers.n_workers, length)
+        label = self.label[at]
+        weight = self._answer_weights(at, np.repeat(order, length), model, length, epoch)
+        by_task = None
+        if self.task_weight is not None:
+            by_task = self.task_weight[0 if len(self.task_weight) == 1 or model is None else model, order]
+        for j in range(len(self)):
+            rows, part = slice(first_row[j], first_row[j + 1]), slice(first_answer[j], first_answer[j + 1])
+            yield Batch(
+                self._features(order[rows]), order[rows], row[part], worker[part], label[part],
+                None if weight is None else weight[part], None if by_task is None else by_task[rows],
+                self.n_models, self.gamma,
+            )  # fmt: skip
+
+    def _features(self, tasks: Array) -> Tensor:
+        if self.memory is not None:
+            x = self.memory.index_select(0, torch.from_numpy(tasks))
+        else:
+            x = torch.from_numpy(self.features.rows(tasks))
+        return x.view(self.n_models, -1, *x.shape[1:]).to(self.device)
+
+    def _answer_weights(self, at: Array, task: Array, model: Array | None, length: Array, epoch: int) -> Array | None:
+        """Weights of the epoch's answers (their own, their task's, how often they were drawn), or None."""
+        weight = None if self.weight is None else self.weight[at]
+        if self.task_weight is not None:
+            which = 0 if len(self.task_weight) == 1 or model is None else np.repeat(model, length)
+            of_task = self.task_weight[which, task]
+            weight = of_task if weight is None else weight * of_task
+        if self.resample is not None:
+            rng = np.random.default_rng([self.seed, epoch, len(self.resample)])
+            share = self.resample if self.weight is None else self.resample * self.weight
+            times = rng.multinomial(len(share), share / share.sum()).astype(np.float32)
+            weight = times[at] if self.task_weight is None else times[at] * of_task
+        return weight
+
+
+def _by_batch(drawn: list[Array], cuts: Array) -> tuple[Array, Array | None]:
+    """Tasks batch by batch, the draws of all models beside each other; and which model each row belongs to."""
+    if len(drawn) == 1:
+        return drawn[0], None
+    table = np.array(drawn)  # (models, tasks)
+    parts = [table[:, a:b] for a, b in pairwise(cuts)]
+    model = [np.repeat(np.arange(len(drawn)), part.shape[1]) for part in parts]
+    return np.concatenate([part.ravel() for part in parts]), np.concatenate(model)
+
+
+def _mean_one(weight: Array) -> Array:
+    values = np.asarray(weight, dtype=np.float64)
+    return (values / values.mean(axis=-1, keepdims=True)).astype(np.float32)

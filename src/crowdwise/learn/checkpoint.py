@@ -1,0 +1,114 @@
+"""The state of a training on disk, so that a run that was killed goes on bit for bit as if it had not been.
+
+One safetensors file, replaced whole after each epoch: the module, the optimiser, the best epoch so far, and a JSON
+header with the counters, the history, and a fingerprint of the data and settings it belongs to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from crowdwise.answers import Answers
+from crowdwise.errors import ModelFileError
+from crowdwise.learn.torched import Tensor
+
+if TYPE_CHECKING:
+    from crowdwise.learn.training import Trainer
+
+VERSION = 1
+
+
+class Saved:
+    """A checkpoint file of one fit.
+
+    Parameters
+    ----------
+    path : path
+        The file; its folder is made.
+    fingerprint : str
+        Of the data and settings; a file with another one is refused.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], fingerprint: str) -> None:
+        self.path, self.fingerprint = Path(path), fingerprint
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+
+    def save(self, trainer: Trainer) -> None:
+        """Write the trainer's state, whole or not at all."""
+        tensors = {f"module/{k}": v for k, v in trainer.module.state_dict().items()}
+        tensors |= {f"best/{k}": v for k, v in trainer.best_state.items()}
+        for i, state in trainer.optimiser.state_dict()["state"].items():
+            tensors |= {f"optimiser/{i}/{k}": v for k, v in state.items() if isinstance(v, Tensor)}
+        header = {
+            "version": VERSION, "fingerprint": self.fingerprint, "phase": trainer.phase, "epoch": trainer.epoch,
+            "best": trainer.best if trainer.best_state else None, "best_epoch": trainer.best_epoch,
+            "stopped": trainer.stopped, "history": trainer.history,
+        }  # fmt: skip
+        partial = self.path.with_name(f"{self.path.name}.{os.getpid()}.partial")
+        try:
+            copies = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+            save_file(copies, partial, metadata={"checkpoint": json.dumps(header)})
+            partial.replace(self.path)
+        except (OSError, SafetensorError) as error:
+            message = f"the checkpoint {str(self.path)!r} cannot be written: {error}"
+            raise ModelFileError(message) from None
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def load_into(self, trainer: Trainer) -> None:
+        """Put the trainer where the file says it was; nothing happens when there is no file, or an earlier phase's."""
+        if not self.path.exists():
+            return
+        header, tensors = self._read()
+        if header["phase"] < trainer.phase:
+            return
+        parts: dict[str, dict[str, Tensor]] = {"module": {}, "best": {}, "optimiser": {}}
+        for name, value in tensors.items():
+            part, _, rest = name.partition("/")
+            parts[part][rest] = value
+        trainer.module.load_state_dict(parts["module"])
+        trainer.history[:] = header["history"]
+        if header["phase"] > trainer.phase:  # this phase was over before the run was killed
+            trainer.epoch, trainer.stopped = trainer.settings.epochs, True
+            return
+        trainer.epoch, trainer.stopped = header["epoch"], header["stopped"]
+        if header["best"] is not None:
+            trainer.best, trainer.best_epoch, trainer.best_state = header["best"], header["best_epoch"], parts["best"]
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, value in parts["optimiser"].items():
+            i, _, key = name.partition("/")
+            state.setdefault(int(i), {})[key] = value
+        groups = trainer.optimiser.state_dict()["param_groups"]
+        trainer.optimiser.load_state_dict({"state": state, "param_groups": groups})
+
+    def _read(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        try:
+            with safe_open(self.path, framework="pt") as file:
+                header = json.loads((file.metadata() or {}).get("checkpoint", "null"))
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+        except (OSError, ValueError, SafetensorError) as error:
+            message = f"{str(self.path)!r} is damaged or no checkpoint: {error}. Delete it to start anew."
+            raise ModelFileError(message) from None
+        if not isinstance(header, dict) or header.get("version") != VERSION:
+            message = f"{str(self.path)!r} is no checkpoint of this crowdwise. Delete it, or give another path."
+            raise ModelFileError(message)
+        if header["fingerprint"] != self.fingerprint:
+            message = f"{str(self.path)!r} belongs to other data or settings. Delete it, or give another path."
+            raise ModelFileError(message)
+        return header, tensors
+
+
+def fingerprint(answers: Answers, shape: tuple[int, ...], parameters: dict[str, Any]) -> str:
+    """A hash of the answers, the shape of the features and the parameters."""
+    digest = hashlib.sha256(json.dumps([shape, {k: repr(v) for k, v in sorted(parameters.items())}]).encode())
+    for column in (answers.task, answers.worker, answers.label, answers.weight, answers.pseudo):
+        digest.update(b"-" if column is None else np.ascontiguousarray(column).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,306 @@
+"""Raykar's EM with a difficulty of each task: workers err more where the truth is in doubt.
+
+    d_t                                easiness: 0 where every class is as likely, most where one is certain
+                                       (p - 1/2)^2 for two classes; in general (sum over c of p_c^2 - 1 / C) / 2
+    P(worker w is right | truth c, t)  = e / (e + C - 1), e = exp(lambda[w, c] d_t):  sigmoid(lambda d) for C = 2
+    P(w says l | truth c, t)           = (1 - that) / (C - 1) for each wrong l
+
+    adaptive   p = f(x_t), the classifier's probabilities of the moment (or the posterior: difficulty="posterior")
+    fixed      p = shares of the votes
+
+    E   T[t, c]  proportional to f(x_t)[c] * prod over answers of P(label | worker, c, t)
+    M   lambda by Newton's method on the expected log-likelihood (concave); f on the soft labels T
+
+The two-class models are those of the difficulty paper, read as its formulas must be meant: ascent, not descent; the
+square in both factors; lambda started at logit(accuracy) / (largest d). lambda >= 0 makes a worker never worse than
+chance; `signed` lifts that. More classes are our extension, which for two is the paper's model.
+
+In `AdaptiveDifficultyEM` the classifier also sets d, so fitting it to T alone may lower the bound; `exact=True` fits
+it to the whole bound (logistic classifier only), and then the bound never falls. That of `FixedDifficultyEM` never
+does. On answers simulated from the model itself the plain form at times drifts to one class; the exact form does not.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, Unpack
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+
+from crowdwise.answers import Answers
+from crowdwise.learn.aggnet import AggNet
+from crowdwise.learn.base import Array, Callback
+from crowdwise.learn.classifiers import CrossFitted, LogisticClassifier, draw_folds
+from crowdwise.learn.difficulty_workers import DifficultyWorkers, confusion_at, easiness, said
+from crowdwise.learn.em import Joint
+from crowdwise.learn.features import Features, open_features
+from crowdwise.learn.logistic import penalty, predict_logistic
+from crowdwise.learn.network_learner import TrainingOptions
+from crowdwise.learn.raykar import answered, check_em, rounds_of
+from crowdwise.learn.scaling import moments
+from crowdwise.truth.base import require, vote_shares
+
+
+class ExactLogistic(LogisticClassifier):
+    """Logistic regression fitted to the whole bound: its probabilities are also what makes tasks easy or difficult."""
+
+    workers: DifficultyWorkers
+
+    def fit(self, target: Array) -> None:  # noqa: D102
+        if self.coef is None or self.workers.strength is None:  # nothing is known of the workers yet
+            super().fit(target)
+            return
+        shape, a = self.coef.shape, self.workers.answers
+        strength, right = self.workers.strength[a.worker], self.workers.right
+        mass = target[0][a.task] * self.workers.weight[:, None]  # (answers, classes)
+        scale = np.ones(len(self.x)) if self.weight is None else self.weight
+
+        def minus_bound(flat: Array) -> tuple[float, Array]:
+            coef = flat.reshape(shape)
+            log_f = log_softmax(self.x @ coef[:-1] + coef[-1], axis=1)
+            f = np.exp(log_f)
+            pull = strength * easiness(f)[a.task, None]
+            each = (mass * said(pull, right, a.n_classes)).sum(axis=1)
+            value = float((scale[:, None] * target[0] * log_f).sum() + (scale[a.task] * each).sum())
+            hit = np.exp(said(pull, True, a.n_classes))
+            by_task = np.bincount(a.task, (mass * strength * (right - hit)).sum(axis=1), minlength=len(f))
+            gain = f * by_task[:, None]  # d value / d f, as d easiness / d f = f
+            slope = scale[:, None] * (target[0] - f * target[0].sum(axis=1, keepdims=True))
+            slope += scale[:, None] * f * (gain - (f * gain).sum(axis=1, keepdims=True))
+            full = np.vstack([self.x.T @ slope - self.ridge * coef[:-1], slope.sum(axis=0)])
+            return penalty(coef, self.ridge) - value, -full.ravel()
+
+        found = minimize(
+            minus_bound, self.coef.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": self.max_iter}
+        )
+        self.coef = found.x.reshape(shape)
+        self.cost = penalty(self.coef, self.ridge)
+
+
+class _DifficultyEM(AggNet):
+    """What both difficulty models share: a logistic classifier by its solver, or a network by the training loop."""
+
+    defaults: ClassVar[TrainingOptions] = {"network": "logistic"}
+
+    signed: bool
+    prior: Literal["classifier", "votes"]  # type: ignore[assignment]
+    pseudo: tuple[float, float] | None
+    ridge: float
+    max_iter: int | None
+    tol: float
+    exact: bool = False
+
+    strength_: Array
+    coef_: Array
+    mean_: Array
+    scale_: Array
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        require(self.prior in ("classifier", "votes"), "prior", self.prior, "'classifier' or 'votes'")
+        require(self.ridge >= 0, "ridge", self.ridge, "a number, 0 or more")
+        counts = self.pseudo is None or (len(self.pseudo) == 2 and min(self.pseudo) >= 0)
+        require(counts, "pseudo", self.pseudo, "two counts (right, wrong), 0 or more, or None")
+        check_em(self.cross_fit, self.calibrate, self.max_iter, self.tol)
+        plain = self.network == "logistic" and self.cross_fit is None
+        require(plain or not self.exact, "exact", self.exact, "False with a network or cross_fit")
+        one = self.network != "logistic" or self.n_models == 1
+        require(one, "n_models", self.n_models, "1 with network='logistic', which has no seed")
+
+    def _source(self) -> Any:
+        """Whose doubts make a task difficult."""
+        raise NotImplementedError
+
+    def _workers(self, answers: Answers, weight: Array | None) -> DifficultyWorkers:
+        return DifficultyWorkers(
+            answers, source=self._source(), prior=self.prior, signed=self.signed, pseudo=self.pseudo, weight=weight
+        )
+
+    def _fit(
+        self,
+        features: Features,
+        answers: Answers,
+        weight: Array | None,
+        gold: Array | None,
+        validation: tuple[Any, Any] | None,
+        callback: Callback | None,
+    ) -> None:
+        if self.network != "logistic":
+            super()._fit(features, answers, weight, gold, validation, callback)
+            return
+        self.mean_, self.scale_ = moments(features)
+        x = (features.matrix() - self.mean_) * self.scale_
+        weight = answered(answers, weight, gold)
+        workers = self._workers(answers, weight)
+
+        def make(rows: Array) -> LogisticClassifier:
+            part = None if weight is None else weight[rows]
+            kind = ExactLogistic if self.exact else LogisticClassifier
+            piece = kind(x[rows], part, ridge=self.ridge, solver="auto", max_iter=30)
+            if isinstance(piece, ExactLogistic):
+                piece.workers = workers
+            return piece
+
+        folds = None if self.cross_fit is None else draw_folds(len(x), self.cross_fit, self.random_state)
+        piece: Any = make(np.arange(len(x))) if folds is None else CrossFitted(make, folds, x)
+        rounds, tol = rounds_of(self.max_iter, self.tol, self.cross_fit)
+        joint = Joint(
+            answers, gold, [workers], piece, max_iter=rounds, tol=tol, calibrate=self.calibrate,
+            monotone=self.exact or (self._source() == "votes" and self.prior == "classifier"),
+        )  # fmt: skip
+        joint.start(vote_shares(answers))
+        bounds, _ = joint.run(callback)
+        self.history_ = [{"iteration": i + 1, "bound": bound} for i, bound in enumerate(bounds)]
+        self.coef_ = piece.coef if folds is None else piece.whole.coef
+        self._finish(joint)
+
+    def _finish(self, joint: Joint) -> None:
+        super()._finish(joint)
+        self.strength_ = np.mean([workers.strength for workers in joint.workers], axis=0)
+
+    def _predict_proba(self, features: Features) -> Array:
+        if self.network != "logistic":
+            return super()._predict_proba(features)
+        return predict_logistic((features.matrix() - self.mean_) * self.scale_, self.coef_)
+
+    def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:
+        f = self._predict_proba(open_features(features.rows(rows)))  # tasks to come have no votes: f stands for them
+        confusion = confusion_at(self.strength_[worker], easiness(f)[row], f.shape[1])  # (answers, classes, labels)
+        return np.einsum("ac,acl->al", f[row], confusion)
+
+    def _tensors(self) -> dict[str, Array]:
+        return {} if self.network == "logistic" else super()._tensors()
+
+    def _restore(self, tensors: dict[str, Array]) -> None:
+        if self.network != "logistic":
+            super()._restore(tensors)
+
+
+class AdaptiveDifficultyEM(_DifficultyEM):
+    """Difficulty by the classifier's own doubts, which change as it learns.
+
+    Parameters
+    ----------
+    network : "logistic", or as in `TrainingOptions`
+        A logistic classifier fitted by its own solver, or a network by the training loop (`Logistic()` included).
+    difficulty : {"classifier", "posterior"}
+        Whose doubts: the classifier's (the paper), or the last posterior's (its code).
+    prior : {"classifier", "votes"}
+        What the E-step starts from.
+    signed : bool
+        Let workers be worse than chance.
+    pseudo : (right, wrong) or None
+        Pseudo-answers of each worker and class; None is the paper.
+    exact : bool
+        Fit the classifier to the whole bound, its part in the difficulty included.
+    ridge, cross_fit, calibrate, max_iter, tol
+        As for `Raykar`; with a network `epochs` and `epochs_per_round` take the place of `max_iter`.
+    **training
+        See `TrainingOptions`.
+
+    Attributes
+    ----------
+    strength_ : (workers, classes) array
+        lambda: how fast each worker gets better as tasks get easier.
+    confusion_ : (workers, classes, classes) array
+        On a task of average easiness.
+
+    Examples
+    --------
+    >>> from crowdwise import AdaptiveDifficultyEM, simulate
+    >>> X, answers = simulate.digits_crowd()
+    >>> AdaptiveDifficultyEM(max_iter=5, tol=0).fit(X, answers).labels_.shape
+    (738,)
+    """
+
+    def __init__(
+        self,
+        *,
+        difficulty: Literal["classifier", "posterior"] = "classifier",
+        prior: Literal["classifier", "votes"] = "classifier",
+        signed: bool = False,
+        pseudo: tuple[float, float] | None = (1.1, 0.1),
+        exact: bool = False,
+        ridge: float = 1.0,
+        cross_fit: int | None = None,
+        calibrate: bool = False,
+        epochs_per_round: int = 1,
+        max_iter: int | None = None,
+        tol: float = 1e-5,
+        **training: Unpack[TrainingOptions],
+    ) -> None:
+        super().__init__(
+            cross_fit=cross_fit, calibrate=calibrate, epochs_per_round=epochs_per_round, **training,
+        )  # fmt: skip
+        self.difficulty = difficulty
+        self.prior = prior
+        self.signed = signed
+        self.pseudo = pseudo
+        self.exact = exact
+        self.ridge = ridge
+        self.max_iter = max_iter
+        self.tol = tol
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        known = self.difficulty in ("classifier", "posterior")
+        require(known, "difficulty", self.difficulty, "'classifier' or 'posterior'")
+        own = self.difficulty == "classifier" or not self.exact
+        require(own, "exact", self.exact, "False with difficulty='posterior', which the classifier does not set")
+
+    def _source(self) -> Any:
+        return self.difficulty
+
+
+class FixedDifficultyEM(_DifficultyEM):
+    """Difficulty by the shares of the votes, which stay as they are.
+
+    Parameters
+    ----------
+    network, prior, signed, pseudo, ridge, cross_fit, calibrate, epochs_per_round, max_iter, tol
+        As for `AdaptiveDifficultyEM`. prior="votes" is the paper's Algorithm 3, "classifier" its code.
+    **training
+        See `TrainingOptions`.
+
+    Attributes
+    ----------
+    strength_ : (workers, classes) array
+        lambda: how fast each worker gets better as tasks get easier.
+    confusion_ : (workers, classes, classes) array
+        On a task of average easiness.
+
+    Examples
+    --------
+    >>> from crowdwise import FixedDifficultyEM, simulate
+    >>> X, answers = simulate.digits_crowd()
+    >>> FixedDifficultyEM(max_iter=5, tol=0).fit(X, answers).labels_.shape
+    (738,)
+    """
+
+    def __init__(
+        self,
+        *,
+        prior: Literal["classifier", "votes"] = "classifier",
+        signed: bool = False,
+        pseudo: tuple[float, float] | None = (1.1, 0.1),
+        ridge: float = 1.0,
+        cross_fit: int | None = None,
+        calibrate: bool = False,
+        epochs_per_round: int = 1,
+        max_iter: int | None = None,
+        tol: float = 1e-5,
+        **training: Unpack[TrainingOptions],
+    ) -> None:
+        super().__init__(
+            cross_fit=cross_fit, calibrate=calibrate, epochs_per_round=epochs_per_round, **training,
+        )  # fmt: skip
+        self.prior = prior
+        self.signed = signed
+        self.pseudo = pseudo
+        self.ridge = ridge
+        self.max_iter = max_iter
+        self.tol = tol
+
+    def _source(self) -> Any:
+        return "votes"

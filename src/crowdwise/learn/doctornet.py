@@ -1,0 +1,193 @@
+"""Doctor Net: a head for each worker on shared layers, then a weight for each worker; their mixture is the classifier.
+
+    h(x)     the network's last hidden layer, shared
+    p_w(x)   softmax(h(x) H_w + b_w): what worker w says of x
+
+    first    mean over answers of -log p_w(x)[label]; the imbalance losses act here
+    then     all else frozen, weights v: mean over tasks of -sum_c share[c] log f(x)[c], share = the votes of the task
+
+    f(x)     sum over workers of s_w p_w(x), s = softmax(v) (WDN), or the same for all (DN)
+
+Guan, Said, Gulshan and Hinton, "Who said what: modeling individual labelers improves classification", AAAI 2018. The
+softmax is inside the loss. Weights learn to say what the votes say, so a worker comes to count as much as his answers
+do among them: that silences heads of a handful of answers, which are near random, but no spammer who answers as much as
+the others. Heads fit their worker's answers and flatter him on the tasks he answered: `exclude_self` leaves them out
+there while weights are learnt, where others are left; sharp heads then lose weight where votes are poor.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Unpack
+
+import numpy as np
+
+from crowdwise.answers import Answers
+from crowdwise.learn.base import Array
+from crowdwise.learn.batches import Batch
+from crowdwise.learn.features import Features
+from crowdwise.learn.modules import Network
+from crowdwise.learn.network_learner import NetworkLearner, TrainingOptions
+from crowdwise.learn.torched import Tensor, functional, nn, torch
+from crowdwise.learn.training import CrowdModule, Trainer
+from crowdwise.truth.base import require, vote_shares
+
+CELLS = 1_000_000  # numbers in the largest array made at a time, outside training
+HEADS = 101  # sets the draws of the heads apart from those of the network's layers
+
+
+class DoctorNet(NetworkLearner):
+    """Who said what: a head for each worker on shared layers, mixed by learnt weights.
+
+    A worker without answers has no weight, and is taken to answer as the mixture does.
+
+    Parameters
+    ----------
+    weighted : bool
+        Whether weights of the workers are learnt; otherwise their heads count alike.
+    exclude_self : bool
+        Leave a worker's head out for the tasks he answered while weights are learnt.
+    weight_epochs, weight_lr
+        How long, and at which rate, weights are learnt. `select` chooses among the epochs before that.
+    **training
+        See `TrainingOptions`.
+
+    Examples
+    --------
+    >>> from crowdwise import DoctorNet, simulate
+    >>> X, answers = simulate.digits_crowd()
+    >>> model = DoctorNet(epochs=5, weight_epochs=5).fit(X, answers)
+    >>> model.predict(X[:3]).shape, model.weight_.shape
+    ((3,), (40,))
+    """
+
+    def __init__(
+        self,
+        *,
+        weighted: bool = True,
+        exclude_self: bool = False,
+        weight_epochs: int = 50,
+        weight_lr: float = 1e-2,
+        **training: Unpack[TrainingOptions],
+    ) -> None:
+        super().__init__(**training)
+        self.weighted = weighted
+        self.exclude_self = exclude_self
+        self.weight_epochs = weight_epochs
+        self.weight_lr = weight_lr
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        whole = isinstance(self.weight_epochs, (int, np.integer)) and not isinstance(self.weight_epochs, bool)
+        require(whole and self.weight_epochs >= 1, "weight_epochs", self.weight_epochs, "a whole number, 1 or more")
+        require(self.weight_lr > 0, "weight_lr", self.weight_lr, "a number above 0")
+
+    def _module(self, network: Network, answers: Answers) -> CrowdModule:
+        return DoctorModule(network, answers, self.random_state, exclude_self=self.exclude_self)
+
+    def _prepare(
+        self, module: CrowdModule, features: Features, answers: Answers, weight: Array | None, gold: Array | None
+    ) -> None:
+        assert isinstance(module, DoctorModule)
+        by_answer = None if weight is None else weight[answers.task]
+        count = np.bincount(answers.worker, by_answer, minlength=answers.n_workers)
+        module.silent.copy_(torch.from_numpy(count == 0))
+
+    def _train(self, trainer: Trainer) -> None:
+        trainer.run()
+        if not self.weighted:
+            return
+        trainer.finish()  # weights are for the heads of the epoch that is kept
+        trainer.best_state = {}
+        module = trainer.module
+        assert isinstance(module, DoctorModule)
+        module.zero_grad()  # what is frozen must not count in the norm that `clip` limits
+        settings = replace(trainer.settings, epochs=self.weight_epochs, lr=self.weight_lr)
+        Trainer(
+            module, trainer.batches, settings, history=trainer.history, callback=trainer.callback, saved=trainer.saved,
+            phase=1, parameters=[module.weight], loss=module.weight_loss,
+        ).run()  # fmt: skip
+
+    @property
+    def weight_(self) -> Array:
+        """Weight of each worker in the mixture, (workers,), summing to one; the mean over models."""
+        self._fitted  # noqa: B018 (says when the model is not fitted)
+        assert isinstance(self.module_, DoctorModule)
+        with torch.no_grad():
+            return np.asarray(self.module_.log_weight().exp().mean(0).cpu().double().numpy())
+
+
+class DoctorModule(CrowdModule):
+    """The shared layers, the workers' heads and their weights."""
+
+    silent: Tensor
+    votes: Tensor
+
+    def __init__(self, network: Network, answers: Answers, seed: int, *, exclude_self: bool) -> None:
+        super().__init__(network, answers.n_workers)
+        self.exclude_self = exclude_self
+        shape, bound = (self.n_workers, network.width + 1, self.n_classes), 1 / math.sqrt(network.width)
+        draws = [np.random.default_rng([seed, HEADS, m]).uniform(-bound, bound, shape) for m in range(self.n_models)]
+        values = torch.tensor(np.concatenate(draws), dtype=torch.float32)  # (models * workers, width + 1, classes)
+        self.heads, self.bias = nn.Parameter(values[:, :-1].contiguous()), nn.Parameter(values[:, -1].contiguous())
+        self.weight = nn.Parameter(torch.zeros(self.n_models, self.n_workers))
+        self.register_buffer("silent", torch.zeros(self.n_workers, dtype=torch.bool))
+        votes = torch.tensor(vote_shares(answers), dtype=torch.float32)  # (tasks, classes)
+        self.register_buffer("votes", votes, persistent=False)
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Mean loss over answers of their workers' heads; no other head is looked at."""
+        hidden = self.network.embed(batch.x).flatten(0, 1)  # (models * rows, width)
+        said = self._said(hidden, batch.tensor(batch.row), batch.tensor(batch.worker))
+        return batch.answer_loss(said.gather(1, batch.tensor(batch.label)[:, None])[:, 0])
+
+    def weight_loss(self, batch: Batch) -> Tensor:
+        """Loss of the mixture against the votes, in which only weights are learnt."""
+        self.network.eval()  # frozen: no dropout, no running means
+        with torch.no_grad():
+            log_p = self._all_heads(self.network.embed(batch.x))
+        log_weight = self.log_weight()[:, None]  # (models, 1, workers)
+        if self.exclude_self:
+            log_weight = self._of_others(batch)
+        log_f = torch.logsumexp(log_p + log_weight[..., None], dim=2).flatten(0, 1)  # (models * rows, classes)
+        return batch.task_loss(-(self.votes[batch.tensor(batch.task)] * log_f).sum(1))
+
+    def class_log_proba(self, x: Tensor) -> Tensor:
+        """Log of the mixture, in blocks of rows: all heads on all rows would not fit in memory."""
+        log_weight = self.log_weight()[:, None, :, None]  # (models, 1, workers, 1)
+        size = max(1, CELLS // (self.weight.numel() * self.n_classes))
+        parts = torch.split(self.network.embed(x), size, dim=1)
+        return torch.cat([torch.logsumexp(self._all_heads(part) + log_weight, dim=2) for part in parts], dim=1)
+
+    def answer_log_proba(self, x: Tensor, log_f: Tensor, row: Tensor, worker: Tensor) -> Tensor:  # noqa: D102
+        hidden = self.network.embed(x).flatten(0, 1)
+        size = max(1, CELLS // self.heads[0].numel())
+        parts = zip(torch.split(row, size), torch.split(worker, size), strict=True)
+        said = torch.cat([self._said(hidden, r, w) for r, w in parts])
+        return torch.where(self.silent[worker % self.n_workers, None], log_f[row], said)
+
+    def log_weight(self) -> Tensor:
+        """Log weights, (models, workers)."""
+        return functional.log_softmax(self.weight.masked_fill(self.silent, -math.inf), dim=1)
+
+    def _of_others(self, batch: Batch) -> Tensor:
+        """Log weights, (models, rows, workers), without those who answered the task; all where nobody else is left."""
+        row, worker = batch.tensor(batch.row), batch.tensor(batch.worker)
+        answered = torch.zeros(len(batch.task), self.n_workers, dtype=torch.bool, device=row.device)
+        answered[row, worker % self.n_workers] = True
+        left_out = answered & ~(answered | self.silent).all(dim=1, keepdim=True) | self.silent
+        weight = self.weight[:, None].masked_fill(left_out.view(self.n_models, -1, self.n_workers), -math.inf)
+        return functional.log_softmax(weight, dim=2)
+
+    def _said(self, hidden: Tensor, row: Tensor, worker: Tensor) -> Tensor:
+        """Log probabilities (answers, classes) of each answer's own worker."""
+        heads = self.heads.index_select(0, worker)  # (answers, width, classes)
+        logits = torch.bmm(hidden.index_select(0, row)[:, None], heads)[:, 0] + self.bias.index_select(0, worker)
+        return functional.log_softmax(logits, dim=1)
+
+    def _all_heads(self, hidden: Tensor) -> Tensor:
+        """Log probabilities (models, rows, workers, classes) of every worker on every row."""
+        heads = self.heads.view(self.n_models, self.n_workers, -1, self.n_classes)
+        bias = self.bias.view(self.n_models, 1, self.n_workers, -1)
+        return functional.log_softmax(torch.einsum("mrh,mwhc->mrwc", hidden, heads) + bias, dim=3)

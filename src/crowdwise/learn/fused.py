@@ -1,0 +1,155 @@
+"""Fused losses: forward and gradients of a crowd layer in one pass over the answers of a batch.
+
+Written as torch operations, a batch of 64 tasks is mostly overhead: each small operation costs as much as the
+arithmetic of all of them. Here one compiled loop goes through the answers once and leaves the gradients behind.
+
+    f = softmax(logits)                                      (rows, classes)
+    p = softmax(f[row] matrix[worker])[label]                CrowdLayer: any matrix for each worker
+    p = sum over c of f[row, c] confusion[worker, label, c]  AnnoReg: a confusion matrix, transposed
+    loss = sum over answers of scale * weight * (1 - p)^gamma * -log p
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from crowdwise.learn.base import Array
+from crowdwise.learn.batches import Batch
+from crowdwise.learn.torched import Tensor, torch
+
+UNROLLED = 16  # classes up to which a pass is compiled for their number
+_fast = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})  # sums in vectors
+
+
+def matrix_gradients(logits: Tensor, matrix: Tensor, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    """Loss of a batch under a matrix (classes, labels) for each worker; its slopes by the logits and the matrices."""
+    return _gradients(_matrix_pass, logits, matrix, batch)
+
+
+def confusion_gradients(logits: Tensor, confusion: Tensor, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    """Loss of a batch under a confusion (labels, classes) for each worker; its slopes by the logits and confusions."""
+    return _gradients(_confusion_pass, logits, confusion, batch)
+
+
+def _gradients(
+    kernel: Callable[[int], Any], logits: Tensor, table: Tensor, batch: Batch
+) -> tuple[Tensor, Tensor, Tensor]:
+    values, cells = logits.detach().numpy(), table.detach().numpy()
+    d_values, d_cells = np.zeros_like(values), np.zeros_like(cells)
+    weight = np.empty(0, np.float32) if batch.weight is None else batch.weight
+    run = kernel(values.shape[1] if values.shape[1] <= UNROLLED else 0)
+    scale = batch.n_models / len(batch.row)
+    loss = run(values, cells, batch.row, batch.worker, batch.label, weight, scale, batch.gamma, d_values, d_cells)
+    return torch.tensor(loss), torch.from_numpy(d_values), torch.from_numpy(d_cells)
+
+
+@cache
+def _matrix_pass(fixed: int) -> Any:
+    """The compiled pass for this number of classes, or for any when 0."""
+
+    @_fast
+    def run(
+        logits: Array, maps: Array, row: Array, worker: Array, label: Array, weight: Array, scale: float, gamma: float,
+        d_logits: Array, d_maps: Array,
+    ) -> float:  # fmt: skip
+        n_classes = fixed if fixed else logits.shape[1]  # known to the compiler: small loops are unrolled
+        f = _softmax(logits, n_classes)
+        z = np.empty(n_classes, np.float32)
+        loss = 0.0
+        for a in range(len(row)):
+            i, w = row[a], worker[a]
+            z[:] = 0.0
+            for c in range(n_classes):
+                for k in range(n_classes):
+                    z[k] += f[i, c] * maps[w, c, k]
+            top = z.max()
+            total = np.float32(0.0)
+            for k in range(n_classes):
+                z[k] = np.exp(z[k] - top)
+                total += z[k]
+            value, pull = _focal(z[label[a]] / total, scale * weight[a] if len(weight) else scale, gamma)
+            loss += value
+            for k in range(n_classes):
+                z[k] *= np.float32(pull) / total
+            z[label[a]] -= np.float32(pull)  # now the slope by the logits of the worker
+            for c in range(n_classes):
+                back = np.float32(0.0)
+                for k in range(n_classes):
+                    back += maps[w, c, k] * z[k]
+                    d_maps[w, c, k] += f[i, c] * z[k]
+                d_logits[i, c] += back  # by f, until `_through_softmax`
+        _through_softmax(f, d_logits, n_classes)
+        return loss
+
+    return run
+
+
+@cache
+def _confusion_pass(fixed: int) -> Any:
+    """The compiled pass for this number of classes, or for any when 0."""
+
+    @_fast
+    def run(
+        logits: Array, table: Array, row: Array, worker: Array, label: Array, weight: Array, scale: float, gamma: float,
+        d_logits: Array, d_table: Array,
+    ) -> float:  # fmt: skip
+        n_classes = fixed if fixed else logits.shape[1]
+        f = _softmax(logits, n_classes)
+        loss = 0.0
+        for a in range(len(row)):
+            i, w, k = row[a], worker[a], label[a]
+            p = np.float32(0.0)
+            for c in range(n_classes):
+                p += f[i, c] * table[w, k, c]
+            value, pull = _focal(p, scale * weight[a] if len(weight) else scale, gamma)
+            loss += value
+            slope = np.float32(pull / max(p, np.float32(1e-30)))
+            for c in range(n_classes):
+                d_logits[i, c] -= slope * table[w, k, c]
+                d_table[w, k, c] -= slope * f[i, c]
+        _through_softmax(f, d_logits, n_classes)
+        return loss
+
+    return run
+
+
+@_fast
+def _softmax(logits: Array, n_classes: int) -> Array:
+    f = np.empty((len(logits), n_classes), np.float32)
+    for i in range(len(logits)):
+        top = logits[i].max()
+        total = np.float32(0.0)
+        for c in range(n_classes):
+            f[i, c] = np.exp(logits[i, c] - top)
+            total += f[i, c]
+        for c in range(n_classes):
+            f[i, c] /= total
+    return f
+
+
+@_fast
+def _through_softmax(f: Array, slope: Array, n_classes: int) -> None:
+    """Turn slopes by probabilities into slopes by their logits, in place."""
+    for i in range(len(f)):
+        mean = np.float32(0.0)
+        for c in range(n_classes):
+            mean += f[i, c] * slope[i, c]
+        for c in range(n_classes):
+            slope[i, c] = f[i, c] * (slope[i, c] - mean)
+
+
+@_fast
+def _focal(p: Any, weight: float, gamma: float) -> tuple[float, float]:
+    """Loss of an answer of probability p, and minus its slope by log p."""
+    if p < 1e-30:  # not `max`: a NaN must come through, to be told of
+        p = np.float32(1e-30)
+    log_p = np.log(p)
+    if gamma == 0:
+        return -weight * log_p, weight
+    rest = max(1.0 - p, 1e-12)
+    return -weight * rest**gamma * log_p, weight * (rest**gamma - gamma * p * rest ** (gamma - 1) * log_p)

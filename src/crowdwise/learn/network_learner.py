@@ -1,0 +1,366 @@
+"""The base class of the learners that train a network: options, batches, choice of an epoch, predictions.
+
+A method supplies `_module`: its `CrowdModule`, which says what the loss of a batch is and how workers answer. Options
+that all of them share are written once, in `TrainingOptions`; a method's own default of one stands in its `defaults`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar, Literal, TypedDict, Unpack
+
+import numpy as np
+
+from crowdwise.answers import Answers
+from crowdwise.errors import CrowdwiseError, ParameterError
+from crowdwise.learn import checkpoint
+from crowdwise.learn.base import Array, Callback, CrowdClassifier
+from crowdwise.learn.batches import Batches
+from crowdwise.learn.features import Features, open_features
+from crowdwise.learn.imbalance import Loss, answer_weights, focus
+from crowdwise.learn.modules import Network
+from crowdwise.learn.networks import Spec, build_network
+from crowdwise.learn.scaling import moments
+from crowdwise.learn.torched import Tensor, torch
+from crowdwise.learn.training import CrowdModule, Monitor, Scheduler, Settings, Trainer
+from crowdwise.truth.base import require
+from crowdwise.truth.check import split_answers
+
+BLOCK = 4096  # rows predicted at a time
+
+
+class TrainingOptions(TypedDict, total=False):
+    """Options of every network learner.
+
+    network : spec, name, torch module or None
+        The classifier: `Logistic()`, `MLP()`, `CNN()`, their names, or a module that returns logits. None takes the
+        default for the shape of X.
+    epochs, batch_size, lr, weight_decay, optimizer, scheduler, clip
+        How long and how to train; weight decay is for the network alone. `scheduler` is "cosine", "step", "cyclic" or a
+        function from the share of epochs done to a factor; `clip` limits the norm of the gradient.
+    loss : {"ce", "focal", "cb_focal", "reweight"}
+        Loss on the answers; all but "ce" are for imbalanced classes.
+    sampling : {None, "resample"}
+        Whether answers are drawn so that each label comes equally often.
+    select : {"last", "held_out", "validation"}
+        Which epoch is kept: the last; the one under which hidden answers (a share `hidden` of them) are most likely; or
+        the most accurate on the `validation` tasks given to `fit`.
+    patience : int or None
+        Epochs without a better one that end the training, unless select="last".
+    n_models : int
+        Networks trained at once, from different seeds; predictions are their mean.
+    device : str
+        "cpu", "cuda", ...
+    checkpoint : path or None
+        File that keeps the state after each epoch; a fit that finds one goes on from there.
+    random_state : int
+        Seed of everything random.
+    """
+
+    network: Spec
+    epochs: int
+    batch_size: int
+    lr: float
+    weight_decay: float
+    optimizer: Literal["adam", "adamw", "sgd"]
+    scheduler: Scheduler
+    clip: float | None
+    loss: Loss
+    sampling: Literal["resample"] | None
+    select: Literal["last", "held_out", "validation"]
+    hidden: float
+    patience: int | None
+    n_models: int
+    device: str
+    checkpoint: str | None
+    random_state: int
+
+
+DEFAULTS: TrainingOptions = {
+    "network": None, "epochs": 50, "batch_size": 64, "lr": 1e-3, "weight_decay": 0.0, "optimizer": "adam",
+    "scheduler": None, "clip": None, "loss": "ce", "sampling": None, "select": "last", "hidden": 0.1, "patience": None,
+    "n_models": 1, "device": "cpu", "checkpoint": None, "random_state": 0,
+}  # fmt: skip
+
+
+class NetworkLearner(CrowdClassifier):
+    """A crowd classifier trained by the training loop. Takes `TrainingOptions` as keyword arguments.
+
+    Attributes
+    ----------
+    module_ : CrowdModule
+        The trained network with what the method puts on top.
+    """
+
+    defaults: ClassVar[TrainingOptions] = {}
+    answer_loss: ClassVar[bool] = True  # whether the loss is one on answers, to which `loss` and `sampling` apply
+
+    network: Spec
+    epochs: int
+    batch_size: int
+    lr: float
+    weight_decay: float
+    optimizer: Literal["adam", "adamw", "sgd"]
+    scheduler: Scheduler
+    clip: float | None
+    loss: Loss
+    sampling: Literal["resample"] | None
+    select: Literal["last", "held_out", "validation"]
+    hidden: float
+    patience: int | None
+    n_models: int
+    device: str
+    checkpoint: str | None
+    random_state: int
+
+    module_: CrowdModule
+
+    def __init__(self, **training: Unpack[TrainingOptions]) -> None:
+        for name in training:
+            if name not in DEFAULTS:
+                message = (
+                    f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(self._get_param_names())}."
+                )
+                raise ParameterError(message)
+        for name, value in {**DEFAULTS, **self.defaults, **training}.items():
+            setattr(self, name, value)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Write the shared options into the signature: scikit-learn, editors and `help` read it."""
+        super().__init_subclass__(**kwargs)
+        parameters = inspect.signature(cls.__init__).parameters.values()
+        own = [
+            p
+            for p in parameters
+            if p.kind is not p.VAR_KEYWORD and (p.name not in DEFAULTS or p.kind is not p.KEYWORD_ONLY)
+        ]
+        shared = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value)
+            for name, value in {**DEFAULTS, **cls.defaults}.items()
+            if name not in {p.name for p in own}
+        ]
+        inherited = cls.__init__
+
+        def init(self: Any, *args: Any, **options: Any) -> None:
+            inherited(self, *args, **options)
+
+        init.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
+        cls.__init__ = init  # type: ignore[method-assign]
+
+    # What a method supplies
+
+    @abstractmethod
+    def _module(self, network: Network, answers: Answers) -> CrowdModule:
+        """The module to train."""
+
+    def _prepare(
+        self, module: CrowdModule, features: Features, answers: Answers, weight: Array | None, gold: Array | None
+    ) -> None:
+        """Give the module what it starts from, where that depends on the data."""
+
+    def _train(self, trainer: Trainer) -> None:
+        """Train; methods with more than one phase do more."""
+        trainer.run()
+
+    def _inferred(self, features: Features, answers: Answers, gold: Array | None) -> Array:
+        """`proba_`: what the model believes of the training tasks."""
+        return self._predict_proba(features)
+
+    # Fitting
+
+    def _fit(
+        self,
+        features: Features,
+        answers: Answers,
+        weight: Array | None,
+        gold: Array | None,
+        validation: tuple[Any, Any] | None,
+        callback: Callback | None,
+    ) -> None:
+        if gold is not None and self.answer_loss:
+            message = f"{type(self).__name__} infers no labels to hold fixed: give gold as answers of a trusted worker."
+            raise ParameterError(message)
+        kept, monitor = self._monitored(features, answers, validation)
+        self.module_ = self._module(self._network(features, answers.n_classes), kept).to(self.device)
+        self._prepare(self.module_, features, kept, weight, gold)
+        trainer = self._trainer(self.module_, features, kept, weight, gold, monitor=monitor, callback=callback)
+        self._train(trainer)
+        trainer.finish()
+        self.proba_ = self._inferred(features, answers, gold)
+
+    def _network(self, features: Features, n_classes: int, n_models: int | None = None) -> Network:
+        n_models = self.n_models if n_models is None else n_models
+        network = build_network(self.network, features.shape, n_classes, n_models, self.random_state)
+        if getattr(network, "wants_scale", False):
+            network.standardise(*moments(features))
+        return network
+
+    def _trainer(
+        self,
+        module: CrowdModule,
+        features: Features,
+        answers: Answers,
+        weight: Array | None,
+        gold: Array | None = None,
+        **options: Any,
+    ) -> Trainer:
+        """A trainer of the module on these answers, by the options of this learner."""
+        by_label = answer_weights(self.loss, answers) if self.answer_loss else None
+        if answers.weight is not None:
+            by_label = answers.weight if by_label is None else by_label * answers.weight
+        batches = Batches(
+            features, answers, batch_size=self.batch_size, n_models=module.n_models, weight=by_label,
+            task_weight=weight, active=trainable(answers, weight, gold), resample=self.sampling == "resample",
+            gamma=focus(self.loss), device=self.device, seed=self.random_state,
+        )  # fmt: skip
+        saved = None
+        if self.checkpoint is not None:
+            settings = {k: v for k, v in self.get_params().items() if k != "checkpoint"}
+            saved = checkpoint.Saved(self.checkpoint, checkpoint.fingerprint(answers, features.shape, settings))
+        return Trainer(module, batches, self._settings(), history=self.history_, saved=saved, **options)
+
+    def _settings(self) -> Settings:
+        return Settings(
+            self.epochs, self.batch_size, self.lr, self.weight_decay, self.optimizer, self.scheduler, self.clip,
+            self.patience, self.device, self.random_state,
+        )  # fmt: skip
+
+    def _monitored(
+        self, features: Features, answers: Answers, validation: tuple[Any, Any] | None
+    ) -> tuple[Answers, Monitor | None]:
+        """The answers to train on, and what to measure after each epoch, by `select`."""
+        if self.select == "held_out":
+            kept, held = split_answers(answers, self.hidden, self.random_state)
+            return kept, Monitor("held_out", lambda module: _held_out(module, features, held, self.device))
+        if self.select == "validation":
+            if validation is None:
+                message = "select='validation' needs tasks of known label: fit(..., validation=(X, labels))."
+                raise ParameterError(message)
+            rows, labels = open_features(validation[0]), np.asarray(validation[1])
+            if rows.n_rows != len(labels):
+                message = f"validation has {rows.n_rows} rows of X and {len(labels)} labels."
+                raise ParameterError(message)
+            classes = answers.classes
+            return answers, Monitor(
+                "validation",
+                lambda module: float((classes[_predict(module, rows, self.device).argmax(1)] == labels).mean()),
+            )
+        return answers, None
+
+    def _check_parameters(self) -> None:
+        for name in ("epochs", "batch_size", "n_models"):
+            value = getattr(self, name)
+            whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+            require(whole and value >= 1, name, value, "a whole number, 1 or more")
+        whole = isinstance(self.random_state, (int, np.integer)) and not isinstance(self.random_state, bool)
+        require(whole and self.random_state >= 0, "random_state", self.random_state, "a whole number, 0 or more")
+        require(self.lr > 0, "lr", self.lr, "a number above 0")
+        require(self.weight_decay >= 0, "weight_decay", self.weight_decay, "a number, 0 or more")
+        require(self.loss in ("ce", "focal", "cb_focal", "reweight"), "loss", self.loss,
+                "'ce', 'focal', 'cb_focal' or 'reweight'")  # fmt: skip
+        require(self.sampling in (None, "resample"), "sampling", self.sampling, "'resample' or None")
+        require(self.select in ("last", "held_out", "validation"), "select", self.select,
+                "'last', 'held_out' or 'validation'")  # fmt: skip
+        plain = self.loss == "ce" and self.sampling is None
+        require(plain or self.answer_loss, "loss", self.loss, "'ce': this method has no loss on answers")
+
+    # Predicting
+
+    def _predict_proba(self, features: Features) -> Array:
+        return _predict(self.module_, features, self.device)
+
+    def member_proba(self, X: Any) -> Array:
+        """What each of the `n_models` networks says, (models, tasks, classes)."""
+        self._fitted  # noqa: B018 (says when the model is not fitted)
+        return predict_members(self.module_, self._opened(X), self.device)
+
+    def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:
+        with _predicting(self.module_):
+            x = _as_input(features.rows(rows), self.n_models, self.device)
+            log_f = self.module_.class_log_proba(x).flatten(0, 1)
+            return (
+                _answer_log_proba(self.module_, x, log_f, row, worker, len(rows)).exp().mean(0).cpu().double().numpy()
+            )
+
+    # Saving
+
+    def _tensors(self) -> dict[str, Array]:
+        return {name: value.cpu().numpy() for name, value in self.module_.state_dict().items()}
+
+    def _restore(self, tensors: dict[str, Array]) -> None:
+        network = build_network(
+            self.network, tuple(self.shape_in_), self.answers_.n_classes, self.n_models, self.random_state
+        )
+        self.module_ = self._module(network, self.answers_).to(self.device)
+        try:
+            self.module_.load_state_dict({name: torch.from_numpy(value) for name, value in tensors.items()})
+        except RuntimeError as error:
+            raise CrowdwiseError(str(error)) from None
+        self.module_.eval()
+
+
+def trainable(answers: Answers, weight: Array | None, gold: Array | None) -> Array:
+    """Which tasks are trained on, (tasks,): those with answers, or known, and of a weight above zero."""
+    known = np.diff(answers.task_starts) > 0
+    if gold is not None:
+        known |= gold >= 0
+    return known if weight is None else known & (np.atleast_2d(weight) > 0).any(axis=0)
+
+
+@contextmanager
+def _predicting(module: CrowdModule) -> Iterator[None]:
+    was = module.training
+    module.eval()
+    with torch.no_grad():
+        yield
+    module.train(was)
+
+
+def _as_input(rows: Array, n_models: int, device: str) -> Tensor:
+    x = torch.from_numpy(rows).to(device)
+    return x[None].expand(n_models, *x.shape)
+
+
+def predict_members(module: CrowdModule, features: Features, device: str) -> Array:
+    """Class probabilities of each model, (models, rows, classes)."""
+    with _predicting(module):
+        parts = [
+            module.class_log_proba(_as_input(block, module.n_models, device)).double().softmax(2).cpu().numpy()
+            for block in features.blocks(BLOCK)
+        ]
+    return np.concatenate(parts, axis=1)
+
+
+def _predict(module: CrowdModule, features: Features, device: str) -> Array:
+    """Class probabilities (rows, classes), the mean over models."""
+    return predict_members(module, features, device).mean(axis=0)
+
+
+def _answer_log_proba(module: CrowdModule, x: Tensor, log_f: Tensor, row: Array, worker: Array, n_rows: int) -> Tensor:
+    """Log P(label), (models, answers, classes), of the same answers under each model."""
+    models = np.arange(module.n_models)[:, None]
+    rows = torch.from_numpy((row + models * n_rows).ravel()).to(x.device)
+    workers = torch.from_numpy((worker + models * module.n_workers).ravel()).to(x.device)
+    return module.answer_log_proba(x, log_f, rows, workers).view(module.n_models, len(row), -1)
+
+
+def _held_out(module: CrowdModule, features: Features, held: Answers, device: str) -> float:
+    """Mean log-likelihood of hidden answers."""
+    total, size = 0.0, 1024
+    rows_with = np.flatnonzero(np.diff(held.task_starts))
+    place = np.empty(held.n_tasks, np.int64)
+    place[rows_with] = np.arange(len(rows_with))
+    where = place[held.task]  # (held,): increasing
+    for first in range(0, len(rows_with), size):
+        rows = rows_with[first : first + size]
+        part = slice(*np.searchsorted(where, [first, first + len(rows)]))
+        x = _as_input(features.rows(rows), module.n_models, device)
+        log_f = module.class_log_proba(x).flatten(0, 1)
+        log_p = _answer_log_proba(module, x, log_f, where[part] - first, held.worker[part].astype(np.int64), len(rows))
+        label = torch.from_numpy(held.label[part].astype(np.int64)).to(x.device)
+        proba = log_p.exp().mean(0).gather(1, label[:, None])  # (held, 1)
+        total += float(proba.clamp_min(1e-12).log().double().sum())
+    return total / held.n_answers
