@@ -6,7 +6,7 @@ ifneq ($(wildcard ../shared/data/README.md),)
 export CROWDWISE_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup demo test lint bench bench-truth bench-accuracy clean
+.PHONY: setup demo test lint bench bench-truth bench-accuracy bench-learn bench-learn-accuracy clean
 
 setup: .venv/ready            ## a .venv with every extra and the dev tools
 
@@ -27,13 +27,19 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: bench-accuracy bench-truth
+bench: bench-accuracy bench-truth bench-learn-accuracy bench-learn
 
 bench-truth: setup .venv-peers/ready    ## speed and memory beside the peers; ARGS=--huge adds 10^8 answers
 	$(BIN)/python benchmarks/truth_speed.py $(ARGS)
 
 bench-accuracy: setup         ## truth methods against the known truth of real data sets
 	$(BIN)/python benchmarks/truth_accuracy.py $(ARGS)
+
+bench-learn: setup .venv-peers/ready    ## seconds an epoch beside the bare network and the peers; ARGS=--quick
+	$(BIN)/python benchmarks/learn_speed.py $(ARGS)
+
+bench-learn-accuracy: setup   ## every learner on LabelMe and Music, five seeds, beside the vote and the ceiling
+	$(BIN)/python benchmarks/learn_accuracy.py $(ARGS)
 
 # Peers have needs that clash with ours: they get an environment of their own.
 .venv-peers/ready: benchmarks/peers.txt constraints.txt
