@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from crowds import answers_of, blobs, uneven
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
 
 import crowdwise as cw
 from crowdwise.errors import ParameterError
@@ -39,6 +40,16 @@ def test_scikit_learn_classifiers(data):
     soft = cw.Aggregated("dawid-skene", LogisticRegression()).fit(X, answers, sample_weight=np.ones(200))
     assert soft.score(X, truth) > 0.85
     assert soft.answer_proba(X[:2]).shape == (2, 8, 3)
+
+
+def test_estimators_without_weights_take_hard_labels(data):
+    X, answers, truth = data
+    assert cw.Aggregated("dawid-skene", KNeighborsClassifier(), soft=False).fit(X, answers).score(X, truth) > 0.8
+    with pytest.raises(ParameterError, match="hard labels"):
+        cw.Aggregated("dawid-skene", KNeighborsClassifier()).fit(X, answers)
+    for option in ({"select": "held_out"}, {"n_models": 2}, {"checkpoint": "x"}):
+        with pytest.raises(ParameterError, match="not trained by epochs"):
+            cw.Aggregated("dawid-skene", LogisticRegression(), **option).fit(X, answers)
 
 
 def test_a_truth_model_of_ones_own_is_left_alone(data):

@@ -257,13 +257,33 @@ def prediction_table(model: Any, X: Features, proba: Array, *, every_class: bool
 
     codes = proba.argmax(axis=1)
     columns = {
-        "task": np.arange(len(proba)) if X.tasks is None else pa.array(X.tasks),
+        "task": np.arange(len(proba)) if X.tasks is None else pa.array(_written(X.tasks, model.tasks_)),
         "label": model.answers_.class_ids.take(pa.array(codes)),
         "confidence": proba[np.arange(len(proba)), codes],
     }
     if every_class:
         columns |= {f"proba_{name}": proba[:, c] for c, name in enumerate(model.classes_)}
     return pa.table(columns)
+
+
+def _written(names: Array, known: Array) -> list[Any]:
+    """Ids of rows as the model's own tasks are written: numbers as numbers, files without ending where those have none.
+
+    >>> import numpy as np
+    >>> _written(np.array(["7.png", "8.png"]), np.array([1, 2])), _written(np.array(["a.b"]), np.array(["x.y"]))
+    ([7, 8], ['a.b'])
+    """
+    from crowdwise.learn.features.pictures import SUFFIXES
+
+    own = {Path(str(task)).suffix for task in known[:1000].tolist()}
+    plain = [str(name) for name in names]
+    if own == {""}:
+        plain = [
+            name.removesuffix(Path(name).suffix) if Path(name).suffix.lower() in SUFFIXES else name for name in plain
+        ]
+    if known.dtype.kind in "iu" and all(name.lstrip("-").isdecimal() for name in plain):
+        return [int(name) for name in plain]
+    return plain
 
 
 def check_folder(folder: Path) -> None:

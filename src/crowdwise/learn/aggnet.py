@@ -15,10 +15,9 @@ from typing import Any, Unpack
 import numpy as np
 
 from crowdwise.answers import Answers
-from crowdwise.learn.base import Array, Callback
+from crowdwise.learn.base import Array, Given
 from crowdwise.learn.classifiers import draw_folds
 from crowdwise.learn.em import ConfusionWorkers, Joint
-from crowdwise.learn.features import Features
 from crowdwise.learn.modules import Network
 from crowdwise.learn.network_classifier import NetworkClassifier, fold_weights, members_of
 from crowdwise.learn.network_learner import NetworkLearner, TrainingOptions
@@ -89,15 +88,8 @@ class AggNet(NetworkLearner):
         """The model of the workers, of one network."""
         return ConfusionWorkers(answers, self.prior, weight)
 
-    def _fit(
-        self,
-        features: Features,
-        answers: Answers,
-        weight: Array | None,
-        gold: Array | None,
-        validation: tuple[Any, Any] | None,
-        callback: Callback | None,
-    ) -> None:
+    def _fit(self, given: Given) -> None:
+        features, answers, weight, gold, validation, callback = given
         kept, monitor = self._monitored(features, answers, validation)
         folds = None if self.cross_fit is None else draw_folds(kept.n_tasks, self.cross_fit, self.random_state)
         each = members_of(folds)

@@ -17,12 +17,12 @@ import numpy as np
 from sklearn.base import clone
 
 from crowdwise.answers import Answers
-from crowdwise.learn.base import Array, Callback
+from crowdwise.learn.base import Array, Given
 from crowdwise.learn.classifiers import fit_soft, predict_soft
 from crowdwise.learn.em import ConfusionWorkers, answers_given_truth
 from crowdwise.learn.features import Features
 from crowdwise.learn.modules import Network
-from crowdwise.learn.network_learner import NetworkLearner, trainable
+from crowdwise.learn.network_learner import NetworkLearner, closed_form, trainable
 from crowdwise.learn.networks import Spec
 from crowdwise.learn.targets import TargetModule
 from crowdwise.learn.training import CrowdModule
@@ -76,22 +76,26 @@ class Aggregated(NetworkLearner):
     truth_: TruthModel
     confusion_: Array
 
-    def _fit(
-        self,
-        features: Features,
-        answers: Answers,
-        weight: Array | None,
-        gold: Array | None,
-        validation: tuple[Any, Any] | None,
-        callback: Callback | None,
-    ) -> None:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if hasattr(self.network, "predict_proba"):
+            closed_form(self, "a scikit-learn classifier")
+
+    def member_proba(self, X: Any) -> Array:
+        """What each of the `n_models` networks says, (models, tasks, classes)."""
+        if hasattr(self.network, "predict_proba"):
+            return self.predict_proba(X)[None]
+        return super().member_proba(X)
+
+    def _fit(self, given: Given) -> None:
+        features, answers, weight, gold, _, _ = given
         if hasattr(self.network, "predict_proba"):  # a scikit-learn classifier
             target = self._labels(answers, weight, gold)
             scale = trainable(answers, weight, gold) * (1.0 if weight is None else weight)
             self.estimator_ = fit_soft(self.network, features.matrix(), target * scale[:, None])
             self.proba_ = self.truth_.proba_
         else:
-            super()._fit(features, answers, weight, gold, validation, callback)
+            super()._fit(given)
 
     def _labels(self, answers: Answers, weight: Array | None, gold: Array | None) -> Array:
         """The first stage: labels (tasks, classes) to train on."""

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from crowdwise.answers import Answers
 from crowdwise.errors import (
     EmptyError,
     FeaturesError,
-    NotFittedError,
     ParameterError,
     SingleClassError,
     TooLargeError,
     UnknownIdError,
 )
+from crowdwise.fitted import Fitted
 from crowdwise.learn.features import Features, open_features
 from crowdwise.truth.base import pick, require
 
@@ -30,7 +28,18 @@ Callback = Callable[[Mapping[str, Any]], None]
 MAX_CELLS = 200_000_000  # of answer_proba: tasks x workers x classes
 
 
-class CrowdClassifier(BaseEstimator):
+class Given(NamedTuple):
+    """What `fit` was given, checked."""
+
+    features: Features
+    answers: Answers
+    weight: Array | None  # (tasks,)
+    gold: Array | None  # (tasks,) codes of known labels, -1 unknown
+    validation: tuple[Any, Any] | None  # X and labels
+    callback: Callback | None
+
+
+class CrowdClassifier(Fitted):
     """Learns to classify tasks by their features from the answers of many workers.
 
     A model supplies `_fit`, `_predict_proba` and `_answer_proba`; the rest is here. Answers stand for scikit-learn's
@@ -56,9 +65,6 @@ class CrowdClassifier(BaseEstimator):
     # What the model can do; the generic tests and the command line read these.
     binary_only: ClassVar[bool] = False
 
-    answers_: Answers
-    proba_: Array
-    codes_: Array  # labels_ as positions in classes_
     history_: list[dict[str, Any]]
 
     def fit(
@@ -80,7 +86,7 @@ class CrowdClassifier(BaseEstimator):
         answers : Answers
             What the workers said.
         sample_weight : (tasks,) array, optional
-            How much each task counts; 0 leaves it out.
+            How much each task counts beside the others; 0 leaves it out.
         gold : mapping of task to class, or codes in task order (-1 unknown), optional
             Known labels, held fixed, for the models that infer labels (`truth`-based and EM models).
         validation : (X, labels), optional
@@ -95,7 +101,7 @@ class CrowdClassifier(BaseEstimator):
             message = "there are no answers to learn from."
             raise EmptyError(message)
         if answers.n_classes < 2:
-            message = f"all answers say {answers.classes[0]!r}: a classifier needs two classes or more."
+            message = f"all answers say {answers.classes.tolist()[0]!r}: a classifier needs two classes or more."
             raise SingleClassError(message)
         if self.binary_only and answers.n_classes > 2:
             message = f"{self} takes two classes, the answers hold {answers.n_classes}."
@@ -108,7 +114,7 @@ class CrowdClassifier(BaseEstimator):
         self.answers_ = answers
         self.history_ = []
         known = None if gold is None else answers.codes_of_truth(gold)
-        self._fit(features, answers, task_weights(sample_weight, answers.n_tasks), known, validation, callback)
+        self._fit(Given(features, answers, task_weights(sample_weight, answers.n_tasks), known, validation, callback))
         self.codes_ = pick(self.proba_, np.random.default_rng(getattr(self, "random_state", 0)))
         return self
 
@@ -177,25 +183,11 @@ class CrowdClassifier(BaseEstimator):
             out[part] = np.log(np.maximum(proba[np.arange(len(proba)), labels[answers.label[part]]], 1e-12))
         return out
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file; `crowdwise.load` reads it, executing nothing."""
-        from crowdwise.saving import save
-
-        save(self, path)
-
     # What a model supplies
 
     @abstractmethod
-    def _fit(
-        self,
-        features: Features,
-        answers: Answers,
-        weight: Array | None,
-        gold: Array | None,
-        validation: tuple[Any, Any] | None,
-        callback: Callback | None,
-    ) -> None:
-        """Set `proba_`, and what else the model has to show. `weight` is (tasks,) or None."""
+    def _fit(self, given: Given) -> None:
+        """Set `proba_`, and what else the model has to show."""
 
     @abstractmethod
     def _predict_proba(self, features: Features) -> Array:
@@ -245,45 +237,15 @@ class CrowdClassifier(BaseEstimator):
     def _worker_codes(self, workers: Any) -> Array:
         return _positions(np.asarray(workers), self._fitted.workers, "worker")
 
-    @property
-    def labels_(self) -> Array:
-        """The class believed for each training task."""
-        return self._fitted.classes[self.codes_]
-
-    @property
-    def tasks_(self) -> Array:
-        """Ids of the training tasks, row by row of `proba_`."""
-        return self._fitted.tasks
-
-    @property
-    def workers_(self) -> Array:
-        """Ids of the workers."""
-        return self._fitted.workers
-
-    @property
-    def classes_(self) -> Array:
-        """The classes, column by column of `proba_`."""
-        return self._fitted.classes
-
-    @property
-    def _fitted(self) -> Answers:
-        if "answers_" not in self.__dict__:
-            message = f"this {type(self).__name__} is not fitted yet; call fit(X, answers) first."
-            raise NotFittedError(message)
-        return self.answers_
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "answers_" in self.__dict__
-
 
 def task_weights(weight: Any, n_tasks: int) -> Array | None:
-    """Checked weights of tasks; None when there are none."""
+    """Checked weights of tasks, those above zero with mean one; None when there are none."""
     if weight is None:
         return None
     out = np.asarray(weight, dtype=float)
     fits = out.shape == (n_tasks,) and bool(np.isfinite(out).all() and (out >= 0).all() and out.any())
     require(fits, "sample_weight", out.shape, f"{n_tasks} finite weights, 0 or more, one for each task")
-    return out
+    return out / out[out > 0].mean()
 
 
 def _positions(ids: Array, table: Array, what: str) -> Array:
@@ -296,6 +258,7 @@ def _positions(ids: Array, table: Array, what: str) -> Array:
     except TypeError:  # numbers looked up among strings, or the like
         bad, found = np.arange(len(ids)), np.empty(0, np.int64)
     if len(bad):
-        message = f"{what} {ids[bad[0]]!r} (and {len(bad) - 1} more) was not there when the model was fitted."
+        more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
+        message = f"{what} {ids.tolist()[bad[0]]!r}{more} was not there when the model was fitted."
         raise UnknownIdError(message)
     return found.astype(np.int64)

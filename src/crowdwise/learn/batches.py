@@ -178,5 +178,6 @@ def _by_batch(drawn: list[Array], cuts: Array) -> tuple[Array, Array | None]:
 
 
 def _mean_one(weight: Array) -> Array:
+    """Weights of which those above zero have mean one: leaving some out leaves the others as they are."""
     values = np.asarray(weight, dtype=np.float64)
-    return (values / values.mean(axis=-1, keepdims=True)).astype(np.float32)
+    return (values / np.mean(values, axis=-1, keepdims=True, where=values > 0)).astype(np.float32)

@@ -18,12 +18,14 @@ from safetensors.torch import save_file
 
 from crowdwise.answers import Answers
 from crowdwise.errors import ModelFileError
+from crowdwise.learn.features import Features
 from crowdwise.learn.torched import Tensor
 
 if TYPE_CHECKING:
     from crowdwise.learn.training import Trainer
 
 VERSION = 1
+HASHED = 64  # rows of the features that the fingerprint looks at
 
 
 class Saved:
@@ -106,9 +108,11 @@ class Saved:
         return header, tensors
 
 
-def fingerprint(answers: Answers, shape: tuple[int, ...], parameters: dict[str, Any]) -> str:
-    """A hash of the answers, the shape of the features and the parameters."""
-    digest = hashlib.sha256(json.dumps([shape, {k: repr(v) for k, v in sorted(parameters.items())}]).encode())
+def fingerprint(answers: Answers, features: Features, parameters: dict[str, Any]) -> str:
+    """A hash of the answers, of the parameters and of the features: their shape, and some rows spread over all."""
+    facts = [features.shape, {k: repr(v) for k, v in sorted(parameters.items())}]
+    digest = hashlib.sha256(json.dumps(facts).encode())
+    digest.update(features.rows(np.linspace(0, features.n_rows - 1, HASHED).astype(np.int64)).tobytes())
     for column in (answers.task, answers.worker, answers.label, answers.weight, answers.pseudo):
         digest.update(b"-" if column is None else np.ascontiguousarray(column).tobytes())
     return digest.hexdigest()

@@ -85,8 +85,10 @@ class EstimatorClassifier:
 def fit_soft(estimator: Any, x: Array, target: Array) -> Any:
     """A copy of a scikit-learn classifier fitted to soft labels (rows, classes), whose sums are the rows' weights."""
     row, label = np.nonzero(target > 1e-6 * max(float(target.max()), 1e-300))
+    weight = target[row, label]
+    hard = len(np.unique(row)) == len(row) and np.ptp(weight) <= 1e-6 * weight.max()
     try:
-        return clone(estimator).fit(x[row], label, sample_weight=target[row, label])
+        return clone(estimator).fit(x[row], label, **({} if hard else {"sample_weight": weight}))
     except TypeError as error:
         message = (
             f"{estimator} cannot be fitted with sample_weight ({error}): use a classifier that can, or hard labels."

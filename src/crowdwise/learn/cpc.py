@@ -36,7 +36,7 @@ from scipy.special import log_softmax, softmax
 
 from crowdwise.answers import Answers
 from crowdwise.errors import ConvergenceWarning, ParameterError, TooLargeError
-from crowdwise.learn.base import Array, Callback, CrowdClassifier
+from crowdwise.learn.base import Array, Callback, CrowdClassifier, Given
 from crowdwise.learn.features import Features
 from crowdwise.learn.scaling import moments
 from crowdwise.truth.base import require
@@ -127,15 +127,8 @@ class CPC(CrowdClassifier):
         require(self.max_iter >= 1, "max_iter", self.max_iter, "a whole number, 1 or more")
         require(0 <= self.tol < np.inf, "tol", self.tol, "a number, 0 or more")
 
-    def _fit(
-        self,
-        features: Features,
-        answers: Answers,
-        weight: Array | None,
-        gold: Array | None,
-        validation: tuple[Any, Any] | None,
-        callback: Callback | None,
-    ) -> None:
+    def _fit(self, given: Given) -> None:
+        features, answers, weight, gold, _, callback = given
         if gold is not None:
             message = "CPC does not infer labels, so it cannot use gold: leave it out, or add it as a worker's answers."
             raise ParameterError(message)

@@ -34,7 +34,7 @@ from sklearn.base import clone
 
 from crowdwise.answers import Answers
 from crowdwise.errors import ParameterError
-from crowdwise.learn.base import Array, Callback, CrowdClassifier
+from crowdwise.learn.base import Array, CrowdClassifier, Given
 from crowdwise.learn.classifiers import predict_soft
 from crowdwise.learn.features import Features, open_features
 from crowdwise.learn.logistic import fit_logistic, predict_logistic
@@ -115,15 +115,8 @@ class CrowdLab(CrowdClassifier):
         usable = self.classifier is None or hasattr(self.classifier, "predict_proba")
         require(usable, "classifier", self.classifier, "a classifier with predict_proba, or None")
 
-    def _fit(
-        self,
-        features: Features,
-        answers: Answers,
-        weight: Array | None,
-        gold: Array | None,
-        validation: tuple[Any, Any] | None,
-        callback: Callback | None,
-    ) -> None:
+    def _fit(self, given: Given) -> None:
+        features, answers, weight, gold, _, callback = given
         rng = np.random.default_rng(self.random_state)
         known = np.diff(answers.task_starts) > 0  # nothing is learned from tasks without answers
         if gold is not None:

@@ -22,7 +22,7 @@ does. On answers simulated from the model itself the plain form at times drifts 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Unpack
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.optimize import minimize
@@ -30,14 +30,14 @@ from scipy.special import log_softmax
 
 from crowdwise.answers import Answers
 from crowdwise.learn.aggnet import AggNet
-from crowdwise.learn.base import Array, Callback
+from crowdwise.learn.base import Array, Given
 from crowdwise.learn.classifiers import CrossFitted, LogisticClassifier, draw_folds
 from crowdwise.learn.difficulty_workers import DifficultyWorkers, confusion_at, easiness, said
 from crowdwise.learn.em import Joint
 from crowdwise.learn.features import Features, open_features
 from crowdwise.learn.logistic import penalty, predict_logistic
-from crowdwise.learn.network_learner import TrainingOptions
-from crowdwise.learn.raykar import answered, check_em, rounds_of
+from crowdwise.learn.network_learner import TrainingOptions, closed_form
+from crowdwise.learn.raykar import answered, check_em, rounds_of, warn_unsettled
 from crowdwise.learn.scaling import moments
 from crowdwise.truth.base import require, vote_shares
 
@@ -82,14 +82,27 @@ class _DifficultyEM(AggNet):
     """What both difficulty models share: a logistic classifier by its solver, or a network by the training loop."""
 
     defaults: ClassVar[TrainingOptions] = {"network": "logistic"}
+    prior: Any
+    exact = False
 
-    signed: bool
-    prior: Literal["classifier", "votes"]  # type: ignore[assignment]
-    pseudo: tuple[float, float] | None
-    ridge: float
-    max_iter: int | None
-    tol: float
-    exact: bool = False
+    def __init__(
+        self,
+        *,
+        prior: Literal["classifier", "votes"] = "classifier",
+        signed: bool = False,
+        pseudo: tuple[float, float] | None = (1.1, 0.1),
+        ridge: float = 1.0,
+        max_iter: int | None = None,
+        tol: float = 1e-5,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self.prior = prior
+        self.signed = signed
+        self.pseudo = pseudo
+        self.ridge = ridge
+        self.max_iter = max_iter
+        self.tol = tol
 
     strength_: Array
     coef_: Array
@@ -105,8 +118,8 @@ class _DifficultyEM(AggNet):
         check_em(self.cross_fit, self.calibrate, self.max_iter, self.tol)
         plain = self.network == "logistic" and self.cross_fit is None
         require(plain or not self.exact, "exact", self.exact, "False with a network or cross_fit")
-        one = self.network != "logistic" or self.n_models == 1
-        require(one, "n_models", self.n_models, "1 with network='logistic', which has no seed")
+        if self.network == "logistic":
+            closed_form(self, "network='logistic'")
 
     def _source(self) -> Any:
         """Whose doubts make a task difficult."""
@@ -117,17 +130,10 @@ class _DifficultyEM(AggNet):
             answers, source=self._source(), prior=self.prior, signed=self.signed, pseudo=self.pseudo, weight=weight
         )
 
-    def _fit(
-        self,
-        features: Features,
-        answers: Answers,
-        weight: Array | None,
-        gold: Array | None,
-        validation: tuple[Any, Any] | None,
-        callback: Callback | None,
-    ) -> None:
+    def _fit(self, given: Given) -> None:
+        features, answers, weight, gold, _, callback = given
         if self.network != "logistic":
-            super()._fit(features, answers, weight, gold, validation, callback)
+            super()._fit(given)
             return
         self.mean_, self.scale_ = moments(features)
         x = (features.matrix() - self.mean_) * self.scale_
@@ -150,7 +156,8 @@ class _DifficultyEM(AggNet):
             monotone=self.exact or (self._source() == "votes" and self.prior == "classifier"),
         )  # fmt: skip
         joint.start(vote_shares(answers))
-        bounds, _ = joint.run(callback)
+        bounds, settled = joint.run(callback)
+        warn_unsettled(self, settled, rounds, tol)
         self.history_ = [{"iteration": i + 1, "bound": bound} for i, bound in enumerate(bounds)]
         self.coef_ = piece.coef if folds is None else piece.whole.coef
         self._finish(joint)
@@ -218,29 +225,12 @@ class AdaptiveDifficultyEM(_DifficultyEM):
         self,
         *,
         difficulty: Literal["classifier", "posterior"] = "classifier",
-        prior: Literal["classifier", "votes"] = "classifier",
-        signed: bool = False,
-        pseudo: tuple[float, float] | None = (1.1, 0.1),
         exact: bool = False,
-        ridge: float = 1.0,
-        cross_fit: int | None = None,
-        calibrate: bool = False,
-        epochs_per_round: int = 1,
-        max_iter: int | None = None,
-        tol: float = 1e-5,
-        **training: Unpack[TrainingOptions],
+        **options: Any,
     ) -> None:
-        super().__init__(
-            cross_fit=cross_fit, calibrate=calibrate, epochs_per_round=epochs_per_round, **training,
-        )  # fmt: skip
+        super().__init__(**options)
         self.difficulty = difficulty
-        self.prior = prior
-        self.signed = signed
-        self.pseudo = pseudo
         self.exact = exact
-        self.ridge = ridge
-        self.max_iter = max_iter
-        self.tol = tol
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -277,30 +267,6 @@ class FixedDifficultyEM(_DifficultyEM):
     >>> FixedDifficultyEM(max_iter=5, tol=0).fit(X, answers).labels_.shape
     (738,)
     """
-
-    def __init__(
-        self,
-        *,
-        prior: Literal["classifier", "votes"] = "classifier",
-        signed: bool = False,
-        pseudo: tuple[float, float] | None = (1.1, 0.1),
-        ridge: float = 1.0,
-        cross_fit: int | None = None,
-        calibrate: bool = False,
-        epochs_per_round: int = 1,
-        max_iter: int | None = None,
-        tol: float = 1e-5,
-        **training: Unpack[TrainingOptions],
-    ) -> None:
-        super().__init__(
-            cross_fit=cross_fit, calibrate=calibrate, epochs_per_round=epochs_per_round, **training,
-        )  # fmt: skip
-        self.prior = prior
-        self.signed = signed
-        self.pseudo = pseudo
-        self.ridge = ridge
-        self.max_iter = max_iter
-        self.tol = tol
 
     def _source(self) -> Any:
         return "votes"

@@ -29,7 +29,8 @@ from crowdwise.learn.batches import Batch
 from crowdwise.learn.em import ConfusionWorkers
 from crowdwise.learn.features import Features
 from crowdwise.learn.modules import Network
-from crowdwise.learn.network_learner import NetworkLearner, TrainingOptions, predict_members
+from crowdwise.learn.network_learner import NetworkLearner, TrainingOptions
+from crowdwise.learn.predicting import predict_members
 from crowdwise.learn.torched import Tensor, functional, nn, torch
 from crowdwise.learn.training import CrowdModule
 from crowdwise.truth.base import fix_gold, vote_shares

@@ -28,7 +28,8 @@ from crowdwise.learn.base import Array
 from crowdwise.learn.em import ConfusionWorkers
 from crowdwise.learn.features import Features
 from crowdwise.learn.modules import Network
-from crowdwise.learn.network_learner import NetworkLearner, TrainingOptions, predict_members
+from crowdwise.learn.network_learner import NetworkLearner, TrainingOptions
+from crowdwise.learn.predicting import predict_members
 from crowdwise.learn.targets import TargetModule
 from crowdwise.learn.torched import Tensor, torch
 from crowdwise.learn.training import CrowdModule, Trainer

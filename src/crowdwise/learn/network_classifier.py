@@ -10,7 +10,7 @@ import numpy as np
 
 from crowdwise.learn.base import Array
 from crowdwise.learn.features import Features
-from crowdwise.learn.network_learner import predict_members
+from crowdwise.learn.predicting import predict_members
 from crowdwise.learn.targets import TargetModule
 from crowdwise.learn.training import Trainer
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, ClassVar, Literal, TypedDict, Unpack
 
 import numpy as np
@@ -17,19 +15,18 @@ import numpy as np
 from crowdwise.answers import Answers
 from crowdwise.errors import CrowdwiseError, ParameterError
 from crowdwise.learn import checkpoint
-from crowdwise.learn.base import Array, Callback, CrowdClassifier
+from crowdwise.learn.base import Array, CrowdClassifier, Given
 from crowdwise.learn.batches import Batches
 from crowdwise.learn.features import Features, open_features
 from crowdwise.learn.imbalance import Loss, answer_weights, focus
 from crowdwise.learn.modules import Network
 from crowdwise.learn.networks import Spec, build_network
+from crowdwise.learn.predicting import held_out, predict_answers, predict_mean, predict_members
 from crowdwise.learn.scaling import moments
-from crowdwise.learn.torched import Tensor, torch
+from crowdwise.learn.torched import torch
 from crowdwise.learn.training import CrowdModule, Monitor, Scheduler, Settings, Trainer
 from crowdwise.truth.base import require
 from crowdwise.truth.check import split_answers
-
-BLOCK = 4096  # rows predicted at a time
 
 
 class TrainingOptions(TypedDict, total=False):
@@ -131,23 +128,17 @@ class NetworkLearner(CrowdClassifier):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Write the shared options into the signature: scikit-learn, editors and `help` read it."""
         super().__init_subclass__(**kwargs)
-        parameters = inspect.signature(cls.__init__).parameters.values()
-        own = [
-            p
-            for p in parameters
-            if p.kind is not p.VAR_KEYWORD and (p.name not in DEFAULTS or p.kind is not p.KEYWORD_ONLY)
-        ]
-        shared = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value)
-            for name, value in {**DEFAULTS, **cls.defaults}.items()
-            if name not in {p.name for p in own}
-        ]
-        inherited = cls.__init__
+        own = [p for p in inspect.signature(cls.__init__).parameters.values() if p.kind is not p.VAR_KEYWORD]
+        names = {p.name for p in own}
+        shared = inspect.signature(super(cls, cls).__init__).parameters.values()
+        joined = [*own, *(p.replace(kind=p.KEYWORD_ONLY) for p in shared if p.name not in names)]
+        joined = [p.replace(default=cls.defaults[p.name]) if p.name in cls.defaults else p for p in joined]  # type: ignore[literal-required]
+        written = cls.__init__
 
         def init(self: Any, *args: Any, **options: Any) -> None:
-            inherited(self, *args, **options)
+            written(self, *args, **options)
 
-        init.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
+        init.__signature__ = inspect.Signature(joined)  # type: ignore[attr-defined]
         cls.__init__ = init  # type: ignore[method-assign]
 
     # What a method supplies
@@ -171,15 +162,8 @@ class NetworkLearner(CrowdClassifier):
 
     # Fitting
 
-    def _fit(
-        self,
-        features: Features,
-        answers: Answers,
-        weight: Array | None,
-        gold: Array | None,
-        validation: tuple[Any, Any] | None,
-        callback: Callback | None,
-    ) -> None:
+    def _fit(self, given: Given) -> None:
+        features, answers, weight, gold, validation, callback = given
         if gold is not None and self.answer_loss:
             message = f"{type(self).__name__} infers no labels to hold fixed: give gold as answers of a trusted worker."
             raise ParameterError(message)
@@ -219,7 +203,7 @@ class NetworkLearner(CrowdClassifier):
         saved = None
         if self.checkpoint is not None:
             settings = {k: v for k, v in self.get_params().items() if k != "checkpoint"}
-            saved = checkpoint.Saved(self.checkpoint, checkpoint.fingerprint(answers, features.shape, settings))
+            saved = checkpoint.Saved(self.checkpoint, checkpoint.fingerprint(answers, features, settings))
         return Trainer(module, batches, self._settings(), history=self.history_, saved=saved, **options)
 
     def _settings(self) -> Settings:
@@ -234,7 +218,7 @@ class NetworkLearner(CrowdClassifier):
         """The answers to train on, and what to measure after each epoch, by `select`."""
         if self.select == "held_out":
             kept, held = split_answers(answers, self.hidden, self.random_state)
-            return kept, Monitor("held_out", lambda module: _held_out(module, features, held, self.device))
+            return kept, Monitor("held_out", lambda module: held_out(module, features, held, self.device))
         if self.select == "validation":
             if validation is None:
                 message = "select='validation' needs tasks of known label: fit(..., validation=(X, labels))."
@@ -246,7 +230,7 @@ class NetworkLearner(CrowdClassifier):
             classes = answers.classes
             return answers, Monitor(
                 "validation",
-                lambda module: float((classes[_predict(module, rows, self.device).argmax(1)] == labels).mean()),
+                lambda module: float((classes[predict_mean(module, rows, self.device).argmax(1)] == labels).mean()),
             )
         return answers, None
 
@@ -257,6 +241,7 @@ class NetworkLearner(CrowdClassifier):
             require(whole and value >= 1, name, value, "a whole number, 1 or more")
         whole = isinstance(self.random_state, (int, np.integer)) and not isinstance(self.random_state, bool)
         require(whole and self.random_state >= 0, "random_state", self.random_state, "a whole number, 0 or more")
+        require_device(self.device)
         require(self.lr > 0, "lr", self.lr, "a number above 0")
         require(self.weight_decay >= 0, "weight_decay", self.weight_decay, "a number, 0 or more")
         require(self.loss in ("ce", "focal", "cb_focal", "reweight"), "loss", self.loss,
@@ -270,7 +255,7 @@ class NetworkLearner(CrowdClassifier):
     # Predicting
 
     def _predict_proba(self, features: Features) -> Array:
-        return _predict(self.module_, features, self.device)
+        return predict_mean(self.module_, features, self.device)
 
     def member_proba(self, X: Any) -> Array:
         """What each of the `n_models` networks says, (models, tasks, classes)."""
@@ -278,12 +263,7 @@ class NetworkLearner(CrowdClassifier):
         return predict_members(self.module_, self._opened(X), self.device)
 
     def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:
-        with _predicting(self.module_):
-            x = _as_input(features.rows(rows), self.n_models, self.device)
-            log_f = self.module_.class_log_proba(x).flatten(0, 1)
-            return (
-                _answer_log_proba(self.module_, x, log_f, row, worker, len(rows)).exp().mean(0).cpu().double().numpy()
-            )
+        return predict_answers(self.module_, features.rows(rows), row, worker, self.device).exp().mean(0).numpy()
 
     # Saving
 
@@ -302,6 +282,22 @@ class NetworkLearner(CrowdClassifier):
         self.module_.eval()
 
 
+def require_device(device: str) -> None:
+    """Refuse a device that is not there."""
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        message = f"device={device!r}: use 'cpu', or one that torch finds here ({str(error).splitlines()[0]})."
+        raise ParameterError(message) from None
+
+
+def closed_form(model: NetworkLearner, why: str) -> None:
+    """Refuse options of the training loop where a solver takes its place."""
+    for name, idle in (("select", "last"), ("n_models", 1), ("checkpoint", None)):
+        value = getattr(model, name)
+        require(value == idle, name, value, f"{idle!r} with {why}, which is not trained by epochs")
+
+
 def trainable(answers: Answers, weight: Array | None, gold: Array | None) -> Array:
     """Which tasks are trained on, (tasks,): those with answers, or known, and of a weight above zero."""
     known = np.diff(answers.task_starts) > 0
@@ -310,57 +306,7 @@ def trainable(answers: Answers, weight: Array | None, gold: Array | None) -> Arr
     return known if weight is None else known & (np.atleast_2d(weight) > 0).any(axis=0)
 
 
-@contextmanager
-def _predicting(module: CrowdModule) -> Iterator[None]:
-    was = module.training
-    module.eval()
-    with torch.no_grad():
-        yield
-    module.train(was)
-
-
-def _as_input(rows: Array, n_models: int, device: str) -> Tensor:
-    x = torch.from_numpy(rows).to(device)
-    return x[None].expand(n_models, *x.shape)
-
-
-def predict_members(module: CrowdModule, features: Features, device: str) -> Array:
-    """Class probabilities of each model, (models, rows, classes)."""
-    with _predicting(module):
-        parts = [
-            module.class_log_proba(_as_input(block, module.n_models, device)).double().softmax(2).cpu().numpy()
-            for block in features.blocks(BLOCK)
-        ]
-    return np.concatenate(parts, axis=1)
-
-
-def _predict(module: CrowdModule, features: Features, device: str) -> Array:
-    """Class probabilities (rows, classes), the mean over models."""
-    return predict_members(module, features, device).mean(axis=0)
-
-
-def _answer_log_proba(module: CrowdModule, x: Tensor, log_f: Tensor, row: Array, worker: Array, n_rows: int) -> Tensor:
-    """Log P(label), (models, answers, classes), of the same answers under each model."""
-    models = np.arange(module.n_models)[:, None]
-    rows = torch.from_numpy((row + models * n_rows).ravel()).to(x.device)
-    workers = torch.from_numpy((worker + models * module.n_workers).ravel()).to(x.device)
-    return module.answer_log_proba(x, log_f, rows, workers).view(module.n_models, len(row), -1)
-
-
-def _held_out(module: CrowdModule, features: Features, held: Answers, device: str) -> float:
-    """Mean log-likelihood of hidden answers."""
-    total, size = 0.0, 1024
-    rows_with = np.flatnonzero(np.diff(held.task_starts))
-    place = np.empty(held.n_tasks, np.int64)
-    place[rows_with] = np.arange(len(rows_with))
-    where = place[held.task]  # (held,): increasing
-    for first in range(0, len(rows_with), size):
-        rows = rows_with[first : first + size]
-        part = slice(*np.searchsorted(where, [first, first + len(rows)]))
-        x = _as_input(features.rows(rows), module.n_models, device)
-        log_f = module.class_log_proba(x).flatten(0, 1)
-        log_p = _answer_log_proba(module, x, log_f, where[part] - first, held.worker[part].astype(np.int64), len(rows))
-        label = torch.from_numpy(held.label[part].astype(np.int64)).to(x.device)
-        proba = log_p.exp().mean(0).gather(1, label[:, None])  # (held, 1)
-        total += float(proba.clamp_min(1e-12).log().double().sum())
-    return total / held.n_answers
+NetworkLearner.__init__.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+    + [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value) for name, value in DEFAULTS.items()]
+)

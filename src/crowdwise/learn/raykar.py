@@ -20,7 +20,7 @@ from sklearn.base import ClassifierMixin
 
 from crowdwise.answers import Answers
 from crowdwise.errors import ConvergenceWarning, ParameterError
-from crowdwise.learn.base import Array, Callback, CrowdClassifier
+from crowdwise.learn.base import Array, CrowdClassifier, Given
 from crowdwise.learn.classifiers import Classifier, CrossFitted, EstimatorClassifier, LogisticClassifier, draw_folds
 from crowdwise.learn.em import ConfusionWorkers, Joint, answers_given_truth
 from crowdwise.learn.features import Features
@@ -105,15 +105,8 @@ class Raykar(CrowdClassifier):
         require(self.solver in ("auto", "newton", "lbfgs"), "solver", self.solver, "'auto', 'newton' or 'lbfgs'")
         check_em(self.cross_fit, self.calibrate, self.max_iter, self.tol)
 
-    def _fit(
-        self,
-        features: Features,
-        answers: Answers,
-        weight: Array | None,
-        gold: Array | None,
-        validation: tuple[Any, Any] | None,
-        callback: Callback | None,
-    ) -> None:
+    def _fit(self, given: Given) -> None:
+        features, answers, weight, gold, _, callback = given
         self.mean_, self.scale_ = moments(features)
         x = self._standardised(features.matrix())
         weight = answered(answers, weight, gold)
@@ -135,9 +128,7 @@ class Raykar(CrowdClassifier):
             self.coef_ = whole.coef
         else:
             self.estimator_ = whole
-        if not self.converged_ and tol > 0:
-            message = f"Raykar stopped after max_iter={rounds} rounds before its bound settled: raise it or tol."
-            warnings.warn(message, ConvergenceWarning, stacklevel=4)
+        warn_unsettled(self, self.converged_, rounds, tol)
 
     def _piece(self, x: Array, weight: Array | None) -> Any:
         def make(rows: Array) -> Classifier:
@@ -161,6 +152,15 @@ class Raykar(CrowdClassifier):
         x = self._standardised(features.rows(rows).reshape(len(rows), -1).astype(np.float64))
         f = predict_logistic(x, self.coef_) if hasattr(self, "coef_") else self.estimator_.predict(x)
         return answers_given_truth(f, self.confusion_, row, worker)
+
+
+def warn_unsettled(model: CrowdClassifier, settled: bool, rounds: int, tol: float) -> None:
+    """Say that EM stopped too early."""
+    if not settled and tol > 0:
+        message = (
+            f"{type(model).__name__} stopped after max_iter={rounds} rounds before its bound settled: raise it or tol."
+        )
+        warnings.warn(message, ConvergenceWarning, stacklevel=5)
 
 
 def rounds_of(max_iter: int | None, tol: float, cross_fit: int | None) -> tuple[int, float]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from crowdwise.answers import Answers
 from crowdwise.answers.rows import Duplicates
-from crowdwise.errors import EmptyError, NotFittedError, ParameterError, WeightError
+from crowdwise.errors import EmptyError, ParameterError, WeightError
+from crowdwise.fitted import Fitted
 from crowdwise.truth import kernels
 from crowdwise.truth.threads import threads_for
 
@@ -23,7 +22,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Callback = Callable[[int, float], None]
 
 
-class TruthModel(BaseEstimator):
+class TruthModel(Fitted):
     """Infers the true class of each task from the workers' answers.
 
     A model supplies `_fit`, which sets `proba_`; the rest is here.
@@ -48,9 +47,6 @@ class TruthModel(BaseEstimator):
     uses_weights: ClassVar[bool] = True
     needs_gold: ClassVar[bool] = False
 
-    answers_: Answers
-    proba_: Array
-    codes_: Array  # labels_ as positions in classes_
     gold_: Array | None
     history_: list[float]
     n_iter_: int
@@ -124,12 +120,6 @@ class TruthModel(BaseEstimator):
 
         return check_against_vote(self, answers, gold, hidden=hidden, seed=seed)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file; `crowdwise.load` reads it, executing nothing."""
-        from crowdwise.saving import save
-
-        save(self, path)
-
     def _refit(self, answers: Answers, gold: Array | None) -> Self:
         return self.fit(answers, gold)
 
@@ -156,33 +146,6 @@ class TruthModel(BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Refuse constructor arguments that make no sense."""
-
-    @property
-    def labels_(self) -> Array:
-        """The class inferred for each task."""
-        return self._fitted.classes[self.codes_]
-
-    @property
-    def tasks_(self) -> Array:
-        """Ids of the tasks, row by row of `proba_`."""
-        return self._fitted.tasks
-
-    @property
-    def workers_(self) -> Array:
-        """Ids of the workers."""
-        return self._fitted.workers
-
-    @property
-    def classes_(self) -> Array:
-        """The classes, column by column of `proba_`."""
-        return self._fitted.classes
-
-    @property
-    def _fitted(self) -> Answers:
-        if "answers_" not in self.__dict__:
-            message = f"this {type(self).__name__} is not fitted yet; call fit(answers) first."
-            raise NotFittedError(message)
-        return self.answers_
 
 
 def pick(proba: Array, rng: np.random.Generator) -> Array:

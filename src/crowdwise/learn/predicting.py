@@ -1,0 +1,74 @@
+"""What trained networks say: of classes, and of answers. In blocks, so that memory does not grow with the tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from crowdwise.answers import Answers
+from crowdwise.learn.base import Array
+from crowdwise.learn.features import Features
+from crowdwise.learn.torched import Tensor, torch
+from crowdwise.learn.training import CrowdModule
+
+BLOCK = 4096  # tasks at a time
+ANSWERED = 1024  # tasks at a time, where answers are predicted
+
+
+def predict_members(module: CrowdModule, features: Features, device: str) -> Array:
+    """Class probabilities of each model, (models, rows, classes)."""
+    with _predicting(module):
+        parts = [
+            module.class_log_proba(_as_input(block, module.n_models, device)).double().softmax(2).cpu().numpy()
+            for block in features.blocks(BLOCK)
+        ]
+    return np.concatenate(parts, axis=1)
+
+
+def predict_mean(module: CrowdModule, features: Features, device: str) -> Array:
+    """Class probabilities (rows, classes), the mean over models."""
+    return predict_members(module, features, device).mean(axis=0)
+
+
+def predict_answers(module: CrowdModule, rows: Array, row: Array, worker: Array, device: str) -> Tensor:
+    """Log P(label), (models, answers, classes), of worker[a] on the task of features rows[row[a]] under each model."""
+    with _predicting(module):
+        x = _as_input(rows, module.n_models, device)
+        log_f = module.class_log_proba(x).flatten(0, 1)
+        models = np.arange(module.n_models)[:, None]
+        at = torch.from_numpy((row + models * len(rows)).ravel()).to(x.device)
+        who = torch.from_numpy((worker + models * module.n_workers).ravel()).to(x.device)
+        log_p = module.answer_log_proba(x, log_f, at, who)
+        return log_p.view(module.n_models, len(row), -1).cpu().double()
+
+
+def held_out(module: CrowdModule, features: Features, held: Answers, device: str) -> float:
+    """Mean log-likelihood of hidden answers, under the mean over models."""
+    answered = np.flatnonzero(np.diff(held.task_starts))
+    place = np.empty(held.n_tasks, np.int64)
+    place[answered] = np.arange(len(answered))
+    where, worker = place[held.task], held.worker.astype(np.int64)  # (held,); where is increasing
+    total = 0.0
+    for first in range(0, len(answered), ANSWERED):
+        tasks = answered[first : first + ANSWERED]
+        part = slice(*np.searchsorted(where, [first, first + len(tasks)]))
+        log_p = predict_answers(module, features.rows(tasks), where[part] - first, worker[part], device)
+        proba = log_p.exp().mean(0).numpy()[np.arange(part.stop - part.start), held.label[part]]
+        total += float(np.log(np.maximum(proba, 1e-12)).sum())
+    return total / held.n_answers
+
+
+@contextmanager
+def _predicting(module: CrowdModule) -> Iterator[None]:
+    was = module.training
+    module.eval()
+    with torch.no_grad():
+        yield
+    module.train(was)
+
+
+def _as_input(rows: Array, n_models: int, device: str) -> Tensor:
+    x = torch.from_numpy(rows).to(device)
+    return x[None].expand(n_models, *x.shape)
