@@ -287,6 +287,24 @@ def test_cells_are_escaped(digits):
     assert "'=1+1" in {row["label"] for row in rows_of("model/labels.csv")} | {row["label"]}
 
 
+def test_predictions_join_with_labels(digits):
+    """Ids of whole numbers in a table, and files named by them, are written as the labels of the fit are."""
+    from PIL import Image
+
+    X, answers = digits
+    lines = [f"{t}," + ",".join(f"{v:g}" for v in row) for t, row in zip(answers.tasks, X, strict=True)]
+    Path("X.csv").write_text(",".join(["task", *(f"p{i}" for i in range(64))]) + "\n" + "\n".join(lines) + "\n")
+    run("fit answers.csv --features X.csv --out model --epochs 1")
+    run("predict model X.csv --out predictions.csv")
+    assert [row["task"] for row in rows_of("predictions.csv")] == [row["task"] for row in rows_of("model/labels.csv")]
+    Path("images").mkdir()
+    for t, row in zip(answers.tasks, X, strict=True):
+        Image.fromarray((row * 15).astype(np.uint8).reshape(8, 8)).save(f"images/{t}.png")
+    run("fit answers.csv --features images --out pictures --epochs 1")
+    run("predict pictures images --out seen.csv")
+    assert {row["task"] for row in rows_of("seen.csv")} == {row["task"] for row in rows_of("pictures/labels.csv")}
+
+
 def test_no_tasks(digits):
     run(FIT)
     np.save("none.npy", digits[0][:0])

@@ -171,3 +171,18 @@ def test_bad_use(parameters, message):
 def test_not_fitted():
     with pytest.raises(NotFittedError):
         CoNAL().common_  # noqa: B018
+
+
+@pytest.mark.parametrize("n_models", [1, 3])
+@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize(("gamma", "weight"), [(0.0, False), (2.0, True)])
+def test_the_fused_loss_is_the_plain_one(n_models, normalise, gamma, weight):
+    """The compiled pass and torch's own operations: the same loss, the same gradients."""
+    answers, batch = small(n_models=n_models, gamma=gamma, weight=weight)
+    batch.x = batch.x.float()
+    fused, plain = (shaken(conal(answers, n_models, normalise=normalise)).float() for _ in range(2))
+    expected = plain.loss(batch)
+    expected.backward()
+    assert fused.backward(batch).item() == pytest.approx(expected.item(), rel=1e-5)
+    for a, b in zip(fused.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(a.grad, b.grad, rtol=1e-3, atol=1e-6)

@@ -22,6 +22,8 @@ import numpy as np
 
 from crowdwise.answers import Answers
 from crowdwise.learn.base import Array
+from crowdwise.learn.batches import Batch
+from crowdwise.learn.fused import conal_gradients
 from crowdwise.learn.modules import Linear, Network
 from crowdwise.learn.network_learner import NetworkLearner, TrainingOptions
 from crowdwise.learn.torched import Tensor, functional, nn, torch
@@ -150,15 +152,33 @@ class CoNALModule(CrowdModule):
 
     def share(self, x: Tensor, row: Tensor, worker: Tensor) -> Tensor:
         """Share of the common confusion, (answers, 1)."""
+        v, u = self.places(x)
+        return (v.index_select(0, row) * u.index_select(0, worker)).sum(1, keepdim=True).sigmoid()
+
+    def places(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Where tasks (models * rows, width) and workers (models * workers, width) stand."""
         network: Any = self.network
         x = x.flatten(2)
         if getattr(network, "wants_scale", False):  # features as the network sees them
             x = (x - network.mean) * network.scale
-        v: Tensor = self.task(x).flatten(0, 1)  # (models * rows, width)
-        u: Tensor = self.worker  # (models * workers, width)
+        v: Tensor = self.task(x).flatten(0, 1)
         if self.normalise:
-            v, u = functional.normalize(v, dim=1), functional.normalize(u, dim=1)
-        return (v.index_select(0, row) * u.index_select(0, worker)).sum(1, keepdim=True).sigmoid()
+            return functional.normalize(v, dim=1), functional.normalize(self.worker, dim=1)
+        return v, self.worker
+
+    def backward(self, batch: Batch) -> Tensor:
+        """As for every loss on answers, with a fused kernel."""
+        if not batch.plain:
+            return super().backward(batch)
+        logits, (v, u) = self.network(batch.x).flatten(0, 1), self.places(batch.x)
+        inputs = [logits, v, self.common, self.matrix, u]
+        loss, slopes = conal_gradients(logits, v, self.common, self.matrix, u, batch)
+        penalty = self.penalty(logits)
+        if isinstance(penalty, Tensor):
+            inputs, slopes = [*inputs, penalty], [*slopes, torch.ones(())]
+            loss = loss + penalty.detach()
+        torch.autograd.backward(inputs, slopes)
+        return loss
 
     def answer_log_proba(self, x: Tensor, log_f: Tensor, row: Tensor, worker: Tensor) -> Tensor:  # noqa: D102
         f = log_f.exp()

@@ -6,6 +6,7 @@ arithmetic of all of them. Here one compiled loop goes through the answers once 
     f = softmax(logits)                                      (rows, classes)
     p = softmax(f[row] matrix[worker])[label]                CrowdLayer: any matrix for each worker
     p = sum over c of f[row, c] confusion[worker, label, c]  AnnoReg: a confusion matrix, transposed
+    p = softmax(s f[row] common + (1 - s) f[row] matrix[worker])[label], s = sigmoid(v[row] . u[worker])     CoNAL
     loss = sum over answers of scale * weight * (1 - p)^gamma * -log p
 """
 
@@ -23,7 +24,9 @@ from crowdwise.learn.batches import Batch
 from crowdwise.learn.torched import Tensor, torch
 
 UNROLLED = 16  # classes up to which a pass is compiled for their number
-_fast = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})  # sums in vectors
+_fast: Any = njit(
+    cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}
+)  # sums in vectors
 
 
 def matrix_gradients(logits: Tensor, matrix: Tensor, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
@@ -34,6 +37,22 @@ def matrix_gradients(logits: Tensor, matrix: Tensor, batch: Batch) -> tuple[Tens
 def confusion_gradients(logits: Tensor, confusion: Tensor, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
     """Loss of a batch under a confusion (labels, classes) for each worker; its slopes by the logits and confusions."""
     return _gradients(_confusion_pass, logits, confusion, batch)
+
+
+def conal_gradients(
+    logits: Tensor, tasks: Tensor, common: Tensor, matrix: Tensor, workers: Tensor, batch: Batch
+) -> tuple[Tensor, list[Tensor]]:
+    """Loss of a batch where worker's and common matrices are mixed, and its slopes by the five arguments before it.
+
+    `tasks` (models * rows, width) and `workers` (models * workers, width) are of length one, or as they are.
+    """
+    inputs = [values.detach().numpy() for values in (logits, tasks, common, matrix, workers)]
+    slopes = [np.zeros_like(values) for values in inputs]
+    weight = np.empty(0, np.float32) if batch.weight is None else batch.weight
+    scale = batch.n_models / len(batch.row)
+    answers = batch.row, batch.worker, batch.label, weight
+    loss = _conal_pass(*inputs, *answers, scale, batch.gamma, len(batch.task) // batch.n_models, *slopes)
+    return torch.tensor(loss), [torch.from_numpy(slope) for slope in slopes]
 
 
 def _gradients(
@@ -116,6 +135,68 @@ def _confusion_pass(fixed: int) -> Any:
         return loss
 
     return run
+
+
+@_fast
+def _conal_pass(
+    logits: Array, tasks: Array, common: Array, maps: Array, workers: Array,
+    row: Array, worker: Array, label: Array, weight: Array, scale: float, gamma: float, n_rows: int,
+    d_logits: Array, d_tasks: Array, d_common: Array, d_maps: Array, d_workers: Array,
+) -> float:  # fmt: skip
+    n_classes, width = logits.shape[1], tasks.shape[1]
+    f = _softmax(logits, n_classes)
+    shared = np.zeros_like(f)  # f common
+    for i in range(len(f)):
+        for c in range(n_classes):
+            for k in range(n_classes):
+                shared[i, k] += f[i, c] * common[i // n_rows, c, k]
+    d_shared, own, z = np.zeros_like(f), np.empty(n_classes, np.float32), np.empty(n_classes, np.float32)
+    loss = 0.0
+    for a in range(len(row)):
+        i, w = row[a], worker[a]
+        near = np.float32(0.0)
+        for j in range(width):
+            near += tasks[i, j] * workers[w, j]
+        s = np.float32(1.0) / (np.float32(1.0) + np.exp(-near))
+        own[:] = 0.0
+        for c in range(n_classes):
+            for k in range(n_classes):
+                own[k] += f[i, c] * maps[w, c, k]
+        top = np.float32(-np.inf)
+        for k in range(n_classes):
+            z[k] = s * shared[i, k] + (1 - s) * own[k]
+            top = max(top, z[k])
+        total = np.float32(0.0)
+        for k in range(n_classes):
+            z[k] = np.exp(z[k] - top)
+            total += z[k]
+        value, pull = _focal(z[label[a]] / total, scale * weight[a] if len(weight) else scale, gamma)
+        loss += value
+        for k in range(n_classes):
+            z[k] *= np.float32(pull) / total
+        z[label[a]] -= np.float32(pull)
+        apart = np.float32(0.0)
+        for k in range(n_classes):
+            apart += z[k] * (shared[i, k] - own[k])
+            d_shared[i, k] += s * z[k]
+            z[k] *= 1 - s
+        apart *= s * (1 - s)
+        for j in range(width):
+            d_tasks[i, j] += apart * workers[w, j]
+            d_workers[w, j] += apart * tasks[i, j]
+        for c in range(n_classes):
+            back = np.float32(0.0)
+            for k in range(n_classes):
+                back += maps[w, c, k] * z[k]
+                d_maps[w, c, k] += f[i, c] * z[k]
+            d_logits[i, c] += back
+    for i in range(len(f)):
+        for c in range(n_classes):
+            for k in range(n_classes):
+                d_logits[i, c] += common[i // n_rows, c, k] * d_shared[i, k]
+                d_common[i // n_rows, c, k] += f[i, c] * d_shared[i, k]
+    _through_softmax(f, d_logits, n_classes)
+    return loss
 
 
 @_fast
