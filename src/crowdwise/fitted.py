@@ -43,10 +43,17 @@ class Fitted(BaseEstimator):
 
     @property
     def _fitted(self) -> Answers:
-        if "answers_" not in self.__dict__:
+        """The answers the model was fitted on; before a fit, an error that says so."""
+        return self.answers_
+
+    def __getattr__(self, name: str) -> Any:
+        """What is not there: before a fit, say that one is needed."""
+        asked = name == "_fitted" or (name.endswith("_") and not name.startswith("_"))
+        if asked and "answers_" not in self.__dict__:
             message = f"this {type(self).__name__} is not fitted yet; call fit first."
             raise NotFittedError(message)
-        return self.answers_
+        message = f"{type(self).__name__!r} object has no attribute {name!r}"
+        raise AttributeError(message)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "answers_" in self.__dict__

@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
+import torch
 from crowds import answers_of, blobs, swapping, uneven
+from scipy.special import softmax
 
 import crowdwise as cw
 from crowdwise.errors import ParameterError
@@ -36,7 +38,9 @@ def test_trained_long_it_is_raykar():
     np.testing.assert_allclose(network.proba_, closed.proba_, atol=0.03)
 
 
-@pytest.mark.parametrize("options", [{}, {"cross_fit": 3, "n_models": 2}, {"select": "held_out"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"cross_fit": 3, "n_models": 2}, {"select": "held_out"}, {"prior": "hierarchical"}]
+)
 def test_resumed_equals_unbroken(data, tmp_path, options):
     X, answers, _ = data
     settings = {"epochs": 6, "batch_size": 40, "lr": 0.01, "epochs_per_round": 2, **options}
@@ -65,12 +69,29 @@ def test_cross_fitting_keeps_a_tasks_answers_from_its_judge():
     assert heart.proba_.max(axis=1).mean() > apart.proba_.max(axis=1).mean() + 0.02
 
 
+def test_weights_that_leave_a_fold_empty(data):
+    X, answers, _ = data
+    weight = np.zeros(120)
+    weight[:3] = 1
+    assert np.isfinite(cw.AggNet(cross_fit=5, epochs=2).fit(X, answers, sample_weight=weight).proba_).all()
+
+
+def test_the_temperature_is_that_of_predictions(data):
+    X, answers, _ = data
+    model = cw.AggNet(cross_fit=3, epochs=6, lr=0.01, calibrate=True).fit(X, answers)
+    logits = model.module_.network(torch.from_numpy(X)[None])[0].detach().double().numpy()
+    expected = softmax(logits / float(model.module_.temperature[0]), axis=1)
+    np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-5)
+
+
 def test_members_with_folds_are_independent(data):
     """Cross-fitting two models at once gives each what it gets alone."""
     X, answers, _ = data
     options = {"epochs": 4, "lr": 0.01, "cross_fit": 3, "network": cw.MLP(8, dropout=0.0)}
     both = cw.AggNet(n_models=2, **options).fit(X, answers)
     assert both.member_proba(X).shape == (2, 120, 3)
+    alone = cw.AggNet(**options).fit(X, answers)
+    np.testing.assert_allclose(both.member_proba(X)[0], alone.predict_proba(X), atol=1e-4)
     assert np.abs(both.member_proba(X)[0] - both.member_proba(X)[1]).max() > 1e-3
     assert both.module_.n_models == both.module_.network.n_models == 2
 

@@ -236,4 +236,4 @@ def test_a_large_crowd_is_told_to_tie_fewer_pairs():
     n = 20_000
     answers = cw.Answers.from_codes(np.zeros(n, int), np.arange(n), np.arange(n) % 2, tasks=1, workers=n, classes=2)
     with pytest.raises(TooLargeError, match="lower number"):
-        CPC().fit(np.ones((1, 1)), answers)
+        CPC(pairs="all").fit(np.ones((1, 1)), answers)

@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 from crowds import answers_of, blobs, uneven
 from scipy.optimize import check_grad, minimize_scalar
+from sklearn.base import clone
 
 import crowdwise as cw
-from crowdwise.errors import ParameterError
+from crowdwise.errors import ConvergenceWarning, ParameterError
 from crowdwise.learn.difficulty_workers import DifficultyWorkers, climb_strength, confusion_at, easiness, said
 
 BOTH = [cw.AdaptiveDifficultyEM, cw.FixedDifficultyEM]
@@ -57,6 +58,11 @@ def test_newton_finds_each_workers_best():
 
             best = minimize_scalar(minus, bounds=(-100, 100), method="bounded", options={"xatol": 1e-8}).x
             np.testing.assert_allclose(found[w, c], best, atol=1e-3)
+    far, near = (
+        climb_strength(np.full((3, 2), s), worker, easy, right, mass, 2, signed=True, pseudo=None, at=0.1, steps=50)
+        for s in (-90.0, 1.0)  # steps that overshoot are halved
+    )
+    np.testing.assert_allclose(far, near, atol=1e-3)
     assert climb_strength(np.ones((3, 2)), worker, easy, ~right, mass, 2, signed=False, pseudo=None, at=0.1).min() >= 0
 
 
@@ -134,6 +140,38 @@ def test_recovers_the_truth_where_its_assumption_holds(model, n_classes):
     assert min(gain) > 0
 
 
+def test_difficulty_brings_something_over_raykar():
+    gain = []
+    for seed in range(8):
+        X, answers, truth, _ = difficult(seed=seed, distance=2.5)
+        ours = cw.AdaptiveDifficultyEM(exact=True).fit(X, answers)
+        gain.append((ours.labels_ == truth).mean() - (cw.Raykar().fit(X, answers).labels_ == truth).mean())
+    assert np.mean(gain) > 2 * np.std(gain) / np.sqrt(8)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [cw.AdaptiveDifficultyEM(network="mlp"), cw.AdaptiveDifficultyEM(network="mlp", difficulty="posterior"),
+     cw.FixedDifficultyEM(network=cw.Logistic())],
+)  # fmt: skip
+def test_resumed_equals_unbroken(model, tmp_path):
+    X, answers, _, _ = difficult(n_tasks=150)
+    model = clone(model).set_params(epochs=6, batch_size=50, lr=0.01)
+    whole = clone(model).fit(X, answers)
+
+    def kill(record):
+        if record["epoch"] == 4:
+            raise KeyboardInterrupt
+
+    broken = clone(model).set_params(checkpoint=str(tmp_path / "state.safetensors"))
+    with pytest.raises(KeyboardInterrupt):
+        broken.fit(X, answers, callback=kill)
+    broken.fit(X, answers)
+    np.testing.assert_array_equal(broken.predict_proba(X), whole.predict_proba(X))
+    np.testing.assert_array_equal(broken.proba_, whole.proba_)
+    np.testing.assert_array_equal(broken.strength_, whole.strength_)
+
+
 def test_recovers_strength():
     X, answers, _, pull = difficult(n_tasks=6000, strength=(4.0, 40.0), distance=2.0)
     found = cw.AdaptiveDifficultyEM(pseudo=None, ridge=0.1).fit(X, answers).strength_
@@ -169,5 +207,9 @@ def test_settings():
     ):  # fmt: skip
         with pytest.raises(ParameterError, match=word):
             cw.AdaptiveDifficultyEM(**parameters).fit(X, answers)
+    plain = cw.AdaptiveDifficultyEM().fit(X, answers)
     for parameters in ({"difficulty": "posterior"}, {"prior": "votes"}, {"cross_fit": 3, "calibrate": True}):
-        assert np.isfinite(cw.AdaptiveDifficultyEM(**parameters).fit(X, answers).proba_).all()
+        other = cw.AdaptiveDifficultyEM(**parameters).fit(X, answers)
+        assert np.abs(other.proba_ - plain.proba_).max() > 1e-3
+    with pytest.warns(ConvergenceWarning, match="max_iter=2"):
+        cw.FixedDifficultyEM(max_iter=2, tol=1e-12).fit(X, answers)

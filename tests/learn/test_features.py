@@ -210,3 +210,17 @@ def test_missing_values_of_frames_are_not_finite():
 def test_opening_needs_no_torch():
     code = "import sys, crowdwise.learn.features, crowdwise.learn.encoders; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_channels_last_are_told_apart():
+    with pytest.raises(FeaturesError, match="transpose"):
+        open_features(np.zeros((2, 8, 8, 3), np.float32))
+    assert open_features(np.zeros((2, 8, 8, 3), np.uint8)).shape == (3, 8, 8)
+
+
+def test_frames_indexed_by_task_are_matched():
+    answers = Answers.from_arrays(["a", "b"], ["w", "w"], ["x", "y"])
+    frame = pd.DataFrame({"size": [2.0, 1.0]}, index=["b", "a"])
+    assert open_features(frame, answers).matrix().tolist() == [[1.0], [2.0]]
+    plain = pd.DataFrame({"size": [2.0, 1.0]}, index=["p", "q"])  # names of something else: rows in order
+    assert open_features(plain, answers).matrix().tolist() == [[2.0], [1.0]]

@@ -21,6 +21,7 @@ from crowdwise.errors import (
     UnknownIdError,
 )
 from crowdwise.registry import methods
+from crowdwise.truth.check import split_answers
 
 LEARNERS = [m.name for m in methods() if m.home.startswith("learn.")]
 pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.errors.ConvergenceWarning")
@@ -207,6 +208,18 @@ def test_weight_zero_leaves_a_task_out(name, data):
     np.testing.assert_allclose(first.predict_proba(X), second.predict_proba(X), atol=1e-6)
 
 
+def test_weight_zero_is_as_good_as_absent(name, data):
+    """The first loss of the others is what it is without the tasks left out."""
+    if not trains_networks(quick(name)):
+        pytest.skip("has no loss to look at")
+    X, answers, _ = data
+    kept = np.arange(90) % 3 > 0
+    options = {"network": cw.MLP(4, dropout=0.0, standardise=False), "batch_size": 90, "lr": 1e-9, "epochs": 1}
+    some = quick(name, **options).fit(X, answers, sample_weight=kept)
+    alone = quick(name, **options).fit(X[kept], answers[np.flatnonzero(kept)])
+    np.testing.assert_allclose(some.history_[0]["loss"], alone.history_[0]["loss"], rtol=0.02)
+
+
 def test_weights_of_answers_matter(name, data):
     X, answers, _ = data
     weight = np.where(answers.worker < 4, 1.0, 0.1)
@@ -223,6 +236,9 @@ def test_bad_input(name, data):
     model = quick(name)
     with pytest.raises(NotFittedError, match="fit"):
         model.predict(X)
+    for attribute in ("proba_", "labels_", "history_", "confusion_"):
+        with pytest.raises(AttributeError):
+            getattr(model, attribute)
     with pytest.raises(ParameterError, match="Answers"):
         model.fit(X, [0, 1])
     with pytest.raises(FeaturesError, match=r"89.*90"):
@@ -240,9 +256,19 @@ def test_bad_input(name, data):
         model.fit(X, answers.take(np.empty(0, np.int64)))
     with pytest.raises(CrowdwiseError, match="sample_weight"):
         model.fit(X, answers, sample_weight=np.ones(3))
+    for weight in (np.full(90, -1.0), ["a"] * 90):
+        with pytest.raises(CrowdwiseError, match="sample_weight"):
+            model.fit(X, answers, sample_weight=weight)
     model.fit(X, answers)
     with pytest.raises(CrowdwiseError, match="shape"):
         model.predict(X[:, :4])
+    with pytest.raises(CrowdwiseError, match="none of the labels"):
+        model.score(X, ["zebra"] * 90)
+    with pytest.raises(CrowdwiseError, match="y="):
+        model.score(X, [0, 1])
+    with pytest.raises(CrowdwiseError, match="worker"):
+        model.answer_proba(X, worker=[[1, 2]])
+    assert model.answer_proba(X, worker=[]).shape == (90, 0, 3)
 
 
 def test_tiny_crowds(name):
@@ -284,6 +310,9 @@ def test_held_out_answers_choose_an_epoch(name, data):
     scores = [record["held_out"] for record in model.history_ if "held_out" in record]
     assert len(scores) >= 8
     assert np.isfinite(scores).all()
+    if model.answer_loss and name != "doctornet":  # whose weights are learnt after an epoch was chosen
+        _, held = split_answers(answers, 0.1, 0)
+        np.testing.assert_allclose(model.answer_log_likelihood(X, held).mean(), max(scores), atol=1e-5)
 
 
 def test_torch_is_found():

@@ -72,7 +72,7 @@ def test_convolutions_learn_where_the_light_is():
 def test_a_module_of_ones_own():
     X, truth = blobs()
     answers = answers_of(truth, uneven())
-    module = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 3))
+    module = nn.Sequential(nn.Linear(6, 16), nn.RReLU(), nn.Dropout(0.2), nn.Linear(16, 3))
     before = [p.clone() for p in module.parameters()]
     state = torch.random.get_rng_state()
     first = cw.CrowdLayer(epochs=10, lr=0.01, network=module).fit(X, answers)
@@ -82,6 +82,10 @@ def test_a_module_of_ones_own():
     assert first.score(X, truth) > 0.85
     for old, new in zip(before, module.parameters(), strict=True):
         assert torch.equal(old, new)  # the user's module is left as it was
+    with pytest.raises(ParameterError, match="shape"):
+        cw.CrowdLayer(network=nn.Linear(5, 3)).fit(X, answers)
+    with pytest.raises(ParameterError, match="network"):
+        cw.CrowdLayer(network=cw.MLP).fit(X, answers)
     with pytest.raises(ParameterError, match="logits"):
         cw.CrowdLayer(network=nn.Linear(6, 5)).fit(X, answers)
 

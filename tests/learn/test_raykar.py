@@ -2,7 +2,10 @@ import numpy as np
 import pytest
 from crowds import answers_of, blobs, swapping, uneven
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import crowdwise as cw
 from crowdwise.errors import ConvergenceWarning, ParameterError
@@ -69,7 +72,10 @@ def test_gold_is_kept():
     np.testing.assert_array_equal(model.codes_[:20], gold[:20])
 
 
-@pytest.mark.parametrize("estimator", [GaussianNB(), RandomForestClassifier(10, random_state=0)])
+@pytest.mark.parametrize(
+    "estimator",
+    [GaussianNB(), RandomForestClassifier(10, random_state=0), make_pipeline(StandardScaler(), LogisticRegression())],
+)
 def test_any_classifier_that_takes_weights(estimator):
     X, truth = blobs(n_tasks=300)
     answers = answers_of(truth, uneven())
@@ -90,6 +96,15 @@ def test_cross_fitting_keeps_a_tasks_answers_from_its_judge():
     assert np.bincount(draw_folds(150, 5, 0)).tolist() == [30] * 5
 
 
+def test_a_refit_forgets_the_fit_before():
+    X, truth = blobs(n_tasks=120)
+    answers = answers_of(truth, uneven())
+    model = cw.Raykar(max_iter=3, tol=0).fit(X, answers).set_params(classifier=GaussianNB()).fit(X, answers)
+    fresh = cw.Raykar(GaussianNB(), max_iter=3, tol=0).fit(X, answers)
+    np.testing.assert_array_equal(model.predict_proba(X), fresh.predict_proba(X))
+    assert not hasattr(model, "coef_")
+
+
 def test_calibration_softens_an_overconfident_classifier():
     rng = np.random.default_rng(0)
     X, truth = blobs(n_tasks=300, distance=1.0)
@@ -97,6 +112,8 @@ def test_calibration_softens_an_overconfident_classifier():
     wide = np.column_stack([X, rng.normal(size=(300, 150))]).astype(np.float32)  # room to learn noise
     model = cw.Raykar(ridge=1e-3, cross_fit=5, calibrate=True).fit(wide, answers)
     assert model.temperature_ > 1.2
+    plain = cw.Raykar(ridge=1e-3, cross_fit=5).fit(wide, answers)
+    assert model.predict_proba(wide).max(axis=1).mean() < plain.predict_proba(wide).max(axis=1).mean()
     assert cw.Raykar(cross_fit=3, max_iter=2).fit(X, answers).temperature_ == 1
 
 
@@ -106,6 +123,8 @@ def test_settings_are_checked():
     for parameters, word in (
         ({"solver": "sgd"}, "solver"), ({"ridge": -1}, "ridge"), ({"cross_fit": 1}, "cross_fit"),
         ({"calibrate": True}, "cross_fit"), ({"max_iter": 0}, "max_iter"), ({"classifier": "svm"}, "classifier"),
+        ({"prior": "foo"}, "prior"), ({"prior": -1}, "prior"), ({"cross_fit": 2.5}, "cross_fit"),
+        ({"max_iter": "5"}, "max_iter"), ({"random_state": -1}, "random_state"),
     ):  # fmt: skip
         with pytest.raises(ParameterError, match=word):
             cw.Raykar(**parameters).fit(X, answers)

@@ -4,7 +4,7 @@ import torch
 from crowds import answers_of, blobs, uneven
 
 import crowdwise as cw
-from crowdwise.errors import ModelFileError, ParameterError, TrainingError
+from crowdwise.errors import ModelFileError, ParameterError, TrainingError, UnknownIdError
 from crowdwise.learn.batches import Batches
 from crowdwise.learn.features import open_features
 from crowdwise.learn.training import rate_factor
@@ -104,6 +104,14 @@ def test_resumed_equals_unbroken(data, tmp_path):
     np.testing.assert_array_equal(again.predict_proba(X), whole.predict_proba(X))
 
 
+def test_a_schedule_of_ones_own_can_be_resumed(data, tmp_path):
+    X, answers, _ = data
+    path = str(tmp_path / "state.safetensors")
+    first = cw.CrowdLayer(epochs=1, scheduler=lambda done: 1 - done, checkpoint=path).fit(X, answers)
+    again = cw.CrowdLayer(epochs=1, scheduler=lambda done: 1 - done, checkpoint=path).fit(X, answers)
+    np.testing.assert_array_equal(first.predict_proba(X), again.predict_proba(X))
+
+
 def test_checkpoints_of_other_runs_are_refused(data, tmp_path):
     X, answers, _ = data
     path = str(tmp_path / "state.safetensors")
@@ -112,6 +120,8 @@ def test_checkpoints_of_other_runs_are_refused(data, tmp_path):
         cw.CrowdLayer(epochs=2, checkpoint=path).fit(X, answers)
     with pytest.raises(ModelFileError, match="other data or settings"):
         cw.CrowdLayer(epochs=1, checkpoint=path).fit(X + 1, answers)
+    with pytest.raises(ModelFileError, match="other data or settings"):
+        cw.CrowdLayer(epochs=1, checkpoint=path).fit(X, answers, sample_weight=np.arange(1, 151))
     (tmp_path / "state.safetensors").write_bytes(b"rubbish")
     with pytest.raises(ModelFileError, match="Delete it"):
         cw.CrowdLayer(epochs=1, checkpoint=path).fit(X, answers)
@@ -153,6 +163,10 @@ def test_validation_chooses_the_most_accurate_epoch(data):
     assert model.score(X, truth) == max(scores)
     with pytest.raises(ParameterError, match="validation"):
         cw.CrowdLayer(select="validation").fit(X, answers)
+    with pytest.raises(UnknownIdError, match="none of the labels"):
+        cw.CrowdLayer(select="validation").fit(X, answers, validation=(X, truth.astype(str)))
+    with pytest.raises(ParameterError, match="select='validation'"):
+        cw.CrowdLayer().fit(X, answers, validation=(X, truth))
     with pytest.raises(ParameterError, match=r"150 rows.*3 labels"):
         cw.CrowdLayer(select="validation").fit(X, answers, validation=(X, truth[:3]))
 
@@ -218,8 +232,9 @@ def test_schedules():
     assert rate_factor("step", 0.5) == pytest.approx(0.1)
     assert rate_factor(lambda done: 1 - done, 0.25) == 0.75
     cycle = [rate_factor("cyclic", d) for d in np.linspace(0, 0.99, 100)]
-    assert min(cycle) >= 0.1
-    assert max(cycle) <= 1
+    assert min(cycle) == pytest.approx(0.1, abs=0.05)
+    assert max(cycle) == 1
+    assert np.sum(np.diff(np.sign(np.diff(cycle))) > 0) == 5  # five times down and up
     with pytest.raises(ParameterError, match="cosine"):
         rate_factor("linear", 0.5)
 
@@ -228,7 +243,8 @@ def test_schedules():
     ("parameter", "value"),
     [("epochs", 0), ("epochs", 1.5), ("batch_size", 0), ("lr", 0), ("weight_decay", -1), ("optimizer", "lbfgs"),
      ("loss", "hinge"), ("sampling", "all"), ("select", "best"), ("n_models", 0), ("random_state", -1),
-     ("network", "resnet"), ("network", 3), ("scheduler", "linear"), ("device", "gpu"), ("device", "cuda:7")],
+     ("network", "resnet"), ("network", 3), ("scheduler", "linear"), ("device", "gpu"), ("device", "cuda:7"),
+     ("lr", "fast"), ("clip", -1), ("clip", 0), ("patience", 0), ("hidden", 0), ("hidden", 1.5), ("epochs", "5")],
 )  # fmt: skip
 def test_options_are_checked(data, parameter, value):
     X, answers, _ = data

@@ -98,6 +98,8 @@ def fit(
         facts["scores"] = scores(model, method, answers, known, held_fixed, seed)
     elif truth is not None:
         note("No task is left to score: the fit was told all known labels.")
+    if epochs is not None and not any("epoch" in record for record in model.history_):
+        note(f"{method} is fitted by a solver, not by epochs: --epochs was not used.")
     labels = label_table(model)
     write_folder(out, model, facts, labels)
     result = {

@@ -104,6 +104,9 @@ def with_known(answers: Answers, file: Path) -> Answers:
 
     table = read_truth(file, like=answers)
     out = answers.with_truth((table.column("task"), table.column("label")), ignore_unknown=True)
+    if out.truth is not None and (out.truth >= 0).any() and (out.truth[out.truth >= 0] >= answers.n_classes).all():
+        message = f"{file}: none of its labels is among the answers' ({answers.classes.tolist()[:5]}, ...)."
+        raise GoldError(message)
     if out.truth is None or not (out.truth >= 0).any():
         message = f"{file}: none of its {table.num_rows:,} tasks is among the answers. Are the ids the same?"
         raise GoldError(message)
@@ -138,7 +141,7 @@ def settings(pairs: list[str]) -> dict[str, Any]:
         if not (equals and name.isidentifier()):
             message = f"--set {pair}: write name=value, for example --set max_iter=50."
             raise ParameterError(message)
-        words = {"true": True, "false": False, "none": None}
+        words = {"true": True, "false": False, "none": None, "null": None}
         try:
             out[name] = words[text.lower()] if text.lower() in words else ast.literal_eval(text)
         except (ValueError, SyntaxError):

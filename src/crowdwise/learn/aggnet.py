@@ -23,8 +23,9 @@ from crowdwise.learn.network_classifier import NetworkClassifier, fold_weights, 
 from crowdwise.learn.network_learner import NetworkLearner, TrainingOptions
 from crowdwise.learn.raykar import check_em
 from crowdwise.learn.targets import TargetModule
-from crowdwise.truth.base import require, vote_shares
-from crowdwise.truth.dawid_skene import Prior
+from crowdwise.learn.torched import torch
+from crowdwise.truth.base import fix_gold, is_whole, require, vote_shares
+from crowdwise.truth.dawid_skene import Prior, check_prior
 
 
 class AggNet(NetworkLearner):
@@ -33,11 +34,12 @@ class AggNet(NetworkLearner):
     Parameters
     ----------
     prior : as `DawidSkene` takes
-        Pseudo-counts of the confusion matrices.
+        Pseudo-counts of the confusion matrices; 0.01 is the usual code's.
     cross_fit : int or None
         Folds: a task's own answers never train the network that judges it.
     calibrate : bool
         Choose a temperature of the network in each round by the likelihood of the answers; needs `cross_fit`.
+        The last one is that of `predict_proba` too.
     epochs_per_round : int
         Epochs of training between two E-steps; `epochs` is their number in all.
     **training
@@ -77,9 +79,13 @@ class AggNet(NetworkLearner):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        self._check_prior()
         check_em(self.cross_fit, self.calibrate, None, 0.0)
-        whole = self.epochs_per_round >= 1 and self.epochs % self.epochs_per_round == 0
+        whole = is_whole(self.epochs_per_round, 1) and self.epochs % self.epochs_per_round == 0
         require(whole, "epochs_per_round", self.epochs_per_round, f"a divisor of epochs={self.epochs}")
+
+    def _check_prior(self) -> None:
+        check_prior(self.prior)
 
     def _module(self, network: Network, answers: Answers) -> TargetModule:
         return TargetModule(network, answers)
@@ -102,6 +108,9 @@ class AggNet(NetworkLearner):
         if trainer.epoch == 0:
             joint.start(vote_shares(kept))
         else:  # a run that was cut short: on from the labels of its last round
+            first = fix_gold(vote_shares(kept), gold)
+            for each_workers in workers:
+                each_workers.fit(first, first)  # what is fixed by the first labels, as the prior may be
             joint.resume()
         joint.max_iter = (self.epochs - trainer.epoch) // self.epochs_per_round + 1
         joint.run(None)
@@ -111,6 +120,7 @@ class AggNet(NetworkLearner):
             joint.max_iter = 1
             joint.run(None)
         module.keep([m * each + each - 1 for m in range(self.n_models)])
+        module.temperature.copy_(torch.from_numpy(joint.temperature))
         self.module_ = module
         self._finish(joint)
 
@@ -129,10 +139,12 @@ class _Rounds(Joint):
         """Stand where the module does, at the end of a round."""
         trainer = self.classifier.trainer
         trainer.run(-trainer.epoch % self.classifier.epochs)  # what is left of a round that was cut short
+        self.classifier.module.recall(self.workers)
         self.fit_workers(self.classifier.module.target[:: self.classifier.each].double().cpu().numpy())
 
     def fit_workers(self, proba: Array) -> None:
         """As for all joint EM; and the module learns how workers answer, to predict hidden answers with."""
         super().fit_workers(proba.astype(np.float32).astype(np.float64))  # as a checkpoint keeps them
+        self.classifier.module.remember(self.workers)
         confusion = np.array([workers.confusion() for workers in self.workers])
         self.classifier.module.set_confusion(np.repeat(confusion, self.classifier.each, axis=0))

@@ -17,12 +17,12 @@ import numpy as np
 from sklearn.base import clone
 
 from crowdwise.answers import Answers
-from crowdwise.learn.base import Array, Given
+from crowdwise.learn.base import Array, Given, trainable
 from crowdwise.learn.classifiers import fit_soft, predict_soft
 from crowdwise.learn.em import ConfusionWorkers, answers_given_truth
 from crowdwise.learn.features import Features
 from crowdwise.learn.modules import Network
-from crowdwise.learn.network_learner import NetworkLearner, closed_form, trainable
+from crowdwise.learn.network_learner import NetworkLearner, closed_form
 from crowdwise.learn.networks import Spec
 from crowdwise.learn.targets import TargetModule
 from crowdwise.learn.training import CrowdModule

@@ -107,7 +107,12 @@ class CrowdClassifier(Fitted):
             message = f"{self} takes two classes, the answers hold {answers.n_classes}."
             raise ParameterError(message)
         self._check_parameters()
+        if validation is not None and getattr(self, "select", None) != "validation":
+            message = "validation=(X, labels) is used with select='validation' only: set it, or leave them out."
+            raise ParameterError(message)
         features = open_features(X, answers)
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)  # nothing of an earlier fit may be taken for this one's
         self.n_features_in_ = int(np.prod(features.shape))
         self.shape_in_ = tuple(features.shape)
         self.columns_in_ = None if features.columns is None else list(features.columns)
@@ -141,7 +146,8 @@ class CrowdClassifier(Fitted):
             One worker gives (tasks, classes); several, or all of them when None, give (tasks, workers, classes).
         """
         answers = self._fitted
-        one = worker is not None and (np.ndim(worker) == 0 or isinstance(worker, str))
+        one = worker is not None and np.ndim(worker) == 0
+        require(np.ndim(worker) < 2, "worker", np.shape(worker), "one id, or a sequence of them")
         codes = np.arange(answers.n_workers) if worker is None else self._worker_codes([worker] if one else worker)
         features = self._opened(X)
         cells = features.n_rows * len(codes) * answers.n_classes
@@ -162,8 +168,10 @@ class CrowdClassifier(Fitted):
         """
         if isinstance(y, Answers):
             return float(self.answer_log_likelihood(X, y).mean())
-        right = self.predict(X) == np.asarray(y)
-        return float(np.average(right, weights=sample_weight))
+        labels, predicted = np.asarray(y), self.predict(X)
+        require(labels.shape == predicted.shape, "y", labels.shape, f"{len(predicted)} labels, one for each row of X")
+        refuse_foreign(labels, self.classes_)
+        return float(np.average(predicted == labels, weights=sample_weight))
 
     def answer_log_likelihood(self, X: Any, answers: Answers) -> Array:
         """Log probability of each answer, (answers,), given the features of its task; rows of X follow its tasks."""
@@ -201,6 +209,8 @@ class CrowdClassifier(Fitted):
         """Answer probabilities (rows, workers, classes) of these worker codes."""
         n_rows, n_workers = features.n_rows, len(workers)
         out = np.empty((n_rows, n_workers, self._fitted.n_classes))
+        if n_workers == 0:
+            return out
         size = max(1, 20_000_000 // max(n_workers * self._fitted.n_classes**2, 1))
         for first in range(0, n_rows, size):
             rows = np.arange(first, min(first + size, n_rows))
@@ -238,11 +248,29 @@ class CrowdClassifier(Fitted):
         return _positions(np.asarray(workers), self._fitted.workers, "worker")
 
 
+def refuse_foreign(labels: Array, classes: Array) -> None:
+    """Refuse labels of which none is a class: they are written in another way."""
+    if len(labels) and not np.isin(labels, classes).any():
+        message = f"none of the labels ({labels.tolist()[0]!r}, ...) is a class; classes are {classes.tolist()[:5]}."
+        raise UnknownIdError(message)
+
+
+def trainable(answers: Answers, weight: Array | None, gold: Array | None) -> Array:
+    """Which tasks are trained on, (tasks,): those with answers, or known, and of a weight above zero."""
+    known = np.diff(answers.task_starts) > 0
+    if gold is not None:
+        known |= gold >= 0
+    return known if weight is None else known & (np.atleast_2d(weight) > 0).any(axis=0)
+
+
 def task_weights(weight: Any, n_tasks: int) -> Array | None:
     """Checked weights of tasks, those above zero with mean one; None when there are none."""
     if weight is None:
         return None
-    out = np.asarray(weight, dtype=float)
+    try:
+        out = np.asarray(weight, dtype=float)
+    except (TypeError, ValueError):
+        out = np.empty(0)
     fits = out.shape == (n_tasks,) and bool(np.isfinite(out).all() and (out >= 0).all() and out.any())
     require(fits, "sample_weight", out.shape, f"{n_tasks} finite weights, 0 or more, one for each task")
     return out / out[out > 0].mean()
@@ -250,6 +278,8 @@ def task_weights(weight: Any, n_tasks: int) -> Array | None:
 
 def _positions(ids: Array, table: Array, what: str) -> Array:
     """Positions of ids in a table; one that is not there is named."""
+    if len(ids) == 0:
+        return np.empty(0, np.int64)
     order = np.argsort(table, kind="stable")
     try:
         at = np.minimum(np.searchsorted(table, ids, sorter=order), len(table) - 1)

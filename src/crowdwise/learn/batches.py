@@ -180,4 +180,6 @@ def _by_batch(drawn: list[Array], cuts: Array) -> tuple[Array, Array | None]:
 def _mean_one(weight: Array) -> Array:
     """Weights of which those above zero have mean one: leaving some out leaves the others as they are."""
     values = np.asarray(weight, dtype=np.float64)
-    return (values / np.mean(values, axis=-1, keepdims=True, where=values > 0)).astype(np.float32)
+    n_above = (values > 0).sum(axis=-1, keepdims=True)
+    mean = values.sum(axis=-1, keepdims=True) / np.maximum(n_above, 1)
+    return (values / np.where(mean > 0, mean, 1.0)).astype(np.float32)  # a fold may hold all that counts

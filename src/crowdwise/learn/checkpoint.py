@@ -108,11 +108,13 @@ class Saved:
         return header, tensors
 
 
-def fingerprint(answers: Answers, features: Features, parameters: dict[str, Any]) -> str:
-    """A hash of the answers, of the parameters and of the features: their shape, and some rows spread over all."""
-    facts = [features.shape, {k: repr(v) for k, v in sorted(parameters.items())}]
+def fingerprint(answers: Answers, features: Features, parameters: dict[str, Any], *more: Any) -> str:
+    """A hash of the answers, the parameters, more arrays, and the features: their shape, and some rows among all."""
+    # A function is known by its name: where it lies in memory changes from run to run.
+    named = {name: getattr(value, "__qualname__", repr(value)) for name, value in parameters.items()}
+    facts = [features.shape, sorted(named.items())]
     digest = hashlib.sha256(json.dumps(facts).encode())
     digest.update(features.rows(np.linspace(0, features.n_rows - 1, HASHED).astype(np.int64)).tobytes())
-    for column in (answers.task, answers.worker, answers.label, answers.weight, answers.pseudo):
+    for column in (answers.task, answers.worker, answers.label, answers.weight, answers.pseudo, *more):
         digest.update(b"-" if column is None else np.ascontiguousarray(column).tobytes())
     return digest.hexdigest()

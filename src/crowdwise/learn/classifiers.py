@@ -87,8 +87,9 @@ def fit_soft(estimator: Any, x: Array, target: Array) -> Any:
     row, label = np.nonzero(target > 1e-6 * max(float(target.max()), 1e-300))
     weight = target[row, label]
     hard = len(np.unique(row)) == len(row) and np.ptp(weight) <= 1e-6 * weight.max()
+    last = f"{estimator.steps[-1][0]}__" if hasattr(estimator, "steps") else ""  # of a pipeline: its last step
     try:
-        return clone(estimator).fit(x[row], label, **({} if hard else {"sample_weight": weight}))
+        return clone(estimator).fit(x[row], label, **({} if hard else {f"{last}sample_weight": weight}))
     except TypeError as error:
         message = (
             f"{estimator} cannot be fitted with sample_weight ({error}): use a classifier that can, or hard labels."

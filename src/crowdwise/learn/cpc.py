@@ -39,7 +39,7 @@ from crowdwise.errors import ConvergenceWarning, ParameterError, TooLargeError
 from crowdwise.learn.base import Array, Callback, CrowdClassifier, Given
 from crowdwise.learn.features import Features
 from crowdwise.learn.scaling import moments
-from crowdwise.truth.base import require
+from crowdwise.truth.base import is_whole, require
 
 # Value and gradient of an objective at parameters given as one flat array.
 Objective = Callable[[Array], tuple[float, Array]]
@@ -61,9 +61,9 @@ class CPC(CrowdClassifier):
     eta : float or None
         Strength of the ridge on the target. None is 10 for personal and 0.1 for clustered classifiers, where no pull is
         stronger than mu: |w_0| is at most mu / eta. (All defaults did well on three real crowds, seen with the truth.)
-    pairs : "all" or int
+    pairs : "auto", "all" or int
         Which workers are tied to each other in clusters: all, or each to so many of those they agree with most (and all
-        to the target). Time and memory grow with the pairs.
+        to the target). "auto" is all of up to 200 workers, and 10 each of more: time and memory grow with the pairs.
     max_iter, tol
         Iterations at most; relative fall of the objective that ends a round.
     standardise : bool
@@ -96,7 +96,7 @@ class CPC(CrowdClassifier):
         lam: float = 1.0,
         mu: float = 3.0,
         eta: float | None = None,
-        pairs: Literal["all"] | int = "all",
+        pairs: Literal["auto", "all"] | int = "auto",
         max_iter: int = 5000,
         tol: float = 1e-6,
         standardise: bool = True,
@@ -122,8 +122,8 @@ class CPC(CrowdClassifier):
         require(self.kind in ("auto", "clustered", "personal"), "kind", self.kind, "'auto', 'clustered' or 'personal'")
         for name, value in (("lam", self.lam), ("mu", self.mu), ("eta", 1.0 if self.eta is None else self.eta)):
             require(0 < value < np.inf, name, value, "a number above 0")
-        whole = isinstance(self.pairs, (int, np.integer)) and not isinstance(self.pairs, bool)
-        require(self.pairs == "all" or (whole and self.pairs >= 1), "pairs", self.pairs, "'all' or a number of workers")
+        named = self.pairs in ("auto", "all")
+        require(named or is_whole(self.pairs, 1), "pairs", self.pairs, "'auto', 'all' or a number of workers")
         require(self.max_iter >= 1, "max_iter", self.max_iter, "a whole number, 1 or more")
         require(0 <= self.tol < np.inf, "tol", self.tol, "a number, 0 or more")
 
@@ -156,14 +156,14 @@ class CPC(CrowdClassifier):
             warnings.warn(message, ConvergenceWarning, stacklevel=4)
 
     def _joined(self, answers: Answers, n_features: int) -> Array:
-        n = answers.n_workers
-        n_pairs = n * (n + 1) // 2 if self.pairs == "all" else n * (int(self.pairs) + 1)
+        n, pairs = answers.n_workers, self.pairs
+        if pairs == "auto":
+            pairs = "all" if n <= 200 else 10
+        n_pairs = n * (n + 1) // 2 if pairs == "all" else n * (int(pairs) + 1)
         if n_pairs * n_features > MAX_CELLS:
-            message = (
-                f"pairs={self.pairs!r} ties {n_pairs:,} pairs of {n_features:,} features each: use a lower number."
-            )
+            message = f"pairs={pairs!r} ties {n_pairs:,} pairs of {n_features:,} features each: use a lower number."
             raise TooLargeError(message)
-        return all_pairs(n) if self.pairs == "all" else nearest_pairs(answers, int(self.pairs))
+        return all_pairs(n) if pairs == "all" else nearest_pairs(answers, int(pairs))
 
     def _standardised(self, x: Array) -> Array:
         return np.column_stack([(x.reshape(len(x), -1) - self.mean_) * self.scale_, np.ones(len(x))])

@@ -29,7 +29,7 @@ from crowdwise.learn.modules import Network
 from crowdwise.learn.network_learner import NetworkLearner, TrainingOptions
 from crowdwise.learn.torched import Tensor, functional, nn, torch
 from crowdwise.learn.training import CrowdModule
-from crowdwise.truth.base import require
+from crowdwise.truth.base import is_number, require
 
 Kind = Literal["mw", "vw", "vb", "vw+b", "sw"]
 
@@ -61,6 +61,7 @@ class CrowdLayer(NetworkLearner):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        require(is_number(self.scale), "scale", self.scale, "a number")
         require(self.kind in ("mw", "vw", "vb", "vw+b", "sw"), "kind", self.kind, "'mw', 'vw', 'vb', 'vw+b' or 'sw'")
 
     def _module(self, network: Network, answers: Answers) -> CrowdModule:
@@ -69,6 +70,7 @@ class CrowdLayer(NetworkLearner):
     @property
     def confusion_(self) -> Array:
         """P(worker w says l | the classifier is sure of c) as [w, c, l]; the mean over models."""
+        self._fitted  # noqa: B018 (says when the model is not fitted)
         module: CrowdLayerModule = self.module_  # type: ignore[assignment]
         n, c = module.n_models * module.n_workers, module.n_classes
         sure = torch.eye(c).repeat(n, 1)  # (models * workers * classes, classes)

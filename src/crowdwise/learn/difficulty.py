@@ -33,13 +33,16 @@ from crowdwise.learn.aggnet import AggNet
 from crowdwise.learn.base import Array, Given
 from crowdwise.learn.classifiers import CrossFitted, LogisticClassifier, draw_folds
 from crowdwise.learn.difficulty_workers import DifficultyWorkers, confusion_at, easiness, said
-from crowdwise.learn.em import Joint
+from crowdwise.learn.em import Joint, soften
 from crowdwise.learn.features import Features, open_features
 from crowdwise.learn.logistic import penalty, predict_logistic
+from crowdwise.learn.modules import Network
 from crowdwise.learn.network_learner import TrainingOptions, closed_form
 from crowdwise.learn.raykar import answered, check_em, rounds_of, warn_unsettled
 from crowdwise.learn.scaling import moments
-from crowdwise.truth.base import require, vote_shares
+from crowdwise.learn.targets import TargetModule
+from crowdwise.learn.torched import Tensor, torch
+from crowdwise.truth.base import is_number, require, vote_shares
 
 
 class ExactLogistic(LogisticClassifier):
@@ -78,6 +81,29 @@ class ExactLogistic(LogisticClassifier):
         self.cost = penalty(self.coef, self.ridge)
 
 
+class DifficultyModule(TargetModule):
+    """A network on soft labels that keeps lambda (models, workers, classes) and where its prior stands."""
+
+    strength: Tensor
+    easiness: Tensor
+
+    def __init__(self, network: Network, answers: Answers, n_models: int) -> None:
+        super().__init__(network, answers)
+        shape = (n_models, answers.n_workers, answers.n_classes)
+        self.register_buffer("strength", torch.full(shape, torch.nan, dtype=torch.float64))
+        self.register_buffer("easiness", torch.zeros(n_models, dtype=torch.float64))
+
+    def remember(self, workers: list[Any]) -> None:  # noqa: D102
+        self.strength.copy_(torch.from_numpy(np.array([each.strength for each in workers])))
+        self.easiness.copy_(torch.tensor([each.prior_easiness for each in workers], dtype=torch.float64))
+
+    def recall(self, workers: list[Any]) -> None:  # noqa: D102
+        for m, each in enumerate(workers):
+            known = bool(torch.isfinite(self.strength[m]).all())  # not before the end of the first round
+            each.strength = self.strength[m].cpu().numpy().copy() if known else None
+            each.prior_easiness = float(self.easiness[m])
+
+
 class _DifficultyEM(AggNet):
     """What both difficulty models share: a logistic classifier by its solver, or a network by the training loop."""
 
@@ -105,15 +131,16 @@ class _DifficultyEM(AggNet):
         self.tol = tol
 
     strength_: Array
+    temperature_: float
     coef_: Array
     mean_: Array
     scale_: Array
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        require(self.prior in ("classifier", "votes"), "prior", self.prior, "'classifier' or 'votes'")
-        require(self.ridge >= 0, "ridge", self.ridge, "a number, 0 or more")
-        counts = self.pseudo is None or (len(self.pseudo) == 2 and min(self.pseudo) >= 0)
+        require(is_number(self.ridge) and self.ridge >= 0, "ridge", self.ridge, "a number, 0 or more")
+        pair = isinstance(self.pseudo, (tuple, list)) and len(self.pseudo) == 2 and all(map(is_number, self.pseudo))
+        counts = self.pseudo is None or (pair and min(self.pseudo) >= 0)
         require(counts, "pseudo", self.pseudo, "two counts (right, wrong), 0 or more, or None")
         check_em(self.cross_fit, self.calibrate, self.max_iter, self.tol)
         plain = self.network == "logistic" and self.cross_fit is None
@@ -121,9 +148,20 @@ class _DifficultyEM(AggNet):
         if self.network == "logistic":
             closed_form(self, "network='logistic'")
 
+    def _check_prior(self) -> None:
+        require(self.prior in ("classifier", "votes"), "prior", self.prior, "'classifier' or 'votes'")
+
     def _source(self) -> Any:
         """Whose doubts make a task difficult."""
         raise NotImplementedError
+
+    def _module(self, network: Network, answers: Answers) -> DifficultyModule:
+        return DifficultyModule(network, answers, self.n_models)
+
+    def member_proba(self, X: Any) -> Array:
+        """What each of the `n_models` networks says, (models, tasks, classes)."""
+        self._fitted  # noqa: B018 (says when the model is not fitted)
+        return self.predict_proba(X)[None] if hasattr(self, "coef_") else super().member_proba(X)
 
     def _workers(self, answers: Answers, weight: Array | None) -> DifficultyWorkers:
         return DifficultyWorkers(
@@ -165,11 +203,13 @@ class _DifficultyEM(AggNet):
     def _finish(self, joint: Joint) -> None:
         super()._finish(joint)
         self.strength_ = np.mean([workers.strength for workers in joint.workers], axis=0)
+        self.temperature_ = float(joint.temperature[0])
 
     def _predict_proba(self, features: Features) -> Array:
-        if self.network != "logistic":
+        if not hasattr(self, "coef_"):
             return super()._predict_proba(features)
-        return predict_logistic((features.matrix() - self.mean_) * self.scale_, self.coef_)
+        f = predict_logistic((features.matrix() - self.mean_) * self.scale_, self.coef_)
+        return soften(f, self.temperature_)
 
     def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:
         f = self._predict_proba(open_features(features.rows(rows)))  # tasks to come have no votes: f stands for them
@@ -177,7 +217,7 @@ class _DifficultyEM(AggNet):
         return np.einsum("ac,acl->al", f[row], confusion)
 
     def _tensors(self) -> dict[str, Array]:
-        return {} if self.network == "logistic" else super()._tensors()
+        return {} if hasattr(self, "coef_") else super()._tensors()
 
     def _restore(self, tensors: dict[str, Array]) -> None:
         if self.network != "logistic":

@@ -169,13 +169,21 @@ def climb_strength(
             hit = np.exp(said(strength * at, True, n_classes))
             slope += at * (pseudo[0] - (pseudo[0] + pseudo[1]) * hit)
             curve += at**2 * (pseudo[0] + pseudo[1]) * hit * (1 - hit)
-        step = slope / np.maximum(curve, 1e-9)
-        trial = np.clip(strength + np.clip(step, -20, 20), lowest, LARGEST)
-        found = value(trial)
-        better = found > best
-        if not better.any():
+        step = np.clip(slope / np.maximum(curve, 1e-9), -20, 20)
+        step = np.clip(strength + step, lowest, LARGEST) - strength
+        open_ = np.abs(step) > 1e-6 * (1 + np.abs(strength))  # cells that are not at their best yet
+        if not open_.any():
             break
-        strength, best = np.where(better, trial, strength), np.where(better, found, best)
+        for _ in range(20):  # halve what overshoots
+            trial = np.where(open_, strength + step, strength)
+            found = value(trial)
+            better = open_ & (found > best)
+            strength, best = np.where(better, trial, strength), np.where(better, found, best)
+            open_ &= ~better
+            if not open_.any():
+                break
+            step /= 2
+            open_ &= np.abs(step) > 1e-6 * (1 + np.abs(strength))
     return strength
 
 

@@ -33,6 +33,7 @@ from crowdwise.learn.torched import Tensor, functional, nn, torch
 from crowdwise.learn.training import CrowdModule, Trainer
 from crowdwise.truth.base import require, vote_shares
 
+TINY = 1e-12
 CELLS = 1_000_000  # numbers in the largest array made at a time, outside training
 HEADS = 101  # sets the draws of the heads apart from those of the network's layers
 
@@ -155,10 +156,11 @@ class DoctorModule(CrowdModule):
 
     def class_log_proba(self, x: Tensor) -> Tensor:
         """Log of the mixture, in blocks of rows: all heads on all rows would not fit in memory."""
-        log_weight = self.log_weight()[:, None, :, None]  # (models, 1, workers, 1)
+        weight = self.log_weight().exp()  # (models, workers)
         size = max(1, CELLS // (self.weight.numel() * self.n_classes))
         parts = torch.split(self.network.embed(x), size, dim=1)
-        return torch.cat([torch.logsumexp(self._all_heads(part) + log_weight, dim=2) for part in parts], dim=1)
+        mixed = [torch.einsum("mrwc,mw->mrc", self._logits(part).softmax(3), weight) for part in parts]
+        return torch.cat(mixed, dim=1).clamp_min(TINY).log()
 
     def answer_log_proba(self, x: Tensor, log_f: Tensor, row: Tensor, worker: Tensor) -> Tensor:  # noqa: D102
         hidden = self.network.embed(x).flatten(0, 1)
@@ -188,6 +190,10 @@ class DoctorModule(CrowdModule):
 
     def _all_heads(self, hidden: Tensor) -> Tensor:
         """Log probabilities (models, rows, workers, classes) of every worker on every row."""
+        return functional.log_softmax(self._logits(hidden), dim=3)
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        """Logits (models, rows, workers, classes) of every worker on every row."""
         heads = self.heads.view(self.n_models, self.n_workers, -1, self.n_classes)
         bias = self.bias.view(self.n_models, 1, self.n_workers, -1)
-        return functional.log_softmax(torch.einsum("mrh,mwhc->mrwc", hidden, heads) + bias, dim=3)
+        return torch.einsum("mrh,mwhc->mrwc", hidden, heads) + bias

@@ -173,7 +173,7 @@ def soften(f: Array, temperature: float) -> Array:
     """
     if temperature == 1:
         return f
-    return np.maximum(np.exp(log_softmax(np.log(f) / temperature, axis=1)), FLOOR)
+    return np.maximum(np.exp(log_softmax(np.log(np.maximum(f, FLOOR)) / temperature, axis=1)), FLOOR)
 
 
 def answers_given_truth(f: Array, confusion: Array, row: Array, worker: Array) -> Array:

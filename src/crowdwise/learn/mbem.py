@@ -35,7 +35,7 @@ from crowdwise.learn.torched import Tensor, torch
 from crowdwise.learn.training import CrowdModule, Trainer
 from crowdwise.truth.base import fix_gold, require, vote_shares
 from crowdwise.truth.confusion import ConfusionWork
-from crowdwise.truth.dawid_skene import Prior
+from crowdwise.truth.dawid_skene import Prior, check_prior
 from crowdwise.truth.kernels import FLOOR
 
 
@@ -80,6 +80,7 @@ class MBEM(NetworkLearner):
         super()._check_parameters()
         whole = isinstance(self.rounds, (int, np.integer)) and not isinstance(self.rounds, bool)
         require(whole and self.rounds >= 1, "rounds", self.rounds, "a whole number, 1 or more")
+        check_prior(self.prior)
         require(self.class_prior in ("uniform", "estimated"), "class_prior", self.class_prior,
                 "'uniform' or 'estimated'")  # fmt: skip
 

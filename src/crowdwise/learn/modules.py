@@ -213,8 +213,9 @@ class Convolutions(nn.Module):
 class Copies(Network):
     """Networks that are trained one after another in each step: for modules without an axis of models."""
 
-    def __init__(self, members: Sequence[nn.Module], width: int, n_classes: int) -> None:
+    def __init__(self, members: Sequence[nn.Module], width: int, n_classes: int, *, foreign: bool = False) -> None:
         super().__init__()
+        self.foreign = foreign  # a user's module may draw from torch's own generator
         self.members = nn.ModuleList(members)
         self.n_models, self.width, self.n_classes = len(members), width, n_classes
         self.splits = all(hasattr(m, "embed") and hasattr(m, "head") for m in members)
@@ -244,16 +245,20 @@ def from_module(module: nn.Module, shape: tuple[int, ...], n_classes: int, n_mod
     members = [copy.deepcopy(module) for _ in range(n_models)]
     trial: Any = members[0]
     state = trial.training
-    with torch.no_grad():
-        out = trial.eval()(torch.zeros(2, *shape))
-        width = trial.embed(torch.zeros(2, *shape)).shape[1] if hasattr(trial, "embed") else n_classes
+    try:
+        with torch.no_grad():
+            out = trial.eval()(torch.zeros(2, *shape))
+            width = trial.embed(torch.zeros(2, *shape)).shape[1] if hasattr(trial, "embed") else n_classes
+    except RuntimeError as error:
+        message = f"the network does not take tasks of shape {shape}: {error}"
+        raise ParameterError(message) from None
     trial.train(state)
     if tuple(out.shape) != (2, n_classes):
         message = (
             f"the network gives {tuple(out.shape)} for 2 tasks of shape {shape}; logits (2, {n_classes}) are needed."
         )
         raise ParameterError(message)
-    return Copies(members, width, n_classes)
+    return Copies(members, width, n_classes, foreign=True)
 
 
 def draw(module: nn.Module, seed: Sequence[int]) -> None:

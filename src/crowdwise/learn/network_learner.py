@@ -15,7 +15,7 @@ import numpy as np
 from crowdwise.answers import Answers
 from crowdwise.errors import CrowdwiseError, ParameterError
 from crowdwise.learn import checkpoint
-from crowdwise.learn.base import Array, CrowdClassifier, Given
+from crowdwise.learn.base import Array, CrowdClassifier, Given, refuse_foreign, trainable
 from crowdwise.learn.batches import Batches
 from crowdwise.learn.features import Features, open_features
 from crowdwise.learn.imbalance import Loss, answer_weights, focus
@@ -24,8 +24,8 @@ from crowdwise.learn.networks import Spec, build_network
 from crowdwise.learn.predicting import held_out, predict_answers, predict_mean, predict_members
 from crowdwise.learn.scaling import moments
 from crowdwise.learn.torched import torch
-from crowdwise.learn.training import CrowdModule, Monitor, Scheduler, Settings, Trainer
-from crowdwise.truth.base import require
+from crowdwise.learn.training import CrowdModule, Monitor, Scheduler, Settings, Trainer, rate_factor
+from crowdwise.truth.base import is_number, is_whole, require
 from crowdwise.truth.check import split_answers
 
 
@@ -203,7 +203,9 @@ class NetworkLearner(CrowdClassifier):
         saved = None
         if self.checkpoint is not None:
             settings = {k: v for k, v in self.get_params().items() if k != "checkpoint"}
-            saved = checkpoint.Saved(self.checkpoint, checkpoint.fingerprint(answers, features, settings))
+            monitor = options.get("monitor")
+            stamp = checkpoint.fingerprint(answers, features, settings, weight, gold, monitor and monitor.stamp)
+            saved = checkpoint.Saved(self.checkpoint, stamp)
         return Trainer(module, batches, self._settings(), history=self.history_, saved=saved, **options)
 
     def _settings(self) -> Settings:
@@ -224,26 +226,32 @@ class NetworkLearner(CrowdClassifier):
                 message = "select='validation' needs tasks of known label: fit(..., validation=(X, labels))."
                 raise ParameterError(message)
             rows, labels = open_features(validation[0]), np.asarray(validation[1])
-            if rows.n_rows != len(labels):
+            if rows.n_rows != len(labels) or not len(labels):
                 message = f"validation has {rows.n_rows} rows of X and {len(labels)} labels."
                 raise ParameterError(message)
+            refuse_foreign(labels, answers.classes)
             classes = answers.classes
             return answers, Monitor(
                 "validation",
                 lambda module: float((classes[predict_mean(module, rows, self.device).argmax(1)] == labels).mean()),
+                stamp=str(labels.tolist()),
             )
         return answers, None
 
     def _check_parameters(self) -> None:
         for name in ("epochs", "batch_size", "n_models"):
-            value = getattr(self, name)
-            whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-            require(whole and value >= 1, name, value, "a whole number, 1 or more")
-        whole = isinstance(self.random_state, (int, np.integer)) and not isinstance(self.random_state, bool)
-        require(whole and self.random_state >= 0, "random_state", self.random_state, "a whole number, 0 or more")
+            require(is_whole(getattr(self, name), 1), name, getattr(self, name), "a whole number, 1 or more")
+        require(is_whole(self.random_state, 0), "random_state", self.random_state, "a whole number, 0 or more")
         require_device(self.device)
-        require(self.lr > 0, "lr", self.lr, "a number above 0")
-        require(self.weight_decay >= 0, "weight_decay", self.weight_decay, "a number, 0 or more")
+        require(is_number(self.lr) and self.lr > 0, "lr", self.lr, "a number above 0")
+        decay = self.weight_decay
+        require(is_number(decay) and decay >= 0, "weight_decay", decay, "a number, 0 or more")
+        require(self.optimizer in ("adam", "adamw", "sgd"), "optimizer", self.optimizer, "'adam', 'adamw' or 'sgd'")
+        rate_factor(self.scheduler, 0.0)  # says when there is no such schedule
+        require(self.clip is None or (is_number(self.clip) and self.clip > 0), "clip", self.clip, "a number above 0")
+        require(self.patience is None or is_whole(self.patience, 1), "patience", self.patience, "1 or more, or None")
+        share = is_number(self.hidden) and 0 < self.hidden < 1
+        require(share, "hidden", self.hidden, "the share of answers to hide, above 0 and below 1")
         require(self.loss in ("ce", "focal", "cb_focal", "reweight"), "loss", self.loss,
                 "'ce', 'focal', 'cb_focal' or 'reweight'")  # fmt: skip
         require(self.sampling in (None, "resample"), "sampling", self.sampling, "'resample' or None")
@@ -296,14 +304,6 @@ def closed_form(model: NetworkLearner, why: str) -> None:
     for name, idle in (("select", "last"), ("n_models", 1), ("checkpoint", None)):
         value = getattr(model, name)
         require(value == idle, name, value, f"{idle!r} with {why}, which is not trained by epochs")
-
-
-def trainable(answers: Answers, weight: Array | None, gold: Array | None) -> Array:
-    """Which tasks are trained on, (tasks,): those with answers, or known, and of a weight above zero."""
-    known = np.diff(answers.task_starts) > 0
-    if gold is not None:
-        known |= gold >= 0
-    return known if weight is None else known & (np.atleast_2d(weight) > 0).any(axis=0)
 
 
 NetworkLearner.__init__.__signature__ = inspect.Signature(  # type: ignore[attr-defined]

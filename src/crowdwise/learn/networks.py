@@ -131,7 +131,7 @@ def build_network(network: Spec, shape: tuple[int, ...], n_classes: int, n_model
     if isinstance(network, str):
         require(network in NAMED, "network", network, f"{', '.join(map(repr, NAMED))}, a network, or a torch module")
         network = NAMED[network]()
-    if hasattr(network, "build"):
+    if isinstance(network, (Logistic, MLP, CNN)):
         return network.build(shape, n_classes, n_models, seed)
     from crowdwise.learn.modules import from_module
     from crowdwise.learn.torched import nn

@@ -64,9 +64,11 @@ def held_out(module: CrowdModule, features: Features, held: Answers, device: str
 def _predicting(module: CrowdModule) -> Iterator[None]:
     was = module.training
     module.eval()
-    with torch.no_grad():
-        yield
-    module.train(was)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        module.train(was)
 
 
 def _as_input(rows: Array, n_models: int, device: str) -> Tensor:

@@ -20,14 +20,14 @@ from sklearn.base import ClassifierMixin
 
 from crowdwise.answers import Answers
 from crowdwise.errors import ConvergenceWarning, ParameterError
-from crowdwise.learn.base import Array, CrowdClassifier, Given
+from crowdwise.learn.base import Array, CrowdClassifier, Given, trainable
 from crowdwise.learn.classifiers import Classifier, CrossFitted, EstimatorClassifier, LogisticClassifier, draw_folds
-from crowdwise.learn.em import ConfusionWorkers, Joint, answers_given_truth
+from crowdwise.learn.em import ConfusionWorkers, Joint, answers_given_truth, soften
 from crowdwise.learn.features import Features
 from crowdwise.learn.logistic import Solver, predict_logistic
 from crowdwise.learn.scaling import moments
-from crowdwise.truth.base import require, vote_shares
-from crowdwise.truth.dawid_skene import Prior
+from crowdwise.truth.base import is_number, is_whole, require, vote_shares
+from crowdwise.truth.dawid_skene import Prior, check_prior
 
 
 class Raykar(CrowdClassifier):
@@ -46,7 +46,8 @@ class Raykar(CrowdClassifier):
     cross_fit : int or None
         Folds: a task's own answers never train the classifier that judges it.
     calibrate : bool
-        Choose a temperature of the classifier in each round by the likelihood of the answers; needs `cross_fit`.
+        Choose a temperature of the classifier in each round by the likelihood of the answers; needs `cross_fit`. The
+        last one is that of `predict_proba` too.
     max_iter, tol, random_state
         Rounds at most (None: 100, or 12 with `cross_fit`, whose bound need not settle: all of them are run); rise of
         the bound per answer that ends them; seed of the folds.
@@ -99,11 +100,13 @@ class Raykar(CrowdClassifier):
 
     def _check_parameters(self) -> None:
         named = isinstance(self.classifier, str)
-        require(not named or self.classifier == "logistic", "classifier", self.classifier,
-                "'logistic' or a scikit-learn classifier")  # fmt: skip
-        require(self.ridge >= 0, "ridge", self.ridge, "a number, 0 or more")
+        known = self.classifier == "logistic" if named else hasattr(self.classifier, "predict_proba")
+        require(known, "classifier", self.classifier, "'logistic' or a scikit-learn classifier with predict_proba")
+        require(is_number(self.ridge) and self.ridge >= 0, "ridge", self.ridge, "a number, 0 or more")
         require(self.solver in ("auto", "newton", "lbfgs"), "solver", self.solver, "'auto', 'newton' or 'lbfgs'")
+        check_prior(self.prior)
         check_em(self.cross_fit, self.calibrate, self.max_iter, self.tol)
+        require(is_whole(self.random_state, 0), "random_state", self.random_state, "a whole number, 0 or more")
 
     def _fit(self, given: Given) -> None:
         features, answers, weight, gold, _, callback = given
@@ -145,13 +148,16 @@ class Raykar(CrowdClassifier):
         return (x - self.mean_) * self.scale_
 
     def _predict_proba(self, features: Features) -> Array:
-        x = self._standardised(features.matrix())
-        return predict_logistic(x, self.coef_) if hasattr(self, "coef_") else self.estimator_.predict(x)
+        return self._says(features.matrix())
 
     def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:
-        x = self._standardised(features.rows(rows).reshape(len(rows), -1).astype(np.float64))
-        f = predict_logistic(x, self.coef_) if hasattr(self, "coef_") else self.estimator_.predict(x)
+        f = self._says(features.rows(rows).reshape(len(rows), -1))
         return answers_given_truth(f, self.confusion_, row, worker)
+
+    def _says(self, x: Array) -> Array:
+        x = self._standardised(x)
+        f = predict_logistic(x, self.coef_) if hasattr(self, "coef_") else self.estimator_.predict(x)
+        return soften(f, self.temperature_)
 
 
 def warn_unsettled(model: CrowdClassifier, settled: bool, rounds: int, tol: float) -> None:
@@ -172,9 +178,10 @@ def rounds_of(max_iter: int | None, tol: float, cross_fit: int | None) -> tuple[
 
 def check_em(cross_fit: int | None, calibrate: bool, max_iter: int | None, tol: float) -> None:
     """Refuse settings of joint EM that make no sense."""
-    require(cross_fit is None or cross_fit >= 2, "cross_fit", cross_fit, "a number of folds, 2 or more, or None")
-    require(max_iter is None or max_iter >= 1, "max_iter", max_iter, "a whole number, 1 or more, or None")
-    require(tol >= 0, "tol", tol, "a number, 0 or more (0 runs all rounds)")
+    folds = cross_fit is None or is_whole(cross_fit, 2)
+    require(folds, "cross_fit", cross_fit, "a number of folds, 2 or more, or None")
+    require(max_iter is None or is_whole(max_iter, 1), "max_iter", max_iter, "a whole number, 1 or more, or None")
+    require(is_number(tol) and tol >= 0, "tol", tol, "a number, 0 or more (0 runs all rounds)")
     if calibrate and cross_fit is None:
         message = "calibrate=True needs cross_fit: answers that trained the classifier cannot say how sure it may be."
         raise ParameterError(message)
@@ -182,9 +189,7 @@ def check_em(cross_fit: int | None, calibrate: bool, max_iter: int | None, tol: 
 
 def answered(answers: Answers, weight: Array | None, gold: Array | None) -> Array | None:
     """Weights of the tasks, zero for those nobody answered: all that is known of them is the classifier's guess."""
-    known = np.diff(answers.task_starts) > 0
-    if gold is not None:
-        known |= gold >= 0
+    known = trainable(answers, None, gold)
     if known.all():
         return weight
     return known.astype(float) if weight is None else weight * known

@@ -8,13 +8,15 @@ Shared by the learners that first decide what the labels are: two-stage baseline
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from crowdwise.answers import Answers
 from crowdwise.learn.base import Array
 from crowdwise.learn.batches import Batch
 from crowdwise.learn.modules import Network
-from crowdwise.learn.torched import Tensor, torch
+from crowdwise.learn.torched import Tensor, functional, torch
 from crowdwise.learn.training import CrowdModule
 
 TINY = 1e-12
@@ -23,17 +25,20 @@ TINY = 1e-12
 class TargetModule(CrowdModule):
     """A network, the soft labels it learns, and the workers' confusion matrices.
 
-    Buffers: `target` (models, tasks, classes), `confusion` (models * workers, classes, labels).
+    Buffers: `target` (models, tasks, classes), `confusion` (models * workers, classes, labels), `temperature` (models,)
+    by which the log of what the trained networks say is divided.
     """
 
     target: Tensor
     confusion: Tensor
+    temperature: Tensor
 
     def __init__(self, network: Network, answers: Answers) -> None:
         super().__init__(network, answers.n_workers)
         n, c = self.n_models, self.n_classes
         self.register_buffer("target", torch.full((n, answers.n_tasks, c), 1 / c))
         self.register_buffer("confusion", torch.full((n * answers.n_workers, c, c), 1 / c))
+        self.register_buffer("temperature", torch.ones(n))
 
     def set_target(self, target: Array) -> None:
         """Take soft labels (tasks, classes), the same for all models, or (models, tasks, classes)."""
@@ -45,11 +50,23 @@ class TargetModule(CrowdModule):
         values = np.broadcast_to(confusion, shape).reshape(self.confusion.shape)
         self.confusion.copy_(torch.as_tensor(values.copy(), dtype=self.confusion.dtype))
 
+    def class_log_proba(self, x: Tensor) -> Tensor:  # noqa: D102
+        logits: Tensor = self.network(x)
+        if not self.training:
+            logits = logits / self.temperature[:, None, None]
+        return functional.log_softmax(logits, dim=2)
+
+    def remember(self, workers: list[Any]) -> None:
+        """Keep of the model of the workers what a run that is resumed could not find out again."""
+
+    def recall(self, workers: list[Any]) -> None:
+        """Give it back."""
+
     def keep(self, models: list[int]) -> None:
         """Go on with some of the models only."""
         self.network.keep(models)
         shape = (self.n_models, self.n_workers, *self.confusion.shape[1:])
-        self.target = self.target[models].clone()
+        self.target, self.temperature = self.target[models].clone(), self.temperature[models].clone()
         self.confusion = self.confusion.view(shape)[models].flatten(0, 1).clone()
         self.n_models = len(models)
 

@@ -92,6 +92,7 @@ class Monitor:
 
     name: str
     measure: Callable[[CrowdModule], float]
+    stamp: str = ""  # of what is measured on, for checkpoints
 
 
 class Trainer:
@@ -275,7 +276,7 @@ def _seeded(module: nn.Module, seed: list[int]) -> Iterator[None]:
         if isinstance(layer, Dropout):
             layer.reseed(state)
         else:
-            borrowed = borrowed or isinstance(layer, nn.modules.dropout._DropoutNd)
+            borrowed = borrowed or getattr(layer, "foreign", False)
     if not borrowed:
         yield
         return

@@ -138,11 +138,9 @@ class TruthModel(Fitted):
         given = self.get_params(deep=False)
         for name, least in (("max_iter", 1), ("n_init", 1), ("random_state", 0)):
             value = given.get(name, least)
-            whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-            require(whole and value >= least, name, value, f"a whole number, {least} or more")
+            require(is_whole(value, least), name, value, f"a whole number, {least} or more")
         tol = given.get("tol", 0.0)
-        number = isinstance(tol, (int, float, np.number)) and not isinstance(tol, bool)
-        require(number and 0 <= tol < np.inf, "tol", tol, "a number, 0 or more (0 runs all max_iter iterations)")
+        require(is_number(tol) and tol >= 0, "tol", tol, "a number, 0 or more (0 runs all max_iter iterations)")
 
     def _check_parameters(self) -> None:
         """Refuse constructor arguments that make no sense."""
@@ -183,6 +181,16 @@ def fix_gold(proba: Array, gold: Array | None) -> Array:
         proba[known] = 0.0
         proba[known, gold[known]] = 1.0
     return proba
+
+
+def is_whole(value: Any, least: int) -> bool:
+    """Whether a value is a whole number, no smaller than `least`."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= least)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a finite number."""
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and bool(np.isfinite(value))
 
 
 def require(condition: bool, name: str, value: Any, allowed: str) -> None:

@@ -111,17 +111,7 @@ class DawidSkene(EMModel):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        named = isinstance(self.prior, str)
-        require(not named or self.prior in ("hierarchical", "diagonal"), "prior", self.prior,
-                "'hierarchical', 'diagonal', a number, a matrix or None")  # fmt: skip
-        if self.prior is not None and not named:
-            counts = np.asarray(self.prior, dtype=float)
-            require(
-                bool(np.isfinite(counts).all() and (counts >= 0).all()),
-                "prior",
-                self.prior,
-                "finite counts >= 0",
-            )
+        check_prior(self.prior)
         require(
             self.class_prior in ("estimated", "uniform"),
             "class_prior",
@@ -178,6 +168,17 @@ class DawidSkene(EMModel):
         """P(worker w says l | truth c) as [w, c, l]; refused when it would not fit in memory."""
         answers = self._fitted
         return dense_confusion(answers, self.table_, self.prior_, self.totals_)
+
+
+def check_prior(prior: Prior) -> None:
+    """Refuse what is no prior of confusion matrices."""
+    if isinstance(prior, str):
+        named = prior in ("hierarchical", "diagonal")
+        require(named, "prior", prior, "'hierarchical', 'diagonal', a number, a matrix or None")
+    elif prior is not None:
+        counts = np.asarray(prior)
+        fits = counts.dtype.kind in "iuf" and bool(np.isfinite(counts).all() and (counts >= 0).all())
+        require(fits, "prior", prior, "finite counts >= 0")
 
 
 def prior_counts(prior: Prior, counts: Array, pairs: Pairs) -> Array:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from crowdwise.errors import FeaturesError
-from crowdwise.learn.features.base import Array, Features, channels_last, refuse_rows, require_numbers, scaled
+from crowdwise.learn.features.base import CHANNELS, Array, Features, channels_last, refuse_rows, require_numbers, scaled
 
 LARGEST = np.finfo(np.float32).max
 CELLS = 1 << 20  # looked at together when values are checked: little enough to stay in the cache
@@ -30,6 +30,17 @@ class ArrayFeatures(Features):
         self._array = np.asarray(array)
         self._mapped = is_mapped(array)
         self._images = array.dtype == np.uint8 and array.ndim == 4
+        if (
+            array.ndim == 4
+            and not self._images
+            and array.shape[3] in CHANNELS
+            and min(array.shape[1:3]) > max(CHANNELS)
+        ):
+            message = (
+                f"X has rows of shape {array.shape[1:]}, which looks like images with channels last. Networks take "
+                f"them first: X.transpose(0, 3, 1, 2); or give bytes (uint8) as they are."
+            )
+            raise FeaturesError(message)
         self.n_rows, *shape = array.shape
         if self._images and channels_last(tuple(shape)):
             shape = [shape[2], shape[0], shape[1]]

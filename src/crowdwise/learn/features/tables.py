@@ -38,6 +38,9 @@ def frame_features(frame: Any, answers: Answers | None) -> ArrayFeatures:
     """
     names = [str(name) for name in getattr(frame, "column_names", frame.columns)]
     ids = next((name for name in names if name in ("task", "task_id")), None)
+    if ids is None and answers is not None and _indexed(frame, answers):
+        frame, ids = frame.rename_axis("task").reset_index(), "task"
+        names = ["task", *names]
     if ids is None and (array := np.asarray(frame)).dtype.kind in "biuf":
         plain = ArrayFeatures(array)
         plain.columns = tuple(names)
@@ -49,6 +52,16 @@ def frame_features(frame: Any, answers: Answers | None) -> ArrayFeatures:
         message = f"the data frame is no table of numbers: {error}"
         raise FeaturesError(message) from None
     return table_features(table, ids, answers)
+
+
+def _indexed(frame: Any, answers: Answers) -> bool:
+    """Whether the index of a pandas frame names the tasks, and is more than the numbers of its rows."""
+    if not hasattr(frame, "iloc"):
+        return False
+    index = frame.index
+    if type(index).__name__ == "RangeIndex" or not index.is_unique:
+        return False
+    return bool(np.isin(answers.tasks.astype(str), np.asarray(index).astype(str)).all())
 
 
 def file_features(path: Path, answers: Answers | None) -> ArrayFeatures:
