@@ -136,14 +136,14 @@ class AnnoRegModule(ConfusionModule):
         """As for every loss on answers, with a fused kernel; the slope of the trace is known."""
         if not batch.plain:
             return super().backward(batch)
-        logits = self.network(batch.x).flatten(0, 1)
+        logits = self.network.flat(batch.x)
         confusion = self.logits.detach().softmax(1)  # (models * workers, labels, classes)
         loss, d_logits, slope = confusion_gradients(logits, confusion, batch)
         diagonal, cost = slope.diagonal(dim1=1, dim2=2), self.lam / self.n_seen * self.seen[:, None]
         diagonal += cost
         slope *= confusion
         self.logits.grad = slope - confusion * slope.sum(1, keepdim=True)
-        logits.backward(d_logits)
+        logits.backward(d_logits)  # type: ignore[no-untyped-call]
         return loss + (cost * confusion.diagonal(dim1=1, dim2=2)).sum()
 
     def confusion_penalty(self, log_f: Tensor, log_s: Tensor) -> Tensor | float:  # noqa: D102

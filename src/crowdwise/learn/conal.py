@@ -172,7 +172,7 @@ class CoNALModule(CrowdModule):
         """As for every loss on answers, with a fused kernel."""
         if not batch.plain:
             return super().backward(batch)
-        logits, (v, u) = self.network(batch.x).flatten(0, 1), self.places(batch.x)
+        logits, (v, u) = self.network.flat(batch.x), self.places(batch.x)
         inputs = [logits, v, self.common, self.matrix, u]
         loss, slopes = conal_gradients(logits, v, self.common, self.matrix, u, batch)
         penalty = self.penalty(logits)

@@ -31,6 +31,10 @@ class Network(nn.Module):
     def forward(self, x: Tensor) -> Tensor:  # noqa: D102
         return self.classify(self.embed(x))
 
+    def flat(self, x: Tensor) -> Tensor:
+        """Logits of all models end to end, (models * rows, classes)."""
+        return self(x).flatten(0, 1)
+
     def standardise(self, mean: Any, scale: Any) -> None:
         """Take the mean of the features and one over their deviation, where the network wants them."""
 
@@ -85,6 +89,9 @@ class Dense(Network):
         if self.n_models == 1:  # without the axis of models: each view of it is one more step back
             return self.head(self._embed(x[0]))[None]
         return self.head(self._embed(x))
+
+    def flat(self, x: Tensor) -> Tensor:  # noqa: D102
+        return self.head(self._embed(x[0])) if self.n_models == 1 else super().flat(x)
 
     def _embed(self, x: Tensor) -> Tensor:
         """Hidden layer of (models, rows, *shape), or of (rows, *shape) when there is one model."""
