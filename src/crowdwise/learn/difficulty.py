@@ -22,6 +22,7 @@ does. On answers simulated from the model itself the plain form at times drifts 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -151,9 +152,9 @@ class _DifficultyEM(AggNet):
     def _check_prior(self) -> None:
         require(self.prior in ("classifier", "votes"), "prior", self.prior, "'classifier' or 'votes'")
 
+    @abstractmethod
     def _source(self) -> Any:
         """Whose doubts make a task difficult."""
-        raise NotImplementedError
 
     def _module(self, network: Network, answers: Answers) -> DifficultyModule:
         return DifficultyModule(network, answers, self.n_models)

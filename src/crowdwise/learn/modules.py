@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,13 +21,13 @@ class Network(nn.Module):
     width: int  # of the last hidden layer
     n_classes: int
 
+    @abstractmethod
     def embed(self, x: Tensor) -> Tensor:
         """The last hidden layer, (models, rows, width)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def classify(self, hidden: Tensor) -> Tensor:
         """Logits from the last hidden layer."""
-        raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:  # noqa: D102
         return self.classify(self.embed(x))
@@ -38,9 +39,9 @@ class Network(nn.Module):
     def standardise(self, mean: Any, scale: Any) -> None:
         """Take the mean of the features and one over their deviation, where the network wants them."""
 
+    @abstractmethod
     def keep(self, models: list[int]) -> None:
         """Go on with some of the models only."""
-        raise NotImplementedError
 
 
 class Dense(Network):

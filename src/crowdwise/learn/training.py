@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -60,9 +61,9 @@ class CrowdModule(nn.Module):
         """Log of what the classifier says, (models, rows, classes)."""
         return functional.log_softmax(self.network(x), dim=2)
 
+    @abstractmethod
     def answer_log_proba(self, x: Tensor, log_f: Tensor, row: Tensor, worker: Tensor) -> Tensor:
         """Log P(each label), (answers, classes), of worker[a] on row[a]; rows and workers of all models end to end."""
-        raise NotImplementedError
 
     def crowd_parameters(self) -> list[nn.Parameter]:
         """Parameters that are not the network's: they are not decayed."""
