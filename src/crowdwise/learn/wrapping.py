@@ -1,0 +1,48 @@
+"""The base class of frameworks around a learner: they decide what it is fitted on, and it does the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import clone
+
+from crowdwise.learn.base import Array, CrowdClassifier
+from crowdwise.learn.features import Features
+from crowdwise.registry import make
+from crowdwise.truth.base import TruthModel, require
+
+
+class Wrapper(CrowdClassifier):
+    """A framework that takes another learner as `base`. Its `_fit` sets `model_`, and all predictions are that one's.
+
+    Attributes
+    ----------
+    model_ : CrowdClassifier
+        The learner as it was fitted last.
+    """
+
+    base: CrowdClassifier | TruthModel | str
+    model_: CrowdClassifier
+
+    def _new_base(self) -> CrowdClassifier:
+        """The learner to fit, not fitted yet; a truth model becomes the learner that trains on its labels."""
+        base = make(self.base) if isinstance(self.base, str) else self.base
+        if isinstance(base, TruthModel):
+            from crowdwise.learn.aggregated import Aggregated
+
+            return Aggregated(clone(base))
+        learns = isinstance(base, CrowdClassifier)
+        require(learns, "base", self.base, "a learner such as CrowdLayer(), a truth model, or the name of one")
+        return clone(base)
+
+    def member_proba(self, X: Any) -> Array:
+        """What each of the networks of the learner says, (models, tasks, classes)."""
+        self._fitted  # noqa: B018 (says when the model is not fitted)
+        model: Any = self.model_
+        return model.member_proba(X) if hasattr(model, "member_proba") else model.predict_proba(X)[None]
+
+    def _predict_proba(self, features: Features) -> Array:
+        return self.model_._predict_proba(features)
+
+    def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:
+        return self.model_._proba_of_answers(features, rows, row, worker)

@@ -1,0 +1,59 @@
+import numpy as np
+import pytest
+
+import crowdwise as cw
+from crowdwise.augment import pairs
+
+
+@pytest.fixture
+def answers():
+    return cw.simulate.simulate(50, n_workers=7, n_classes=3, answers_per_task=2.5, seed=1)
+
+
+def all_missing(answers):
+    given = set(zip(answers.task.tolist(), answers.worker.tolist(), strict=True))
+    return {(t, w) for t in range(answers.n_tasks) for w in range(answers.n_workers)} - given
+
+
+@pytest.mark.parametrize("size", [1, 10, 1000])
+def test_blocks_hold_each_missing_pair_once(answers, size):
+    found = [(t, w) for tasks, row, worker in pairs.missing_blocks(answers, size)
+             for t, w in zip(tasks[row].tolist(), worker.tolist(), strict=True)]  # fmt: skip
+    assert len(found) == len(set(found)) == pairs.n_missing(answers)
+    assert set(found) == all_missing(answers)
+
+
+def test_a_task_answered_by_all_is_not_there():
+    answers = cw.Answers.from_codes([0, 0, 1], [0, 1, 0], [0, 1, 1], tasks=2, workers=2, classes=2)
+    assert [tasks[row].tolist() for tasks, row, _ in pairs.missing_blocks(answers, 1)] == [[1]]
+
+
+def test_draws_are_missing_distinct_and_even(answers):
+    rng = np.random.default_rng(0)
+    missing = sorted(all_missing(answers))
+    count = dict.fromkeys(missing, 0)
+    for _ in range(400):
+        task, worker = pairs.draw_missing(answers, 30, rng)
+        drawn = list(zip(task.tolist(), worker.tolist(), strict=True))
+        assert len(set(drawn)) == 30
+        for pair in drawn:
+            count[pair] += 1  # a KeyError is a pair that has an answer
+    expected = 400 * 30 / len(missing)
+    times = np.array(list(count.values()))
+    assert ((times - expected) ** 2 / expected).sum() < 1.3 * len(missing)  # chi-squared: its mean is their number
+
+
+def test_more_than_there_are_gives_all(answers):
+    task, worker = pairs.draw_missing(answers, 10**6, np.random.default_rng(0))
+    assert set(zip(task.tolist(), worker.tolist(), strict=True)) == all_missing(answers)
+
+
+def test_no_table_of_all_pairs():
+    """Ten thousand million pairs: a table of them would not fit."""
+    n = 10**6
+    answers = cw.Answers.from_codes(np.arange(n), np.arange(n) % 10_000, np.arange(n) % 2, tasks=n, workers=10_000,
+                                    classes=2)  # fmt: skip
+    task, worker = pairs.draw_missing(answers, 1000, np.random.default_rng(0))
+    assert len(task) == 1000
+    assert not (task % 10_000 == worker).any()
+    assert next(pairs.missing_blocks(answers))[0].tolist() == list(range(20))
