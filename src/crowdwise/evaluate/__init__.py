@@ -22,12 +22,14 @@ from crowdwise.evaluate.metrics import (
     macro_f1,
     per_class,
 )
+from crowdwise.evaluate.roc import RocCurve, roc_curve, sensitivity, specificity
 from crowdwise.evaluate.scores import Scores, evaluate
 from crowdwise.evaluate.summary import Spread, Summary, summarise
 
 __all__ = [
     "ClassScore",
     "Reliability",
+    "RocCurve",
     "Scores",
     "Spread",
     "Summary",
@@ -48,6 +50,9 @@ __all__ = [
     "pairwise_agreement",
     "per_class",
     "reliability",
+    "roc_curve",
+    "sensitivity",
+    "specificity",
     "summarise",
     "uncertainty",
 ]

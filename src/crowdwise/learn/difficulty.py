@@ -16,8 +16,13 @@ square in both factors; lambda started at logit(accuracy) / (largest d). lambda 
 chance; `signed` lifts that. More classes are our extension, which for two is the paper's model.
 
 In `AdaptiveDifficultyEM` the classifier also sets d, so fitting it to T alone may lower the bound; `exact=True` fits
-it to the whole bound (logistic classifier only), and then the bound never falls. That of `FixedDifficultyEM` never
-does. On answers simulated from the model itself the plain form at times drifts to one class; the exact form does not.
+it to the whole bound (logistic classifier only), and then the bound never falls; `hold=True` takes the plain step, but
+only as far as the bound does not fall. That of `FixedDifficultyEM` never does. The plain form at times drifts to one
+class, on answers simulated from the model itself too; the exact form does not, the held one seldom.
+
+In `FixedDifficultyEM` d is made of the very answers it explains: where all agree d is largest, and the best lambda
+takes them for right nearly always. A lambda left where it starts, at a worker's accuracy, or moved by few small steps
+(`climb`) infers the truth better than the best one does on simulated answers: see `benchmarks/difficulty.py`.
 """
 
 from __future__ import annotations
@@ -26,60 +31,23 @@ from abc import abstractmethod
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import log_softmax
 
 from crowdwise.answers import Answers
 from crowdwise.learn.aggnet import AggNet
 from crowdwise.learn.base import Array, Given
 from crowdwise.learn.classifiers import CrossFitted, LogisticClassifier, draw_folds
-from crowdwise.learn.difficulty_workers import DifficultyWorkers, confusion_at, easiness, said
+from crowdwise.learn.difficulty_classifiers import ExactLogistic, HeldLogistic, WholeLogistic
+from crowdwise.learn.difficulty_workers import Climb, DifficultyWorkers, confusion_at, easiness, skill_of
 from crowdwise.learn.em import Joint, soften
 from crowdwise.learn.features import Features, open_features
-from crowdwise.learn.logistic import penalty, predict_logistic
+from crowdwise.learn.logistic import predict_logistic
 from crowdwise.learn.modules import Network
 from crowdwise.learn.network_learner import TrainingOptions, closed_form
 from crowdwise.learn.raykar import answered, check_em, rounds_of, warn_unsettled
 from crowdwise.learn.scaling import moments
 from crowdwise.learn.targets import TargetModule
 from crowdwise.learn.torched import Tensor, torch
-from crowdwise.truth.base import is_number, require, vote_shares
-
-
-class ExactLogistic(LogisticClassifier):
-    """Logistic regression fitted to the whole bound: its probabilities are also what makes tasks easy or difficult."""
-
-    workers: DifficultyWorkers
-
-    def fit(self, target: Array) -> None:  # noqa: D102
-        if self.coef is None or self.workers.strength is None:  # nothing is known of the workers yet
-            super().fit(target)
-            return
-        shape, a = self.coef.shape, self.workers.answers
-        strength, right = self.workers.strength[a.worker], self.workers.right
-        mass = target[0][a.task] * self.workers.weight[:, None]  # (answers, classes)
-        scale = np.ones(len(self.x)) if self.weight is None else self.weight
-
-        def minus_bound(flat: Array) -> tuple[float, Array]:
-            coef = flat.reshape(shape)
-            log_f = log_softmax(self.x @ coef[:-1] + coef[-1], axis=1)
-            f = np.exp(log_f)
-            pull = strength * easiness(f)[a.task, None]
-            each = (mass * said(pull, right, a.n_classes)).sum(axis=1)
-            value = float((scale[:, None] * target[0] * log_f).sum() + (scale[a.task] * each).sum())
-            hit = np.exp(said(pull, True, a.n_classes))
-            by_task = np.bincount(a.task, (mass * strength * (right - hit)).sum(axis=1), minlength=len(f))
-            gain = f * by_task[:, None]  # d value / d f, as d easiness / d f = f
-            slope = scale[:, None] * (target[0] - f * target[0].sum(axis=1, keepdims=True))
-            slope += scale[:, None] * f * (gain - (f * gain).sum(axis=1, keepdims=True))
-            full = np.vstack([self.x.T @ slope - self.ridge * coef[:-1], slope.sum(axis=0)])
-            return penalty(coef, self.ridge) - value, -full.ravel()
-
-        found = minimize(
-            minus_bound, self.coef.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": self.max_iter}
-        )
-        self.coef = found.x.reshape(shape)
-        self.cost = penalty(self.coef, self.ridge)
+from crowdwise.truth.base import is_number, is_whole, require, vote_shares
 
 
 class DifficultyModule(TargetModule):
@@ -110,7 +78,7 @@ class _DifficultyEM(AggNet):
 
     defaults: ClassVar[TrainingOptions] = {"network": "logistic"}
     prior: Any
-    exact = False
+    exact = hold = False
 
     def __init__(
         self,
@@ -118,6 +86,7 @@ class _DifficultyEM(AggNet):
         prior: Literal["classifier", "votes"] = "classifier",
         signed: bool = False,
         pseudo: tuple[float, float] | None = (1.1, 0.1),
+        climb: Climb = "newton",
         ridge: float = 1.0,
         max_iter: int | None = None,
         tol: float = 1e-5,
@@ -127,11 +96,13 @@ class _DifficultyEM(AggNet):
         self.prior = prior
         self.signed = signed
         self.pseudo = pseudo
+        self.climb = climb
         self.ridge = ridge
         self.max_iter = max_iter
         self.tol = tol
 
     strength_: Array
+    skill_: Array
     temperature_: float
     coef_: Array
     mean_: Array
@@ -143,9 +114,18 @@ class _DifficultyEM(AggNet):
         pair = isinstance(self.pseudo, (tuple, list)) and len(self.pseudo) == 2 and all(map(is_number, self.pseudo))
         counts = self.pseudo is None or (pair and min(self.pseudo) >= 0)
         require(counts, "pseudo", self.pseudo, "two counts (right, wrong), 0 or more, or None")
+        climb: Any = self.climb
+        known = climb is None or climb == "newton"
+        if not known and isinstance(climb, (tuple, list)) and len(climb) == 2:
+            known = is_whole(climb[0], 1) and is_number(climb[1]) and climb[1] > 0
+        require(known, "climb", climb, "'newton', (steps, rate) with 1 or more steps, or None")
+        require(
+            climb is not None or not self.signed, "signed", self.signed, "False with climb=None: lambda starts >= 0"
+        )
         check_em(self.cross_fit, self.calibrate, self.max_iter, self.tol)
         plain = self.network == "logistic" and self.cross_fit is None
         require(plain or not self.exact, "exact", self.exact, "False with a network or cross_fit")
+        require(plain or not self.hold, "hold", self.hold, "False with a network or cross_fit")
         if self.network == "logistic":
             closed_form(self, "network='logistic'")
 
@@ -166,8 +146,9 @@ class _DifficultyEM(AggNet):
 
     def _workers(self, answers: Answers, weight: Array | None) -> DifficultyWorkers:
         return DifficultyWorkers(
-            answers, source=self._source(), prior=self.prior, signed=self.signed, pseudo=self.pseudo, weight=weight
-        )
+            answers, source=self._source(), prior=self.prior, signed=self.signed, pseudo=self.pseudo, weight=weight,
+            climb=self.climb,
+        )  # fmt: skip
 
     def _fit(self, given: Given) -> None:
         features, answers, weight, gold, _, callback = given
@@ -181,9 +162,9 @@ class _DifficultyEM(AggNet):
 
         def make(rows: Array) -> LogisticClassifier:
             part = None if weight is None else weight[rows]
-            kind = ExactLogistic if self.exact else LogisticClassifier
+            kind = ExactLogistic if self.exact else HeldLogistic if self.hold else LogisticClassifier
             piece = kind(x[rows], part, ridge=self.ridge, solver="auto", max_iter=30)
-            if isinstance(piece, ExactLogistic):
+            if isinstance(piece, WholeLogistic):
                 piece.workers = workers
             return piece
 
@@ -192,7 +173,8 @@ class _DifficultyEM(AggNet):
         rounds, tol = rounds_of(self.max_iter, self.tol, self.cross_fit)
         joint = Joint(
             answers, gold, [workers], piece, max_iter=rounds, tol=tol, calibrate=self.calibrate,
-            monotone=self.exact or (self._source() == "votes" and self.prior == "classifier"),
+            monotone=(self.exact or self.hold or (self._source() == "votes" and self.prior == "classifier"))
+            and not isinstance(self.climb, (tuple, list)),  # a rate may be too high
         )  # fmt: skip
         joint.start(vote_shares(answers))
         bounds, settled = joint.run(callback)
@@ -204,6 +186,7 @@ class _DifficultyEM(AggNet):
     def _finish(self, joint: Joint) -> None:
         super()._finish(joint)
         self.strength_ = np.mean([workers.strength for workers in joint.workers], axis=0)
+        self.skill_ = skill_of(self.strength_)
         self.temperature_ = float(joint.temperature[0])
 
     def _predict_proba(self, features: Features) -> Array:
@@ -240,8 +223,13 @@ class AdaptiveDifficultyEM(_DifficultyEM):
         Let workers be worse than chance.
     pseudo : (right, wrong) or None
         Pseudo-answers of each worker and class; None is the paper.
+    climb : "newton", (steps, rate) or None
+        How lambda is fitted in each round: to its best by Newton's method, by steps of gradient ascent on the sum over
+        answers (the paper's Algorithm 1), or not at all: it stays at 4 logit(accuracy against the votes).
     exact : bool
         Fit the classifier to the whole bound, its part in the difficulty included.
+    hold : bool
+        Fit it to the labels alone, but halve its step until the whole bound does not fall.
     ridge, cross_fit, calibrate, max_iter, tol
         As for `Raykar`; with a network `epochs` and `epochs_per_round` take the place of `max_iter`.
     **training
@@ -251,6 +239,9 @@ class AdaptiveDifficultyEM(_DifficultyEM):
     ----------
     strength_ : (workers, classes) array
         lambda: how fast each worker gets better as tasks get easier.
+    skill_ : (workers, classes) array
+        How often each worker is right on the clearest tasks: sigmoid(lambda / 4) for two classes, by which the paper
+        gives its specificity (class 0) and sensitivity (class 1).
     confusion_ : (workers, classes, classes) array
         On a task of average easiness.
 
@@ -267,18 +258,22 @@ class AdaptiveDifficultyEM(_DifficultyEM):
         *,
         difficulty: Literal["classifier", "posterior"] = "classifier",
         exact: bool = False,
+        hold: bool = False,
         **options: Any,
     ) -> None:
         super().__init__(**options)
         self.difficulty = difficulty
         self.exact = exact
+        self.hold = hold
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         known = self.difficulty in ("classifier", "posterior")
         require(known, "difficulty", self.difficulty, "'classifier' or 'posterior'")
-        own = self.difficulty == "classifier" or not self.exact
-        require(own, "exact", self.exact, "False with difficulty='posterior', which the classifier does not set")
+        own = self.difficulty == "classifier"
+        for name, set_ in (("exact", self.exact), ("hold", self.hold)):
+            require(own or not set_, name, set_, "False with difficulty='posterior', which the classifier does not set")
+        require(not (self.exact and self.hold), "hold", self.hold, "False with exact=True, whose bound never falls")
 
     def _source(self) -> Any:
         return self.difficulty
@@ -289,7 +284,7 @@ class FixedDifficultyEM(_DifficultyEM):
 
     Parameters
     ----------
-    network, prior, signed, pseudo, ridge, cross_fit, calibrate, epochs_per_round, max_iter, tol
+    network, prior, signed, pseudo, climb, ridge, cross_fit, calibrate, epochs_per_round, max_iter, tol
         As for `AdaptiveDifficultyEM`. prior="votes" is the paper's Algorithm 3, "classifier" its code.
     **training
         See `TrainingOptions`.
@@ -298,6 +293,9 @@ class FixedDifficultyEM(_DifficultyEM):
     ----------
     strength_ : (workers, classes) array
         lambda: how fast each worker gets better as tasks get easier.
+    skill_ : (workers, classes) array
+        How often each worker is right on the clearest tasks: sigmoid(lambda / 4) for two classes, by which the paper
+        gives its specificity (class 0) and sensitivity (class 1).
     confusion_ : (workers, classes, classes) array
         On a task of average easiness.
 

@@ -11,6 +11,8 @@ from crowdwise.learn.base import Array
 from crowdwise.truth.base import vote_shares
 from crowdwise.truth.kernels import FLOOR
 
+Climb = Literal["newton"] | tuple[int, float] | None
+
 LARGEST = 100.0  # of lambda: a worker who never errs would have it infinite
 
 
@@ -38,6 +40,8 @@ class DifficultyWorkers:
     pseudo : (right, wrong) or None
         Pseudo-answers added for each worker and class on a task of average easiness.
     weight : (tasks,) array or None
+    climb : "newton", (steps, rate) or None
+        How lambda is fitted in a round: to its best, by some steps of gradient ascent, or never after its start.
     """
 
     def __init__(
@@ -49,9 +53,10 @@ class DifficultyWorkers:
         signed: bool,
         pseudo: tuple[float, float] | None,
         weight: Array | None,
+        climb: Climb = "newton",
     ) -> None:
         self.answers, self.source, self.prior, self.signed, self.pseudo = answers, source, prior, signed, pseudo
-        self.task_weight = weight
+        self.task_weight, self.climb = weight, climb
         self.votes = vote_shares(answers)
         self.belief = self.votes  # the last posterior
         self.weight = np.ones(answers.n_answers) if answers.weight is None else answers.weight
@@ -72,20 +77,21 @@ class DifficultyWorkers:
         self.mean_easiness = float(max(easy.mean(), 1e-6))
         if self.strength is None:
             self.strength = self._first(mass)
-            self.prior_easiness = (
-                self.mean_easiness
-            )  # fixed once, or the bound would be that of another prior each time
-        self.strength = climb_strength(
-            self.strength, a.worker, easy, self.right, mass, a.n_classes,
-            signed=self.signed, pseudo=self.pseudo, at=self.prior_easiness,
-        )  # fmt: skip
+            # fixed once, or the bound would be that of another prior each time
+            self.prior_easiness = self.mean_easiness
+        given = a.worker, easy, self.right, mass, a.n_classes
+        options: Any = {"signed": self.signed, "pseudo": self.pseudo, "at": self.prior_easiness}
+        if self.climb == "newton":
+            self.strength = climb_strength(self.strength, *given, **options)
+        elif self.climb is not None:
+            self.strength = ascend_strength(self.strength, *given, **options, steps=self.climb[0], rate=self.climb[1])
 
     def _first(self, mass: Array) -> Array:
         """First lambda, from each worker's accuracy, were all tasks as easy as can be."""
         a = self.answers
         hits = _by_worker(a.worker, mass * self.right, a.n_workers)
-        share = np.clip((hits + 0.5) / (_by_worker(a.worker, mass, a.n_workers) + 1), 0.51, 0.99)
-        return (np.log(share / (1 - share)) + np.log(a.n_classes - 1)) / (0.5 * (1 - 1 / a.n_classes))
+        share = (hits + 0.5) / (_by_worker(a.worker, mass, a.n_workers) + 1)
+        return strength_of(np.clip(share, 0.51, 0.99))
 
     def log_likelihoods(self, easy: Array) -> Array:
         """Log P(label[a] | worker[a], truth c), (answers, classes), at this easiness of each answer's task."""
@@ -119,6 +125,31 @@ class DifficultyWorkers:
         """P(worker w says l | truth c) as [w, c, l], on a task of average easiness."""
         assert self.strength is not None
         return confusion_at(self.strength, np.array(self.mean_easiness), self.answers.n_classes)
+
+
+def strength_of(skill: Array) -> Array:
+    """Lambda (workers, classes) of workers right this often on the clearest tasks: 4 logit(skill) for two classes.
+
+    >>> strength_of(np.array([[0.5, 0.8]])).round(3).tolist()
+    [[0.0, 5.545]]
+    """
+    n_classes = skill.shape[1]
+    return (np.log(skill / (1 - skill)) + np.log(n_classes - 1)) / _clearest(n_classes)
+
+
+def skill_of(strength: Array) -> Array:
+    """How often workers are right on the clearest tasks, (workers, classes): sigmoid(lambda / 4) for two classes.
+
+    >>> skill_of(strength_of(np.array([[0.5, 0.8]]))).round(3).tolist()
+    [[0.5, 0.8]]
+    """
+    n_classes = strength.shape[1]
+    return np.exp(said(strength * _clearest(n_classes), True, n_classes))
+
+
+def _clearest(n_classes: int) -> float:
+    """Easiness of a task that is certain."""
+    return 0.5 * (1 - 1 / n_classes)
 
 
 def said(pull: Array, right: Any, n_classes: int) -> Array:
@@ -162,13 +193,7 @@ def climb_strength(
 
     best = value(strength)  # (workers, classes): each has its own maximum
     for _ in range(steps):
-        hit = np.exp(said(strength[worker] * easy[:, None], True, n_classes))  # (answers, classes)
-        slope = _by_worker(worker, mass * easy[:, None] * (right - hit), n_workers)
-        curve = _by_worker(worker, mass * np.square(easy)[:, None] * hit * (1 - hit), n_workers)
-        if pseudo is not None:
-            hit = np.exp(said(strength * at, True, n_classes))
-            slope += at * (pseudo[0] - (pseudo[0] + pseudo[1]) * hit)
-            curve += at**2 * (pseudo[0] + pseudo[1]) * hit * (1 - hit)
+        slope, curve = _slope(strength, worker, easy, right, mass, n_classes, pseudo, at)
         step = np.clip(slope / np.maximum(curve, 1e-9), -20, 20)
         step = np.clip(strength + step, lowest, LARGEST) - strength
         open_ = np.abs(step) > 1e-6 * (1 + np.abs(strength))  # cells that are not at their best yet
@@ -185,6 +210,49 @@ def climb_strength(
             step /= 2
             open_ &= np.abs(step) > 1e-6 * (1 + np.abs(strength))
     return strength
+
+
+def ascend_strength(
+    strength: Array,
+    worker: Array,
+    easy: Array,
+    right: Array,
+    mass: Array,
+    n_classes: int,
+    *,
+    signed: bool,
+    pseudo: tuple[float, float] | None,
+    at: float,
+    steps: int,
+    rate: float,
+) -> Array:
+    """Some steps of gradient ascent on the expected log-likelihood of all answers: the paper's Algorithm 1."""
+    for _ in range(steps):
+        slope, _ = _slope(strength, worker, easy, right, mass, n_classes, pseudo, at)
+        strength = np.clip(strength + rate * slope, -LARGEST if signed else 0.0, LARGEST)
+    return strength
+
+
+def _slope(
+    strength: Array,
+    worker: Array,
+    easy: Array,
+    right: Array,
+    mass: Array,
+    n_classes: int,
+    pseudo: tuple[float, float] | None,
+    at: float,
+) -> tuple[Array, Array]:
+    """First and minus second derivatives of the expected log-likelihood by lambda, (workers, classes) each."""
+    n_workers = len(strength)
+    hit = np.exp(said(strength[worker] * easy[:, None], True, n_classes))  # (answers, classes)
+    slope = _by_worker(worker, mass * easy[:, None] * (right - hit), n_workers)
+    curve = _by_worker(worker, mass * np.square(easy)[:, None] * hit * (1 - hit), n_workers)
+    if pseudo is not None:
+        hit = np.exp(said(strength * at, True, n_classes))
+        slope += at * (pseudo[0] - (pseudo[0] + pseudo[1]) * hit)
+        curve += at**2 * (pseudo[0] + pseudo[1]) * hit * (1 - hit)
+    return slope, curve
 
 
 def _by_worker(worker: Array, values: Array, n_workers: int) -> Array:

@@ -6,7 +6,8 @@
     answers     what they say: own confusion, blurred by difficulty,        `answer`
                 or led astray together
 
-`simulate` runs the four in turn; `digits_crowd` gives real images with a simulated crowd. Everything follows from
+`simulate` runs the four in turn; `digits_crowd` gives real images with a simulated crowd; `gaussian_mixture`,
+`structural_answers` and `unstructured_answers` are the simulations of the difficulty paper. Everything follows from
 `seed`, an integer or a numpy Generator. Each piece draws from a stream of its own: the same seed gives the same truth
 whatever the crowd, and the same assignment whatever is said.
 """
@@ -21,10 +22,24 @@ from crowdwise.answers import Answers
 from crowdwise.errors import ParameterError
 from crowdwise.simulate.answering import answer, assign
 from crowdwise.simulate.balance import Array, Balance, Seed, draw_truth, shares, split
+from crowdwise.simulate.difficulty import gaussian_mixture, structural_answers, unstructured_answers
 from crowdwise.simulate.digits import digits_crowd, look_alike
 from crowdwise.simulate.workers import Workers, crowd
 
-__all__ = ["answer", "assign", "crowd", "digits_crowd", "draw_truth", "look_alike", "shares", "simulate", "split"]
+__all__ = [
+    "answer",
+    "assign",
+    "crowd",
+    "digits_crowd",
+    "draw_truth",
+    "gaussian_mixture",
+    "look_alike",
+    "shares",
+    "simulate",
+    "split",
+    "structural_answers",
+    "unstructured_answers",
+]
 
 
 def simulate(
