@@ -1,0 +1,1 @@
+"""Which tasks are ambiguous, and what to do about them."""

@@ -1,0 +1,175 @@
+"""What is done with scores of tasks, the lowest the most ambiguous: a table to read, a set to keep, weights.
+
+    prune     tasks with a score <= the alpha-quantile go                       Lefort et al.: alpha 0.01, 0.05 or 0.1
+    weights   r^2 / (r^2 + alpha^2), with mean one                              ours: r = share of tasks ranked below
+
+A task without answers that were trained on is not ranked: its score is +infinity, and it is never removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from scipy.stats import rankdata
+
+from crowdwise.answers import Answers
+from crowdwise.learn.base import Array
+from crowdwise.learn.features import Features
+from crowdwise.truth.base import is_number, is_whole, require
+
+CONTROL = 104729  # sets the draws of the control apart from others of the same seed
+BLOCK = 4096  # tasks at a time
+
+
+class Kept(NamedTuple):
+    """What is left when the most ambiguous tasks are removed."""
+
+    rows: Array  # (kept,) codes of the tasks kept, increasing: X[kept.rows]
+    answers: Answers  # to these; all workers and classes stay
+    removed: Array  # (removed,) codes of the others, the most ambiguous first
+    threshold: float  # the quantile; what scored that much or less is removed
+
+
+class Ranked:
+    """Tasks with scores: how to read them, and how to go on without the most ambiguous.
+
+    Attributes
+    ----------
+    scores_ : (tasks,) array
+        The lower the more ambiguous; +infinity where nothing is known.
+    aum_, trust_ : (answers,) arrays
+        What the score of a task is made of: the area under the margin of each answer, and how much it counts.
+    """
+
+    answers_: Answers
+    scores_: Array
+    aum_: Array
+    trust_: Array
+    random_state: int
+
+    def ranking(self, n: int | None = None) -> pa.Table:
+        """The `n` most ambiguous tasks, or all, the most ambiguous first, with what makes them so.
+
+        Returns
+        -------
+        pyarrow.Table
+            `task`; `rank`, from 1, and `score` (empty where nothing is known); `answers`, how many; and for each of
+            them, as lists, `workers`, `labels`, `aum` and `trust`.
+        """
+        require(n is None or is_whole(n, 0), "n", n, "a whole number, 0 or more, or None for all")
+        scores, answers = self.scores_, self.answers_
+        order = np.argsort(scores, kind="stable")[:n]
+        length = np.diff(answers.task_starts)[order]
+        ends = np.cumsum(length)
+        # Each task's run of answers, laid end to end.
+        at = np.arange(length.sum()) + np.repeat(answers.task_starts[order] - (ends - length), length)
+        parts = {
+            "workers": answers.worker_ids.take(pa.array(answers.worker[at])),
+            "labels": answers.class_ids.take(pa.array(answers.label[at])),
+            "aum": pa.array(self.aum_[at]),
+            "trust": pa.array(self.trust_[at]),
+        }
+        offsets, unknown = pa.array(np.concatenate([[0], ends])), np.isinf(scores[order])
+        return pa.table(
+            {
+                "task": answers.task_ids.take(pa.array(order)),
+                "rank": pa.array(np.arange(1, len(order) + 1), mask=unknown),
+                "score": pa.array(scores[order], mask=unknown),
+                "answers": length,
+                **{name: pa.LargeListArray.from_arrays(offsets, values) for name, values in parts.items()},
+            }
+        )
+
+    def prune(self, alpha: float = 0.01, *, random: bool = False, strict: bool = False) -> Kept:
+        """Leave out the most ambiguous tasks.
+
+        Parameters
+        ----------
+        alpha : float
+            Share of the tasks to remove: those that score no more than this quantile of all scores. 0 removes none.
+        random : bool
+            The control: as many tasks, chosen at random.
+        strict : bool
+            Remove only what scores less than the quantile (as the paper prints it; its code removes what equals it).
+
+        Returns
+        -------
+        Kept
+            `rows` and `answers` of the tasks kept, so that `fit(X[kept.rows], kept.answers)` goes on; `removed`;
+            `threshold`. Where all tasks score the same, none is removed.
+        """
+        share = is_number(alpha) and 0 <= alpha < 1
+        require(share, "alpha", alpha, "the share of tasks to remove, from 0 up to but not including 1")
+        scores = self._dealt(random)
+        ranked = np.isfinite(scores)
+        threshold = float(np.quantile(scores[ranked], alpha)) if alpha and ranked.any() else -np.inf
+        out = scores < threshold if strict else scores <= threshold
+        if out.sum() == ranked.sum():  # nothing tells one task from another
+            out[:] = False
+        rows, removed = np.flatnonzero(~out), np.flatnonzero(out)
+        removed = removed[np.argsort(scores[removed], kind="stable")]
+        return Kept(rows, self.answers_[rows], removed, threshold)
+
+    def weights(self, alpha: float = 0.1, *, random: bool = False) -> Array:
+        """Weights of the tasks to pass as `sample_weight`: the more ambiguous, the less, but none is left out.
+
+        Parameters
+        ----------
+        alpha : float
+            The task at this quantile weighs half of what the clearest do; the first ones weigh next to nothing.
+        random : bool
+            The control: the same weights, dealt out at random.
+
+        Returns
+        -------
+        (tasks,) array
+            With mean one over the tasks that are ranked, and one for the others.
+        """
+        require(is_number(alpha) and alpha > 0, "alpha", alpha, "a number above 0")
+        scores = self._dealt(random)
+        ranked = np.isfinite(scores)
+        place = (rankdata(scores[ranked]) - 0.5) / max(ranked.sum(), 1)  # in (0, 1); equals share a place
+        soft = place**2 / (place**2 + alpha**2)
+        weights = np.ones(len(scores))
+        weights[ranked] = soft / soft.mean() if len(soft) else soft
+        return weights
+
+    @property
+    def worker_trust_(self) -> Array:
+        """Mean trust in the answers of each worker, (workers,); that in all answers for a worker without any."""
+        answers, trust = self.answers_, self.trust_
+        count = np.bincount(answers.worker, minlength=answers.n_workers)
+        total = np.bincount(answers.worker, trust, minlength=answers.n_workers)
+        return np.where(count > 0, total / np.maximum(count, 1), trust.mean())
+
+    def _dealt(self, random: bool) -> Array:
+        """The scores; as a control, dealt out at random among the tasks that are ranked."""
+        scores = self.scores_.copy()
+        if random:
+            ranked = np.flatnonzero(np.isfinite(scores))
+            scores[ranked] = np.random.default_rng([self.random_state, CONTROL]).permutation(scores[ranked])
+        return scores
+
+
+def weighted_means(values: Array, weight: Array, task: Array, n_tasks: int) -> Array:
+    """Mean of values (answers,) for each task by their weights; plain where these sum to zero, +inf without answers.
+
+    >>> weighted_means(np.array([1.0, 0.0, 3.0]), np.array([3.0, 1.0, 0.0]), np.array([0, 0, 1]), 3).tolist()
+    [0.75, 3.0, inf]
+    """
+    by_task = np.bincount(task, weight, minlength=n_tasks)
+    weight = np.where(by_task[task] > 0, weight, 1.0)
+    by_task = np.bincount(task, weight, minlength=n_tasks)
+    sums = np.bincount(task, weight * values, minlength=n_tasks)
+    return np.where(by_task > 0, sums / np.where(by_task > 0, by_task, 1.0), np.inf)
+
+
+def in_blocks(predict: Callable[[Array], Array], features: Features, tasks: Array, n_classes: int) -> Array:
+    """What a classifier says of some tasks, (rows, classes), a block of them at a time."""
+    out = np.empty((len(tasks), n_classes))
+    for first in range(0, len(tasks), BLOCK):
+        out[first : first + BLOCK] = predict(features.rows(tasks[first : first + BLOCK]))
+    return out

@@ -1,0 +1,178 @@
+"""WAUM, the weighted area under the margin: which tasks are ambiguous, by features and answers together.
+
+    f            one network, trained on every answer as a label of its task (the stacked set)
+    AUM[a]       mean over epochs of the margin of answer a's label in the training steps (see `margins`)
+    pi_w         confusion matrix of worker w, by Dawid and Skene or another model
+    trust[a]     = sum over c of pi_w[c, c] * f_T(x)[c]                 w answered a about x; f_T: at the last epoch
+
+    WAUM(x) = sum over its answers a of trust[a] * AUM[a] / sum of trust[a]
+
+Low where the network struggled to learn what trusted workers said: prune these tasks, or read them. Where all trust is
+zero the mean is plain. Lefort, Charlier, Joly and Salmon, "Weighting areas under the margin in crowdsourced datasets",
+JDS 2023 (eq. 2 to 4; the denominator of eq. 3 is printed without its summand), and TMLR 2024. `trust=None` trusts all
+alike; `per_worker` trains a network for each worker on his answers alone, which asks for many answers a worker.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from crowdwise.ambiguity.margins import StackedModule
+from crowdwise.ambiguity.ranking import in_blocks, weighted_means
+from crowdwise.ambiguity.recorder import Recorder
+from crowdwise.learn.base import Array, CrowdClassifier, Given, trainable
+from crowdwise.learn.features import Features, open_features
+from crowdwise.learn.networks import Spec
+from crowdwise.registry import make
+from crowdwise.truth.base import TruthModel, require
+
+
+class WAUM(Recorder):
+    """Ranks tasks by the margins of their answers, weighted by trust in them.
+
+    Parameters
+    ----------
+    network : as in `TrainingOptions`
+        What is trained; need not be the one trained on what is kept.
+    trust : truth model or learner with confusion matrices, its name, (workers, classes, classes) array, or None
+        How workers are judged; None trusts all alike. The paper runs `DawidSkene(prior=None, max_iter=60, tol=0)`.
+    per_worker : bool
+        A network for each worker, each from the same start, in place of one for all answers.
+    margin : {"yang", "pleiss"}
+        What a label is compared to: the second largest of all scores, or the largest of the other classes.
+    scale : {"probabilities", "logits"}
+        What scores are.
+    top_k : int
+        The (k + 1)-th largest score takes the place of the second, the k-th of the others that of the largest.
+    double_softmax : bool
+        Train through one more softmax on top of the probabilities, as the authors' LabelMe network does.
+    **training
+        See `TrainingOptions`. The weight of an answer, where it has one, multiplies its trust.
+
+    Attributes
+    ----------
+    scores_ : (tasks,) array
+        The WAUM; +infinity for a task without answers or of weight zero, which is never removed.
+    aum_, trust_ : (answers,) arrays
+        What it is made of.
+    worker_trust_ : (workers,) array
+        Mean trust in each worker's answers.
+    proba_ : (tasks, classes) array
+        f_T of the tasks (the mean over the networks of those who answered, with `per_worker`).
+
+    Examples
+    --------
+    >>> import crowdwise as cw
+    >>> X, answers = cw.simulate.digits_crowd()
+    >>> waum = cw.WAUM(epochs=10).fit(X, answers)
+    >>> waum.ranking(1).column_names
+    ['task', 'rank', 'score', 'answers', 'workers', 'labels', 'aum', 'trust']
+    >>> kept = waum.prune(alpha=0.01)
+    >>> model = cw.CoNAL(epochs=2).fit(X[kept.rows], kept.answers)
+    >>> len(kept.removed), len(kept.answers)
+    (8, 730)
+    """
+
+    def __init__(
+        self,
+        network: Spec = None,
+        *,
+        trust: TruthModel | CrowdClassifier | str | Array | None = "dawid-skene",
+        per_worker: bool = False,
+        **training: Any,
+    ) -> None:
+        super().__init__(network, **training)
+        self.trust = trust
+        self.per_worker = per_worker
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        known = self.trust is None or isinstance(self.trust, (str, TruthModel, CrowdClassifier, np.ndarray))
+        require(known, "trust", self.trust, "a model with confusion matrices, its name, an array of them, or None")
+        if self.per_worker:
+            for name, idle in (("select", "last"), ("checkpoint", None)):
+                value = getattr(self, name)
+                require(value == idle, name, value, f"{idle!r} with per_worker=True, which trains many networks")
+
+    def _fit(self, given: Given) -> None:
+        answers = given.answers
+        right = self._judge(given)  # (workers, classes)
+        given = given._replace(gold=None)
+        if self.per_worker:
+            self.aum_, seen, f = self._each_worker(given)  # f (answers, classes)
+        else:
+            super()._fit(given)
+            assert isinstance(self.module_, StackedModule)
+            table, known = self.module_.recorded(np.arange(answers.n_tasks))
+            self.aum_, seen, f = table[answers.task, answers.label], known[answers.task], self.proba_[answers.task]
+        self.trust_ = (right[answers.worker] * f).sum(axis=1)
+        weight = self.trust_ if answers.weight is None else self.trust_ * answers.weight
+        self.scores_ = weighted_means(self.aum_[seen], weight[seen], answers.task[seen], answers.n_tasks)
+
+    def _judge(self, given: Given) -> Array:
+        """Diagonals of the confusion matrices, (workers, classes)."""
+        features, answers, weight, gold, _, _ = given
+        if not isinstance(self.trust, (str, TruthModel, CrowdClassifier)):
+            require(gold is None, "gold", "...", "known labels only where `trust` is a model to be told of them")
+            if self.trust is None:
+                return np.ones((answers.n_workers, answers.n_classes))
+            return _diagonals(np.asarray(self.trust, dtype=float), answers.n_workers, answers.n_classes)
+        if weight is not None:  # a task of weight zero says nothing of workers either
+            answers = answers.take(np.flatnonzero(weight[answers.task] > 0))
+        model: Any = make(self.trust) if isinstance(self.trust, str) else clone(self.trust)
+        if isinstance(model, TruthModel):
+            model.fit(answers, gold)
+        else:
+            model.fit(features, answers, sample_weight=weight, gold=gold)
+        confusion: Any = getattr(model, "confusion_", None)
+        require(confusion is not None, "trust", self.trust, "a model with confusion matrices, such as DawidSkene()")
+        return _diagonals(confusion, answers.n_workers, answers.n_classes)
+
+    def _each_worker(self, given: Given) -> tuple[Array, Array, Array]:
+        """AUM (answers,), whether it was recorded, and what the worker's own network says, (answers, classes)."""
+        features, answers, weight, _, _, callback = given
+        n_classes = answers.n_classes
+        module = self.module_ = self._module(self._network(features, n_classes), answers).to(self.device)
+        start = {name: value.clone() for name, value in module.state_dict().items()}
+        aum, seen = np.zeros(answers.n_answers), np.zeros(answers.n_answers, bool)
+        f = np.full((answers.n_answers, n_classes), 1 / n_classes)
+        for worker in np.flatnonzero(np.diff(answers.worker_starts)):  # one training after another, by definition
+            rows = answers.by_worker[slice(*answers.worker_starts[worker : worker + 2])]
+            own = answers.take(rows)
+            if not trainable(own, weight, None).any():
+                continue
+            module.load_state_dict(start)
+            trainer = self._trainer(module, features, own, weight, callback=callback, phase=int(worker))
+            trainer.run()
+            trainer.finish()
+            table, seen[rows] = module.recorded(own.task)
+            aum[rows] = table[np.arange(len(rows)), own.label]
+            f[rows] = in_blocks(lambda x: self._predict_proba(open_features(x)), features, own.task, n_classes)
+        by_task = [weighted_means(f[:, c], np.ones(len(f)), answers.task, answers.n_tasks) for c in range(n_classes)]
+        proba = np.stack(by_task, axis=1)
+        self.proba_ = np.where(np.isfinite(proba), proba, 1 / n_classes)
+        return aum, seen, f
+
+    def _opened(self, X: Any) -> Features:
+        self._require_one_network()
+        return super()._opened(X)
+
+    def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:
+        self._require_one_network()
+        return super()._proba_of_answers(features, rows, row, worker)
+
+    def _require_one_network(self) -> None:
+        require(not self.per_worker, "per_worker", True, "False to predict: no network is for all tasks otherwise")
+
+
+def _diagonals(confusion: Array, n_workers: int, n_classes: int) -> Array:
+    """Of checked confusion matrices (workers, classes, labels)."""
+    shape = (n_workers, n_classes, n_classes)
+    require(confusion.shape == shape, "trust", confusion.shape, f"matrices [worker, truth, label] of shape {shape}")
+    diagonals = confusion[:, np.arange(n_classes), np.arange(n_classes)]
+    proper = bool(np.isfinite(diagonals).all() and (diagonals >= 0).all())
+    require(proper, "trust", "...", "matrices of finite probabilities, 0 or more")
+    return diagonals

@@ -1,0 +1,131 @@
+"""`crowdwise rank`."""
+
+import csv
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import crowdwise as cw
+from crowdwise.cli import app
+from crowdwise.cli.rank import RANK
+from crowdwise.io import write
+
+LINE = "rank answers.csv --features X.npy --out ranking.csv --epochs 2"
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, answers = cw.simulate.digits_crowd()
+    return X[:100].astype(np.float32), answers[np.arange(100)]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch, digits):
+    monkeypatch.chdir(tmp_path)
+    np.save("X.npy", digits[0])
+    write(digits[1].with_truth(None), "answers.csv")
+    return tmp_path
+
+
+def run(line, code=0):
+    result = CliRunner().invoke(app, shlex.split(line))
+    assert result.exit_code == code, result.output
+    return result
+
+
+def rows_of(file):
+    with Path(file).open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_writes_what_the_library_ranks(digits):
+    X, answers = digits
+    shown = run(f"{LINE} --alpha 0.1 --kept kept.csv --top 3 --seed 4 --set margin=pleiss").stdout
+    waum = cw.WAUM(epochs=2, random_state=4, margin="pleiss").fit(X, answers)
+    table, rows = waum.ranking().to_pylist(), rows_of("ranking.csv")
+    assert [int(row["task"]) for row in rows] == [row["task"] for row in table]
+    assert [float(row["score"]) for row in rows] == pytest.approx([row["score"] for row in table])
+    assert [json.loads(row["labels"]) for row in rows] == [row["labels"] for row in table]
+    assert [json.loads(row["workers"]) for row in rows] == [row["workers"] for row in table]
+    np.testing.assert_allclose(json.loads(rows[0]["trust"]), table[0]["trust"], atol=1e-4)
+    kept = waum.prune(0.1)
+    left = cw.read("kept.csv")
+    assert left.tasks.tolist() == answers.tasks[kept.rows].tolist()
+    assert left.n_answers == kept.answers.n_answers
+    first = table[0]
+    assert f"{first['workers'][0]}: {first['labels'][0]} ({first['trust'][0]:.2f})" in shown
+    for text in ("most ambiguous", "10 of the tasks are left out", "ranking.csv", "kept.csv", "waum"):
+        assert text in shown
+    assert shown.count("(0.") >= 3
+
+
+def test_lists_stay_lists_in_parquet(digits):
+    run(LINE.replace("ranking.csv", "ranking.parquet"))
+    assert pq.read_table("ranking.parquet").to_pylist() == cw.WAUM(epochs=2).fit(*digits).ranking().to_pylist()
+
+
+def test_json(digits):
+    result = run(f"{LINE} --method aum --top 2 --json --network mlp --set network__hidden=7")
+    told = json.loads(result.stdout)
+    model = cw.AUM(cw.MLP(7), epochs=2).fit(*digits)
+    assert told["most_ambiguous"] == model.ranking(2).to_pylist()
+    assert told["left_out"] == model.tasks_[model.prune(0.01).removed].tolist()
+    assert (told["method"], told["parameters"]["network__hidden"], told["tasks"]) == ("aum", 7, 100)
+    assert told["written"] == {"ranking": "ranking.csv"}
+    assert result.stderr == ""
+
+
+def test_nothing_left_out_and_nothing_shown():
+    shown = run(f"{LINE} --alpha 0 --top 0 --kept kept.csv").stdout
+    assert "0 of the tasks are left out" in shown
+    assert "most ambiguous" not in shown
+    assert cw.read("kept.csv").n_tasks == 100
+
+
+def test_ids_that_a_spreadsheet_would_run(digits):
+    _, answers = digits
+    sly = cw.Answers.from_arrays(
+        [f"=t{t:03d}" for t in answers.task], [f"=w{w}" for w in answers.worker], [f"@c{c}" for c in answers.label]
+    )
+    write(sly, "answers.csv")
+    run(LINE)
+    for row in rows_of("ranking.csv"):
+        assert row["task"].startswith("'=t")
+        assert all(not cell.startswith(("=", "@", "+")) for cell in row.values())
+        assert json.loads(row["workers"])[0].startswith("=w")
+
+
+def test_help_shows_an_example_that_is_a_command():
+    shown = run("rank --help").stdout
+    assert "crowdwise rank answers.csv" in shown
+    example = RANK.partition("crowdwise ")[2]
+    run(f"{example} --epochs 1")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (LINE.replace("answers.csv", "missing.csv"), "missing.csv"),
+        (LINE.replace("X.npy", "missing.npy"), "missing.npy"),
+        (LINE.replace("ranking.csv", "ranking.txt"), "ranking.txt"),
+        (LINE.replace("ranking.csv", "answers.csv"), "named twice"),
+        (f"{LINE} --kept ranking.csv", "named twice"),
+        (f"{LINE} --kept no/where.csv", "no folder"),
+        (f"{LINE} --alpha 1", "below 1"),
+        (f"{LINE} --set depth=3", "no parameter 'depth'"),
+        (f"{LINE} --network mlp --set network__depth=3", "no parameter 'network__depth'"),
+        (f"{LINE} --set epochs=3", "given twice"),
+        (f"{LINE} --set margin=wide", "'yang' or 'pleiss'"),
+        (f"{LINE} --set trust=majority-vote", "confusion"),
+    ],
+)
+def test_mistakes_are_said_in_plain_words(line, words):
+    result = run(line, 1)
+    assert words in result.stderr
+    assert "Traceback" not in result.output
+    assert not Path("ranking.csv").exists()
