@@ -57,3 +57,33 @@ def test_no_table_of_all_pairs():
     assert len(task) == 1000
     assert not (task % 10_000 == worker).any()
     assert next(pairs.missing_blocks(answers))[0].tolist() == list(range(20))
+
+
+def test_given_pairs_in_blocks(answers):
+    task, worker = pairs.draw_missing(answers, 40, np.random.default_rng(1))
+    parts = list(pairs.blocks_of(task, worker, 7))
+    assert max(len(row) for _, row, _ in parts) == 7
+    assert np.concatenate([tasks[row] for tasks, row, _ in parts]).tolist() == task.tolist()
+    assert np.concatenate([w for *_, w in parts]).tolist() == worker.tolist()
+
+
+@pytest.mark.parametrize("waiting", [0, 10**6])
+def test_the_lowest_of_each_group(monkeypatch, waiting):
+    monkeypatch.setattr(pairs, "PAIRS", waiting)
+    rng = np.random.default_rng(0)
+    group, score = rng.integers(0, 3, 500), rng.integers(0, 60, 500) / 7  # many ties
+    best = pairs.Lowest(4, 20)
+    for part in np.array_split(np.arange(500), 13):
+        best.add(group[part], score[part], part)
+    n = np.array([20, 3, 0, 5])
+    (found,) = best.first(n)
+    expected = [sorted(np.flatnonzero(group == g), key=lambda i: score[i])[: n[g]] for g in range(3)]  # stable
+    assert found.tolist() == [i for part in expected for i in part]
+
+
+def test_memory_of_the_lowest_is_bounded(monkeypatch):
+    monkeypatch.setattr(pairs, "PAIRS", 100)
+    best = pairs.Lowest(2, 30)
+    for score in np.linspace(1, 0, 200):  # always better than before: the hardest order
+        best.add(np.array([0, 1] * 25), np.full(50, score), np.arange(50))
+        assert sum(len(part[0]) for part in best._parts) <= 60 + 100 + 50

@@ -13,6 +13,7 @@ from crowdwise.learn.doctornet import DoctorModule, DoctorNet
 from crowdwise.learn.features import open_features
 from crowdwise.learn.modules import Dense
 from crowdwise.learn.networks import MLP
+from crowdwise.truth.base import vote_shares
 
 QUICK = {"network": "logistic", "epochs": 20, "lr": 2e-2, "batch_size": 32}
 
@@ -28,7 +29,9 @@ def small(n_models=2, exclude_self=False, task_weight=None):
     batches = Batches(
         open_features(rng.normal(size=(5, 4))), answers, batch_size=5, n_models=n_models, task_weight=task_weight
     )
-    module = DoctorModule(Dense(4, [5], 3, n_models, 0), answers, 0, exclude_self=exclude_self).double()
+    module = DoctorModule(
+        Dense(4, [5], 3, n_models, 0), answers, 0, vote_shares(answers), exclude_self=exclude_self
+    ).double()
     module.silent[3] = True
     with torch.no_grad():
         for p in module.parameters():
@@ -237,3 +240,18 @@ def test_bad_use():
             DoctorNet(**bad).fit(X, answers)
     with pytest.raises(NotFittedError):
         DoctorNet().weight_  # noqa: B018
+
+
+def test_votes_given_are_those_of_people():
+    """Answers a model made up train the heads, but weights may be learnt from the votes without them."""
+    X, truth = blobs(n_tasks=40)
+    answers = answers_of(truth, uneven())
+    pseudo = np.arange(answers.n_answers) % 3 == 0
+    mixed = cw.Answers.from_codes(
+        answers.task, answers.worker, answers.label, tasks=40, workers=8, classes=3, pseudo=pseudo
+    )
+    fitted = {votes: DoctorNet(votes=votes, epochs=1, weight_epochs=1).fit(X, mixed) for votes in ("all", "given")}
+    people = answers.take(np.flatnonzero(~pseudo))
+    np.testing.assert_allclose(fitted["all"].module_.votes, vote_shares(answers), atol=1e-6)
+    np.testing.assert_allclose(fitted["given"].module_.votes, vote_shares(people), atol=1e-6)
+    assert np.abs(fitted["all"].weight_ - fitted["given"].weight_).max() > 0

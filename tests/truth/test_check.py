@@ -3,7 +3,7 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.errors import CrowdwiseError
-from crowdwise.truth.check import VoteCheck, log_likelihood, split_answers
+from crowdwise.truth.check import VoteCheck, log_likelihood, mean_and_error, split_answers
 
 
 def test_supports_a_model_where_its_assumption_holds():
@@ -68,3 +68,10 @@ def test_sentences():
     assert "support X over" in str(VoteCheck("X", 0.1, 0.01, 10))
     assert "not clearly" in str(VoteCheck("X", 0.1, 0.2, 10))
     assert "do not support" in str(VoteCheck("X", -0.1, 0.2, 10))
+
+
+def test_the_error_of_a_gain_is_clustered_by_task():
+    now, before = np.array([-1.0, -1.0, -2.0, -2.0]), np.array([-2.0, -2.0, -1.0, -2.0])
+    # gains 1, 1, -1, 0, mean 1/4; of tasks 0 and 1: 3/2 and -3/2 about the mean
+    change, error = mean_and_error(now - before, np.array([0, 0, 1, 1]))
+    assert (change, error) == pytest.approx((0.25, np.sqrt(2 * 1.5**2) / 4))

@@ -1,4 +1,4 @@
-"""Pairs of a task and a worker who did not answer it: all of them block by block, or some at random.
+"""Pairs of a task and a worker who did not answer it: all of them block by block, or some at random; and the best.
 
 There are tasks x workers of them, far too many to hold: nothing here is larger than a block, or than what is asked for.
 """
@@ -56,6 +56,74 @@ def draw_missing(answers: Answers, n: int, rng: np.random.Generator) -> tuple[Ar
     before = np.searchsorted(given - np.arange(len(given)), rank, side="right")
     code = rank + before
     return code // n_workers, code % n_workers
+
+
+def blocks_of(task: Array, worker: Array, pairs: int = PAIRS) -> Iterator[tuple[Array, Array, Array]]:
+    """Given pairs, sorted by task, in blocks as `missing_blocks` yields them.
+
+    >>> [(tasks.tolist(), row.tolist()) for tasks, row, _ in blocks_of(np.array([2, 2, 7]), np.array([0, 1, 0]))]
+    [([2, 7], [0, 0, 1])]
+    """
+    for first in range(0, len(task), pairs):
+        tasks, row = np.unique(task[first : first + pairs], return_inverse=True)
+        yield tasks, row, worker[first : first + pairs]
+
+
+class Lowest:
+    """The `k` pairs of lowest score of each group, of any number that pass by. Of equal ones those that came first.
+
+    Parameters
+    ----------
+    n_groups : int
+        Groups are numbered from 0.
+    k : int
+        Pairs kept of each: memory is that of twice as many, or of a block.
+
+    Examples
+    --------
+    >>> best = Lowest(2, 2)
+    >>> best.add(np.array([0, 0, 1, 0]), np.array([3.0, 1.0, 5.0, 2.0]), np.arange(4))
+    >>> [column.tolist() for column in best.first(np.array([2, 1]))]
+    [[1, 3, 2]]
+    """
+
+    def __init__(self, n_groups: int, k: int) -> None:
+        self.k = k
+        self.limit = np.full(n_groups, np.inf)  # the score that a pair must be below to be kept
+        self._parts: list[tuple[Array, ...]] = []  # the first is sorted: by group, then score
+        self._waiting = 0
+
+    def add(self, group: Array, score: Array, *columns: Array) -> None:
+        """Look at pairs of these groups and scores; `columns` are what is to be known of them."""
+        near = np.flatnonzero(score < self.limit[group])
+        self._parts.append(tuple(column[near] for column in (group, score, *columns)))
+        self._waiting += len(near)
+        if self._waiting > max(PAIRS, self.k * len(self.limit)):  # sorting each block would take long
+            self._shrink()
+
+    def first(self, n: Array) -> list[Array]:
+        """The columns of the n[g] best pairs of each group g, from the best on; n[g] is at most `k`."""
+        group = self._shrink()
+        rows = np.flatnonzero(_place(group) < n[group])
+        return [column[rows] for column in self._parts[0][2:]]
+
+    def _shrink(self) -> Array:
+        """Leave the `k` best of each group, and return the groups of what is left."""
+        parts = [np.concatenate(column) for column in zip(*self._parts, strict=True)]
+        order = np.lexsort((parts[1], parts[0]))  # stable: what came first stays first
+        place = _place(parts[0][order])
+        order = order[place < self.k]
+        self._parts, self._waiting = [tuple(column[order] for column in parts)], 0
+        group, score = self._parts[0][:2]
+        last = np.flatnonzero(place[place < self.k] == self.k - 1)
+        self.limit[group[last]] = score[last]
+        return group
+
+
+def _place(group: Array) -> Array:
+    """Place of each entry in its run, of sorted groups."""
+    starts = np.flatnonzero(np.diff(group, prepend=-1))
+    return np.arange(len(group)) - np.repeat(starts, np.diff(starts, append=len(group)))
 
 
 def _distinct(n: int, k: int, rng: np.random.Generator) -> Array:

@@ -107,7 +107,7 @@ class CrowdClassifier(Fitted):
             message = f"{self} takes two classes, the answers hold {answers.n_classes}."
             raise ParameterError(message)
         self._check_parameters()
-        if validation is not None and getattr(self, "select", None) != "validation":
+        if validation is not None and not self._takes_validation():
             message = "validation=(X, labels) is used with select='validation' only: set it, or leave them out."
             raise ParameterError(message)
         features = open_features(X, answers)
@@ -220,6 +220,10 @@ class CrowdClassifier(Fitted):
 
     def _check_parameters(self) -> None:
         """Refuse constructor arguments that make no sense."""
+
+    def _takes_validation(self) -> bool:
+        """Whether tasks of known label are used to choose an epoch."""
+        return getattr(self, "select", None) == "validation"
 
     def _tensors(self) -> dict[str, Array]:
         """Arrays, beside the fitted attributes, that `save` must keep."""

@@ -49,11 +49,17 @@ class Saved:
         tensors |= {f"best/{k}": v for k, v in trainer.best_state.items()}
         for i, state in trainer.optimiser.state_dict()["state"].items():
             tensors |= {f"optimiser/{i}/{k}": v for k, v in state.items() if isinstance(v, Tensor)}
-        header = {
-            "version": VERSION, "fingerprint": self.fingerprint, "phase": trainer.phase, "epoch": trainer.epoch,
-            "best": trainer.best if trainer.best_state else None, "best_epoch": trainer.best_epoch,
-            "stopped": trainer.stopped, "history": trainer.history,
-        }  # fmt: skip
+        self.write(
+            tensors,
+            {
+                "phase": trainer.phase, "epoch": trainer.epoch, "best": trainer.best if trainer.best_state else None,
+                "best_epoch": trainer.best_epoch, "stopped": trainer.stopped, "history": trainer.history,
+            },
+        )  # fmt: skip
+
+    def write(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+        """Write tensors and, as JSON, what else there is to know, whole or not at all."""
+        header = {"version": VERSION, "fingerprint": self.fingerprint, **state}
         partial = self.path.with_name(f"{self.path.name}.{os.getpid()}.partial")
         try:
             copies = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
@@ -69,7 +75,7 @@ class Saved:
         """Put the trainer where the file says it was; nothing happens when there is no file, or an earlier phase's."""
         if not self.path.exists():
             return
-        header, tensors = self._read()
+        header, tensors = self.read()
         if header["phase"] < trainer.phase:
             return
         parts: dict[str, dict[str, Tensor]] = {"module": {}, "best": {}, "optimiser": {}}
@@ -91,7 +97,8 @@ class Saved:
         groups = trainer.optimiser.state_dict()["param_groups"]
         trainer.optimiser.load_state_dict({"state": state, "param_groups": groups})
 
-    def _read(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    def read(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What was written: the state and the tensors."""
         try:
             with safe_open(self.path, framework="pt") as file:
                 header = json.loads((file.metadata() or {}).get("checkpoint", "null"))

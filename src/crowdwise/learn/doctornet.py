@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Unpack
+from typing import Literal, Unpack
 
 import numpy as np
 
@@ -49,6 +49,9 @@ class DoctorNet(NetworkLearner):
         Whether weights of the workers are learnt; otherwise their heads count alike.
     exclude_self : bool
         Leave a worker's head out for the tasks he answered while weights are learnt.
+    votes : {"all", "given"}
+        Which answers weights are learnt to agree with: all, or without those a model made up (`answers.pseudo`), where
+        a task has others.
     weight_epochs, weight_lr
         How long, and at which rate, weights are learnt. `select` chooses among the epochs before that.
     **training
@@ -68,6 +71,7 @@ class DoctorNet(NetworkLearner):
         *,
         weighted: bool = True,
         exclude_self: bool = False,
+        votes: Literal["all", "given"] = "all",
         weight_epochs: int = 50,
         weight_lr: float = 1e-2,
         **training: Unpack[TrainingOptions],
@@ -75,6 +79,7 @@ class DoctorNet(NetworkLearner):
         super().__init__(**training)
         self.weighted = weighted
         self.exclude_self = exclude_self
+        self.votes: Literal["all", "given"] = votes
         self.weight_epochs = weight_epochs
         self.weight_lr = weight_lr
 
@@ -82,10 +87,20 @@ class DoctorNet(NetworkLearner):
         super()._check_parameters()
         whole = isinstance(self.weight_epochs, (int, np.integer)) and not isinstance(self.weight_epochs, bool)
         require(whole and self.weight_epochs >= 1, "weight_epochs", self.weight_epochs, "a whole number, 1 or more")
+        require(self.votes in ("all", "given"), "votes", self.votes, "'all' or 'given'")
         require(self.weight_lr > 0, "weight_lr", self.weight_lr, "a number above 0")
 
     def _module(self, network: Network, answers: Answers) -> CrowdModule:
-        return DoctorModule(network, answers, self.random_state, exclude_self=self.exclude_self)
+        return DoctorModule(network, answers, self.random_state, self._shares(answers), exclude_self=self.exclude_self)
+
+    def _shares(self, answers: Answers) -> Array:
+        """The votes of each task, (tasks, classes)."""
+        shares = vote_shares(answers)
+        if self.votes == "given" and answers.pseudo is not None:
+            given = answers.take(np.flatnonzero(~answers.pseudo))
+            known = np.diff(given.task_starts) > 0
+            shares[known] = vote_shares(given)[known]
+        return shares
 
     def _prepare(
         self, module: CrowdModule, features: Features, answers: Answers, weight: Array | None, gold: Array | None
@@ -125,7 +140,7 @@ class DoctorModule(CrowdModule):
     silent: Tensor
     votes: Tensor
 
-    def __init__(self, network: Network, answers: Answers, seed: int, *, exclude_self: bool) -> None:
+    def __init__(self, network: Network, answers: Answers, seed: int, shares: Array, *, exclude_self: bool) -> None:
         super().__init__(network, answers.n_workers)
         self.exclude_self = exclude_self
         shape, bound = (self.n_workers, network.width + 1, self.n_classes), 1 / math.sqrt(network.width)
@@ -134,8 +149,7 @@ class DoctorModule(CrowdModule):
         self.heads, self.bias = nn.Parameter(values[:, :-1].contiguous()), nn.Parameter(values[:, -1].contiguous())
         self.weight = nn.Parameter(torch.zeros(self.n_models, self.n_workers))
         self.register_buffer("silent", torch.zeros(self.n_workers, dtype=torch.bool))
-        votes = torch.tensor(vote_shares(answers), dtype=torch.float32)  # (tasks, classes)
-        self.register_buffer("votes", votes, persistent=False)
+        self.register_buffer("votes", torch.tensor(shares, dtype=torch.float32), persistent=False)  # (tasks, classes)
 
     def loss(self, batch: Batch) -> Tensor:
         """Mean loss over answers of their workers' heads; no other head is looked at."""

@@ -35,6 +35,9 @@ class Wrapper(CrowdClassifier):
         require(learns, "base", self.base, "a learner such as CrowdLayer(), a truth model, or the name of one")
         return clone(base)
 
+    def _takes_validation(self) -> bool:
+        return self._new_base()._takes_validation()
+
     def member_proba(self, X: Any) -> Array:
         """What each of the networks of the learner says, (models, tasks, classes)."""
         self._fitted  # noqa: B018 (says when the model is not fitted)

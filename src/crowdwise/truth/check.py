@@ -75,9 +75,17 @@ def check_against_vote(
         key=np.sum,
     )
     gain = log_likelihood(kept, held, fitted.proba_) - vote  # (held,)
-    by_task = np.bincount(held.task, gain - gain.mean(), minlength=held.n_tasks)
-    error = float(np.sqrt(np.square(by_task).sum())) / len(gain)
-    return VoteCheck(type(model).__name__, float(gain.mean()), error, len(gain))
+    return VoteCheck(type(model).__name__, *mean_and_error(gain, held.task), len(gain))
+
+
+def mean_and_error(gain: Array, task: Array) -> tuple[float, float]:
+    """Mean of what is gained on answers (answers,) to these tasks, and its standard error, tasks taken as independent.
+
+    >>> mean_and_error(np.array([1.0, 1.0, 2.0, 4.0]), np.array([0, 0, 1, 2]))
+    (2.0, 0.7071067811865476)
+    """
+    by_task = np.bincount(task, gain - gain.mean())
+    return float(gain.mean()), float(np.sqrt(np.square(by_task).sum())) / len(gain)
 
 
 def split_answers(answers: Answers, hidden: float, seed: int) -> tuple[Answers, Answers]:
