@@ -1,0 +1,106 @@
+"""Which pairs of a task and a worker can be bought, and the best of them for each task."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from crowdwise.acquire.strategies import Rule
+from crowdwise.answers import Answers
+from crowdwise.answers.encoding import starts
+from crowdwise.errors import ParameterError
+from crowdwise.learn.base import Array
+
+PAIRS = 200_000  # scored at a time
+
+
+class Market:
+    """Which pairs can be bought, task by task; counts those that were looked at."""
+
+    def __init__(
+        self, answers: Answers, wanted: Array, asked: Array, n_workers: int, among: Answers | None = None
+    ) -> None:
+        self.answers, self.n_workers = answers, n_workers
+        self.asked = asked  # codes of the workers who can be asked, increasing
+        self.n_scored = 0
+        self.pairs: Array | None = None
+        is_asked = self._among(asked)
+        if among is None:
+            done = np.bincount(answers.task, is_asked[answers.worker], answers.n_tasks)
+            self.count = np.where(wanted, len(asked) - done, 0).astype(np.int64)  # (tasks,) that can be bought
+            return
+        if not (among.task_ids.equals(answers.task_ids) and among.worker_ids.equals(answers.worker_ids)):
+            message = "among= has other tables of tasks and workers than the model's answers: take both from one set."
+            raise ParameterError(message)
+        here, done = (a.task.astype(np.int64) * n_workers + a.worker for a in (among, answers))
+        rows = np.flatnonzero(~np.isin(here, done) & wanted[among.task] & is_asked[among.worker])
+        self.pairs = among.worker[rows].astype(np.int64)
+        self.starts = starts(among.task[rows], answers.n_tasks)
+        self.count = np.diff(self.starts)
+
+    def best(self, rule: Rule, tasks: Array, workers: Array) -> tuple[Array, Array, Array]:
+        """Each task's best pair with one of these workers (codes, increasing): tasks that have one, worker, score."""
+        find = self._best_of_all if self.pairs is None else self._best_of_pairs
+        width = len(workers) if self.pairs is None else self.count.max(initial=0)  # pairs of a task, at most
+        size = max(1, PAIRS // max(width, 1))
+        found = [find(rule, tasks[first : first + size], workers) for first in range(0, len(tasks), size)]
+        found.append((np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)))
+        task, worker, liking = (np.concatenate(part) for part in zip(*found, strict=True))
+        return task, worker, rule.score(task, liking)
+
+    def grid(self, rule: Rule, tasks: Array, workers: Array) -> Array:
+        """What decides the worker, (tasks, workers); -inf where a pair cannot be bought."""
+        out = np.full((len(tasks), len(workers)), -np.inf)
+        if self.pairs is not None:
+            row, worker = self._listed(tasks, workers)
+            out[row, np.searchsorted(workers, worker)] = rule.liking(tasks[row], worker)
+            return out
+        size = max(1, PAIRS // max(len(workers), 1))
+        for first in range(0, len(tasks), size):
+            out[first : first + size] = rule.grid(tasks[first : first + size], workers)
+        at, row = runs(self.answers.task_starts, tasks)
+        by = self.answers.worker[at]
+        done = self._among(workers)[by]
+        out[row[done], np.searchsorted(workers, by[done])] = -np.inf
+        self.n_scored += out.size
+        return out
+
+    def _best_of_all(self, rule: Rule, tasks: Array, workers: Array) -> tuple[Array, Array, Array]:
+        """Of all pairs but those that have an answer."""
+        liking = self.grid(rule, tasks, workers)
+        best = liking.argmax(axis=1)
+        most = liking[np.arange(len(best)), best]
+        some = np.flatnonzero(most > -np.inf)
+        return tasks[some], workers[best[some]], most[some]
+
+    def _best_of_pairs(self, rule: Rule, tasks: Array, workers: Array) -> tuple[Array, Array, Array]:
+        """Of the pairs in the list."""
+        row, worker = self._listed(tasks, workers)
+        liking = rule.liking(tasks[row], worker)
+        order = np.lexsort((-liking, row))  # stable: of equals the first
+        top = order[np.flatnonzero(np.diff(row[order], prepend=-1))]
+        return tasks[row[top]], worker[top], liking[top]
+
+    def _listed(self, tasks: Array, workers: Array) -> tuple[Array, Array]:
+        """Pairs in the list: the place of the task, and the worker."""
+        at, row = runs(self.starts, tasks)
+        worker = self.pairs[at]  # type: ignore[index]
+        keep = self._among(workers)[worker]
+        self.n_scored += int(keep.sum())
+        return row[keep], worker[keep]
+
+    def _among(self, workers: Array) -> Array:
+        member = np.zeros(self.n_workers, bool)
+        member[workers] = True
+        return member
+
+
+def runs(starts: Array, chosen: Array) -> tuple[Array, Array]:
+    """Positions start[i]:start[i + 1] of each chosen i, laid end to end, and whose each is.
+
+    >>> [part.tolist() for part in runs(np.array([0, 2, 5]), np.array([1, 0]))]
+    [[2, 3, 4, 0, 1], [0, 0, 0, 1, 1]]
+    """
+    length = starts[chosen + 1] - starts[chosen]
+    end = np.cumsum(length)
+    whose = np.repeat(np.arange(len(chosen)), length)
+    return np.arange(len(whose)) + np.repeat(starts[chosen] - (end - length), length), whose

@@ -1,0 +1,190 @@
+"""`crowdwise next`: which answers to buy next."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from crowdwise.cli import options
+from crowdwise.cli.aggregate import fit
+from crowdwise.cli.learn import FEATURES, match, train
+from crowdwise.cli.options import build, known_labels, read_answers, refuse_same_file, settings, sizes
+from crowdwise.cli.screen import as_json, fields, note, progress, say, table
+from crowdwise.errors import EmptyError, ParameterError
+
+if TYPE_CHECKING:
+    from crowdwise.answers import Answers
+
+EXAMPLE = "Example: crowdwise next answers.csv --budget 100 --out next.csv"
+SHOWN = 5  # pairs
+
+
+class Strategy(StrEnum):
+    """What the answers are chosen by."""
+
+    information = "information"
+    uncertainty = "uncertainty"
+    margin = "margin"
+    least_confident = "least-confident"
+    activelab = "activelab"
+    interval = "interval"
+    random = "random"
+
+
+def next(
+    files: options.Files,
+    budget: Annotated[int, typer.Option("--budget", "-b", metavar="N", min=1, help="How many answers to buy.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the pairs go: .csv or .parquet.")] = None,
+    method: Annotated[str, typer.Option("--method", "-m", help="See `crowdwise methods`.")] = "dawid-skene",
+    features: Annotated[
+        Path | None, typer.Option("--features", "-x", metavar="X", help=f"For methods that need them: {FEATURES}.")
+    ] = None,
+    strategy: Annotated[Strategy, typer.Option(help="What answers are chosen by.")] = Strategy.information,
+    balance: Annotated[bool, typer.Option("--balance", help="Count tasks of rare classes for more.")] = False,
+    workers: Annotated[
+        str | None,
+        typer.Option(metavar="IDS", help="Who can be asked: ids with commas between, or a file with one a line."),
+    ] = None,
+    per_task: Annotated[int, typer.Option(metavar="N", min=1, help="At most so many answers to a task.")] = 1,
+    per_worker: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="At most so many answers by a worker.")
+    ] = None,
+    gold: options.Gold = None,
+    set_: options.Set = None,
+    seed: options.Seed = 0,
+    json: options.Json = False,
+    format: options.Format = None,
+    question: options.Question = None,
+    task: options.Task = None,
+    worker: options.Worker = None,
+    label: options.Label = None,
+    duplicates: options.TwiceAnswered = options.Duplicates.error,
+    nulls: options.Missing = options.Nulls.error,
+    max_classes: options.MaxClasses = options.MAX_CLASSES,
+) -> None:
+    """Say which answers to buy next: whom to ask about which task, and why."""
+    from crowdwise.acquire import propose
+    from crowdwise.io import check_target, write
+
+    if out is not None:
+        check_target(out)
+    refuse_same_file([*files, features, gold, _file(workers)], [out])
+    check_features(method, features)
+    model = build(method, settings(set_ or []), seed, features=features is not None)
+    answers = read_answers(
+        files, format=format, question=question, task=task, worker=worker, label=label,
+        duplicates=duplicates, nulls=nulls, max_classes=max_classes,
+    )  # fmt: skip
+    answers, _, held_fixed = known_labels(answers, None, gold)
+    asked = None if workers is None else worker_ids(workers, answers)
+    X = None if features is None else match(features, answers)
+    seconds = fit(model, method, answers, held_fixed) if X is None else train(model, method, X, answers, held_fixed)
+    start = time.perf_counter()
+    with progress(f"Looking for the best {budget:,} answers"):
+        proposal = propose(
+            model, budget, X=X, strategy=strategy.value, balance=balance, per_task=per_task, per_worker=per_worker,
+            workers=asked, random_state=seed,
+        )  # fmt: skip
+        if len(proposal) == 0:
+            message = "there is nothing to buy: everybody who can be asked has answered every task."
+            raise EmptyError(message)
+        if out is not None:
+            write(proposal.table, out)
+    if answers.n_answers < 1.5 * answers.n_tasks and strategy is not Strategy.random:
+        note("Most tasks have one answer, which tells little of the workers: --method one-coin errs less than others.")
+    if len(proposal) < budget:
+        note(f"Only {len(proposal):,} pairs can be bought under these limits: raise --per-task or --per-worker.")
+    if not proposal.whole:
+        note("There are too many pairs to look at all: the least informative workers were left out.")
+    result: dict[str, Any] = {
+        "files": [str(file) for file in files],
+        **sizes(answers),
+        "removed": dict(answers.removed),
+        "method": method,
+        "strategy": strategy.value,
+        "budget": budget,
+        "proposed": len(proposal),
+        "gain_bits": proposal.gain,
+        "pairs_scored": proposal.pairs_scored,
+        "whole": proposal.whole,
+        "seconds": {"fit": seconds, "choice": time.perf_counter() - start},
+        "pairs": proposal.table.slice(0, SHOWN).to_pylist(),
+        "written": {} if out is None else {"pairs": str(out)},
+    }
+    if json:
+        as_json(result)
+    else:
+        show(result)
+
+
+def check_features(method: str, features: Path | None) -> None:
+    """Refuse a method without the features it needs, or features that it would not use."""
+    from crowdwise.registry import line
+
+    if line(method).needs_features and features is None:
+        message = f"{method} learns from features too: add --features FILE, or leave out --method."
+        raise ParameterError(message)
+    if features is not None and not line(method).needs_features:
+        message = f"{method} uses no features: leave out --features, or choose a learner such as --method crowdlayer."
+        raise ParameterError(message)
+
+
+def worker_ids(text: str, answers: Answers) -> list[Any]:
+    """Ids of workers from a file or a list with commas, written as the answers' are."""
+    file = _file(text)
+    names = text.split(",") if file is None else file.read_text("utf-8").splitlines()
+    names = [name.strip() for name in names]
+    names = list(dict.fromkeys(name for name in names if name))
+    if file is not None and names[:1] == ["worker"]:  # the heading of a table of one column
+        del names[0]
+    if not names:
+        message = f"--workers {text}: no worker is named there."
+        raise ParameterError(message)
+    ids: list[Any] = names
+    if answers.workers.dtype.kind in "iu":
+        wrong = [name for name in names if not name.lstrip("-").isdecimal()]
+        if wrong:
+            message = f"--workers: the workers of these answers are numbers, {wrong[0]!r} is not (nor a file)."
+            raise ParameterError(message)
+        ids = [int(name) for name in names]
+    known = set(answers.workers.tolist())
+    new = [str(name) for name in ids if name not in known]
+    if new:
+        more = ", ..." if len(new) > SHOWN else ""
+        note(f"{len(new):,} workers have not answered yet and are taken for average: {', '.join(new[:SHOWN])}{more}.")
+    return ids
+
+
+def _file(text: str | None) -> Path | None:
+    return Path(text) if text is not None and "," not in text and Path(text).is_file() else None
+
+
+def show(result: Mapping[str, Any]) -> None:
+    """The result as a few lines of text."""
+    per_task = result["answers"] / max(result["tasks"], 1)
+    lines = [
+        ("answers", f"{result['answers']:,} by {result['workers']:,} workers to {result['tasks']:,} tasks, "
+                    f"{result['classes']} classes, {per_task:.1f} a task"),
+        *(("left out", f"{count:,} {why}") for why, count in result["removed"].items()),
+        ("method", f"{result['method']}, {result['seconds']['fit']:.2f} s"),
+        ("to buy", f"{result['proposed']:,} answers by {result['strategy']}, {result['pairs_scored']:,} pairs looked "
+                   f"at, {result['seconds']['choice']:.2f} s"),
+        ("gain", f"{result['gain_bits']:.4g} bits expected in all"),
+        *((f"{what} in", path) for what, path in result["written"].items()),
+    ]  # fmt: skip
+    fields(lines)
+    say()
+    rows = [
+        [str(pair["task"]), str(pair["worker"]), f"{pair['gain']:.3f}",
+         f"{pair['belief']} ({pair['confidence']:.0%})", str(pair["answers"]),
+         f"{pair['expected']} ({pair['expected_proba']:.0%})", f"{pair['right']:.0%}"]
+        for pair in result["pairs"]
+    ]  # fmt: skip
+    table(["task", "worker", "bits", "believed", "answers", "will say", "right"], rows, left=2)
+    if not result["written"]:
+        note("The pairs were not written: --out next.csv keeps them all.")
