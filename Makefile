@@ -6,7 +6,8 @@ ifneq ($(wildcard ../shared/data/README.md),)
 export CROWDWISE_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup demo test lint bench bench-truth bench-accuracy bench-learn bench-learn-accuracy clean
+.PHONY: setup demo test lint bench bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-systems bench-difficulty \
+	bench-choose clean
 
 setup: .venv/ready            ## a .venv with every extra and the dev tools
 
@@ -27,7 +28,7 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: bench-accuracy bench-truth bench-learn-accuracy bench-learn
+bench: bench-accuracy bench-truth bench-learn-accuracy bench-learn bench-systems bench-difficulty bench-choose
 
 bench-truth: setup .venv-peers/ready    ## speed and memory beside the peers; ARGS=--huge adds 10^8 answers
 	$(BIN)/python benchmarks/truth_speed.py $(ARGS)
@@ -40,6 +41,15 @@ bench-learn: setup .venv-peers/ready    ## seconds an epoch beside the bare netw
 
 bench-learn-accuracy: setup   ## every learner on LabelMe and Music, five seeds, beside the vote and the ceiling
 	$(BIN)/python benchmarks/learn_accuracy.py $(ARGS)
+
+bench-systems: setup          ## the five systems on LabelMe and Music, five seeds, beside their base learners
+	$(BIN)/python benchmarks/systems_accuracy.py $(ARGS)
+
+bench-difficulty: setup       ## difficulty EM on the paper's two simulations
+	$(BIN)/python benchmarks/difficulty.py $(ARGS)
+
+bench-choose: setup           ## how well choosing without ground truth agrees with test accuracy
+	$(BIN)/python benchmarks/choose_agreement.py $(ARGS)
 
 # Peers have needs that clash with ours: they get an environment of their own.
 .venv-peers/ready: benchmarks/peers.txt constraints.txt

@@ -302,3 +302,23 @@ def test_truth_models_need_no_torch():
     code = "import sys, crowdwise as cw; cw.load(sys.argv[1]); print('torch' in sys.modules)"
     command = [sys.executable, "-c", code, str(FIRST)]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        cw.WAUM(epochs=2, trust=cw.DawidSkene("hierarchical")),
+        cw.Pruned(cw.CrowdLayer(epochs=2), by=cw.WAUM(epochs=2)),
+        cw.Completed(cw.CrowdLayer(epochs=2), fill=cw.GraphCompletion(epochs=2)),
+    ],
+    ids=["ranker", "framework with a ranker", "framework with a filler"],
+)
+def test_models_without_a_line_in_the_registry(model, tmp_path):
+    X, answers = cw.simulate.digits_crowd()
+    X, answers = X[:60], answers[np.arange(60)]
+    model.fit(X, answers).save(tmp_path / "model.safetensors")
+    loaded = cw.load(tmp_path / "model.safetensors")
+    assert repr(loaded) == repr(model)
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    if hasattr(model, "ranking"):
+        assert loaded.ranking().equals(model.ranking())

@@ -12,10 +12,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names, for editors and type checkers
+    from crowdwise import acquire as acquire
+    from crowdwise import choose as choose
     from crowdwise import errors as errors
     from crowdwise import evaluate as evaluate
     from crowdwise import simulate as simulate
+    from crowdwise.ambiguity.aum import AUM as AUM
+    from crowdwise.ambiguity.pruned import Pruned as Pruned
+    from crowdwise.ambiguity.waum import WAUM as WAUM
     from crowdwise.answers import Answers as Answers
+    from crowdwise.augment.completed import Completed as Completed
+    from crowdwise.augment.crowding.crowding import CrowdInG as CrowdInG
+    from crowdwise.augment.dasc import DASC as DASC
+    from crowdwise.augment.graph_completion import GraphCompletion as GraphCompletion
+    from crowdwise.augment.iced import ICED as ICED
+    from crowdwise.augment.irgan import IRGAN as IRGAN
     from crowdwise.io import read as read
     from crowdwise.io import write as write
     from crowdwise.learn.aggnet import AggNet as AggNet
@@ -97,11 +108,20 @@ _HOME = {
     "UnionNet": "learn.unionnet",
     "GeoCrowdNet": "learn.geocrowdnet",
     "CrowdLab": "learn.crowdlab",
+    "DASC": "augment.dasc",
+    "ICED": "augment.iced",
+    "CrowdInG": "augment.crowding.crowding",
+    "Completed": "augment.completed",
+    "GraphCompletion": "augment.graph_completion",
+    "IRGAN": "augment.irgan",
+    "AUM": "ambiguity.aum",
+    "WAUM": "ambiguity.waum",
+    "Pruned": "ambiguity.pruned",
     "Logistic": "learn.networks",
     "MLP": "learn.networks",
     "CNN": "learn.networks",
 }
-_ROOMS = ("errors", "evaluate", "simulate")
+_ROOMS = ("acquire", "choose", "errors", "evaluate", "simulate")
 
 __all__ = ["__version__", *sorted((*_HOME, *_ROOMS))]
 

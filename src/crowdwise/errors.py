@@ -93,3 +93,7 @@ class ConvergenceWarning(CrowdwiseWarning):
 
 class WorseThanVoteWarning(CrowdwiseWarning):
     """Held-out answers do not support the model over majority vote."""
+
+
+class DivergenceWarning(CrowdwiseWarning):
+    """An adversarial training went astray: its result is not to be trusted."""

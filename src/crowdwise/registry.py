@@ -91,6 +91,16 @@ _METHODS = (
            "confusion matrices that can be told apart, by volume", needs_features=True),
     Method("crowdlab", "learn.crowdlab:CrowdLab", "Goh, Tkachenko and Mueller 2022",
            "any classifier's probabilities weighed against the answers", needs_features=True),
+    Method("dasc", "augment.dasc:DASC", "DASC (Distribution-Aware Self-training for Crowdsourcing)",
+           "self-training over any learner: rare classes keep their share", needs_features=True, takes_model=True),
+    Method("iced", "augment.iced:ICED", "ICED",
+           "labels and made-up tasks of rare classes that improve each other", needs_features=True),
+    Method("crowding", "augment.crowding.crowding:CrowdInG", "Chu, Ma and Wang 2021 (CrowdInG)",
+           "answers nobody gave, by a generator trained against a discriminator", needs_features=True),
+    Method("completed", "augment.completed:Completed", "baselines of CrowdInG",
+           "a learner on answers filled in by another", needs_features=True, takes_model=True),
+    Method("waum", "ambiguity.pruned:Pruned", "Lefort et al. 2024 (WAUM)",
+           "any learner without the most ambiguous tasks", needs_features=True, takes_model=True),
 )  # fmt: skip
 
 _BY_NAME = {method.name: method for method in _METHODS}

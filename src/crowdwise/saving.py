@@ -26,6 +26,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 from sklearn.base import BaseEstimator
 
+import crowdwise
 from crowdwise.answers import Answers
 from crowdwise.errors import MissingDependencyError, ModelFileError, ParameterError
 from crowdwise.learn.networks import NAMED
@@ -212,7 +213,9 @@ class _Reader:
     def described(self, saved: dict[str, Any]) -> Any:
         parameters = {key: self.value(value) for key, value in saved["parameters"].items()}
         name = saved["method"]
-        return NAMED[name](**parameters) if name in NAMED else make(name, **parameters)
+        if name in NAMED:
+            return NAMED[name](**parameters)
+        return getattr(crowdwise, name)(**parameters) if name in _public_models() else make(name, **parameters)
 
     def value(self, saved: Any, answers: Answers | None = None) -> Any:
         if isinstance(saved, list):
@@ -264,7 +267,13 @@ def _name_of(model: Any) -> str | None:
     cls = type(model)
     home = f"{cls.__module__.removeprefix('crowdwise.')}:{cls.__name__}"
     named = {method.home: method.name for method in methods()}
+    named |= {f"{module}:{name}": name for name, module in _public_models().items() if f"{module}:{name}" not in named}
     return named.get(home) or next((name for name, network in NAMED.items() if network is cls), None)
+
+
+def _public_models() -> dict[str, str]:
+    """Models without a line in the registry, which are known by the name of their class: WAUM, ..."""
+    return {name: module for name, module in crowdwise._HOME.items() if module.startswith(("ambiguity.", "augment."))}
 
 
 def _is_module(value: Any) -> bool:

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from crowdwise import __version__
-from crowdwise.cli import aggregate, data, demo, learn
+from crowdwise.cli import aggregate, data, demo, learn, next, rank
 from crowdwise.cli.screen import notes, say
 from crowdwise.errors import CrowdwiseError
 
@@ -47,9 +47,11 @@ app = typer.Typer(
 app.command(epilog=aggregate.EXAMPLE)(aggregate.aggregate)
 app.command(epilog=learn.FIT)(learn.fit)
 app.command(epilog=learn.PREDICT)(learn.predict)
+app.command(epilog=rank.RANK)(rank.rank)
 app.command(epilog=data.INSPECT)(data.inspect)
 app.command(epilog=data.CONVERT)(data.convert)
 app.command(epilog=data.SIMULATE)(data.simulate)
+app.command(epilog=next.EXAMPLE)(next.next)
 app.command(epilog=demo.METHODS)(demo.methods)
 app.command(epilog=demo.DEMO)(demo.demo)
 

@@ -98,7 +98,10 @@ def fit(
         facts["scores"] = scores(model, method, answers, known, held_fixed, seed)
     elif truth is not None:
         note("No task is left to score: the fit was told all known labels.")
-    if epochs is not None and not any("epoch" in record for record in model.history_):
+    innermost = model
+    while hasattr(innermost, "model_"):  # of a framework around a learner
+        innermost = innermost.model_
+    if epochs is not None and not any("epoch" in record for record in innermost.history_):
         note(f"{method} is fitted by a solver, not by epochs: --epochs was not used.")
     labels = label_table(model)
     write_folder(out, model, facts, labels)
@@ -241,12 +244,19 @@ def bar(name: str, record: Mapping[str, Any], pace: float) -> tuple[str, int | N
     ('Fitting crowdlayer, epoch 3, loss 0.512, 14 s left', 3, 10)
     >>> bar("raykar", {"iteration": 7, "bound": -321.0}, 2.0)
     ('Fitting raykar, iteration 7, bound -321', 7, None)
+    >>> bar("dasc", {"iteration": 2, "iterations": 5, "epoch": 3, "epochs": 10, "loss": 0.5}, 1.0)
+    ('Fitting dasc, iteration 2, epoch 3, loss 0.5, 37 s left', 13, 50)
     """
-    unit = next((unit for unit in ("epoch", "iteration") if unit in record), "step")
-    done, total = record.get(unit), record.get(f"{unit}s")
-    words = [f"Fitting {name}"] + ([] if done is None else [f"{unit} {done}"])
+    units = [unit for unit in ("iteration", "epoch") if unit in record]
+    words = [f"Fitting {name}", *(f"{unit} {record[unit]}" for unit in units)]
     words += [f"{figure} {record[figure]:.3g}" for figure in ("loss", "bound") if figure in record]
-    if done is not None and total is not None:
+    if not units:
+        return ", ".join(words), None, None
+    done, total = record[units[-1]], record.get(f"{units[-1]}s")
+    if len(units) == 2 and total is not None:  # epochs within iterations
+        done += (record["iteration"] - 1) * total
+        total = None if "iterations" not in record else record["iterations"] * total
+    if total is not None:
         left = pace * (total - done)
         words.append(f"{left:.0f} s left" if left < 100 else f"{left / 60:.0f} min left")
     return ", ".join(words), done, total

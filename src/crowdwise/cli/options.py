@@ -150,7 +150,10 @@ def settings(pairs: list[str]) -> dict[str, Any]:
 
 
 def build(method: str, parameters: dict[str, Any], seed: int, *, features: bool = False) -> Any:
-    """Make a method of the registry that learns from features or does without, refusing parameters it does not have."""
+    """Make a method of the registry that learns from features or does without, refusing parameters it does not have.
+
+    A parameter that a framework such as `dasc(crowdlayer)` lacks is its learner's.
+    """
     from crowdwise.registry import line, make
 
     if line(method).needs_features != features:
@@ -160,10 +163,15 @@ def build(method: str, parameters: dict[str, Any], seed: int, *, features: bool 
             message = f"{method} learns from features too: use `crowdwise fit --method {name} --features FILE`."
         raise ParameterError(message)
     model = make(method)
-    for nested in (False, True):  # first network, then network__hidden
+    if isinstance(getattr(model, "base", None), str):
+        model.set_params(base=make(model.base))  # its parameters can be set only when it is there
+    known = model.get_params()
+    inner = {name: f"base__{name}" for name in parameters if name not in known and f"base__{name}" in known}
+    parameters = {inner.get(name, name): value for name, value in parameters.items()}
+    for depth in range(4):  # first network, then network__hidden and base__network, then base__network__hidden, ...
         known = model.get_params()
         seeds = {name: seed for name in known if name.rpartition("__")[2] == "random_state"}
-        part = {name: value for name, value in {**seeds, **parameters}.items() if ("__" in name) is nested}
+        part = {name: value for name, value in {**seeds, **parameters}.items() if name.count("__") == depth}
         for name in part:
             if name not in known:
                 message = f"{method} has no parameter {name!r}; it has {', '.join(known) or 'none'}."

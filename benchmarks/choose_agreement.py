@@ -1,0 +1,146 @@
+"""Does choosing without ground truth choose well?: `make bench-choose`.
+
+    python benchmarks/choose_agreement.py [--seed 0 ...] [set ...]
+
+Candidates are ranked by the log-likelihood of held-out answers (crowdwise.choose, five folds), then by their accuracy.
+Spearman's rho and Kendall's tau say how far the two rankings agree; the regret is what the pick of the criterion loses
+against the best candidate, in points of accuracy (`rule`: the pick of the one-standard-error rule, `top`: the highest
+score). `mean` is the regret of a candidate drawn at random, `vote` that of majority vote.
+
+    labelme, music   20 learners and settings, bad ones among them, with the papers' networks; test accuracy of the
+                     classifier fitted on all answers with the same seed
+    truth sets       the truth methods at their defaults; accuracy of the labels inferred from all answers
+
+This script chooses nothing by accuracy. Warnings of the methods are left out, failures are counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from scipy.stats import kendalltau, spearmanr
+from sklearn.base import clone
+
+import crowdwise as cw
+from crowdwise.choose import answer_folds, fitted, held_out, pick, task_folds
+from crowdwise.errors import CrowdwiseError
+from learn_accuracy import PAPERS, ROWS, configured, load
+from truth_accuracy import data_sets
+
+HERE = Path(__file__).parent
+FOLDS = 5
+LEARNERS = [
+    "MV-DL", "MV+LR", "DS-DL", "GLAD", "unionnet", "raykar", "raykar cross_fit=5", "crowdlayer vw", "crowdlayer mw",
+    "crowdlayer reweight", "annoreg", "conal", "doctornet weighted", "cpc", "fixed-difficulty", "aggnet",
+    "aggnet cross_fit=5",
+]  # fmt: skip
+
+
+def learners(name: str, seed: int) -> dict[str, Any]:
+    """The candidates on a set with features: simplest first, and three that are badly set."""
+    out = {row: configured(ROWS[row], PAPERS[name]) for row in LEARNERS}
+    out["MV-DL 1 epoch"] = clone(out["MV-DL"]).set_params(epochs=1)
+    out["crowdlayer 2 epochs"] = clone(out["crowdlayer mw"]).set_params(epochs=2)
+    out["crowdlayer lr=1e-5"] = clone(out["crowdlayer mw"]).set_params(lr=1e-5)
+    return {row: _seeded(model, seed) for row, model in out.items()}
+
+
+def truth_methods(seed: int) -> dict[str, Any]:
+    """The candidates on a set without features."""
+    names = [m.name for m in cw.methods() if not m.needs_features]
+    return {name: _seeded(cw.make(name), seed) for name in names if not cw.make(name).needs_gold}
+
+
+def _seeded(model: Any, seed: int) -> Any:
+    return model.set_params(random_state=seed) if "random_state" in model.get_params() else model
+
+
+def judge(candidates: dict[str, Any], X: Any, answers: cw.Answers, accuracy: Any, seed: int) -> dict[str, Any]:
+    """Accuracy of each candidate, and how each criterion ranks them; one fit serves "common" and "own"."""
+    right, failed = {}, {}
+    for name, model in candidates.items():
+        try:
+            right[name] = accuracy(fitted(model, X, answers, "common"))
+        except CrowdwiseError as error:
+            failed[name] = str(error)
+    out: dict[str, Any] = {"accuracy": right, "failed": failed, "criteria": {}}
+    for make_folds, criteria in ((answer_folds, ["common", "own"]), (task_folds, ["tasks"])):
+        if X is None and "tasks" in criteria:
+            continue
+        fold = make_folds(answers, FOLDS, np.random.default_rng(seed))
+        scores = {criterion: {name: np.zeros(answers.n_answers) for name in right} for criterion in criteria}
+        for k in range(FOLDS):
+            held_rows = np.flatnonzero(fold == k)
+            kept, held = answers.take(np.flatnonzero(fold != k)), answers.take(held_rows)
+            for name in right:
+                model = fitted(candidates[name], X, kept, criteria[0])
+                for criterion in criteria:
+                    scores[criterion][name][held_rows] = held_out(model, X, kept, held, criterion)
+        for criterion, score in scores.items():
+            rows = np.flatnonzero(fold >= 0)
+            out["criteria"][criterion] = agreement({n: s[rows] for n, s in score.items()}, right, answers.take(rows))
+    return out
+
+
+def agreement(scores: dict[str, Any], right: dict[str, float], held: cw.Answers) -> dict[str, Any]:
+    """Rank correlations and regrets."""
+    mean = {name: float(score.mean()) for name, score in scores.items()}
+    x, y = [mean[name] for name in right], list(right.values())
+    best, top, rule = max(y), max(mean, key=mean.__getitem__), pick(scores, held)
+    return {
+        "spearman": float(spearmanr(x, y)[0]), "kendall": float(kendalltau(x, y)[0]), "top": top, "rule": rule,
+        "regret_top": best - right[top], "regret_rule": best - right[rule], "regret_mean": best - float(np.mean(y)),
+        "regret_vote": best - y[0], "scores": mean,
+    }  # fmt: skip
+
+
+def on_features(name: str, seed: int) -> dict[str, Any]:
+    """LabelMe or Music: test accuracy of the classifier."""
+    X, _, X_test, y_test, answers = load(name)
+    return judge(learners(name, seed), X, answers, lambda m: 100 * float((m.predict(X_test) == y_test).mean()), seed)
+
+
+def on_truth(answers: cw.Answers, seed: int) -> dict[str, Any]:
+    """A set without features: accuracy of the labels."""
+    known = answers.truth >= 0
+    right = answers.truth[known]
+    return judge(truth_methods(seed), None, answers, lambda m: 100 * float((m.codes_[known] == right).mean()), seed)
+
+
+def main() -> None:
+    """Run all, print a table and keep the figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, action="append", help="of folds and candidates; 0, 1 and 2 unless given")
+    parser.add_argument("sets", nargs="*", help="sets to run; all unless given")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    target = HERE / "results" / "choose.json"
+    results = json.loads(target.read_text()) if target.exists() else {}
+    truth_sets = {name: answers for name, answers in data_sets().items() if name not in PAPERS}
+    chosen = arguments.sets or [*truth_sets, *PAPERS]
+    for seed in arguments.seed or range(3):
+        for name in chosen:
+            start = time.perf_counter()
+            found = on_features(name, seed) if name in PAPERS else on_truth(truth_sets[name], seed)
+            results.setdefault(name, {})[str(seed)] = {**found, "seconds": time.perf_counter() - start}
+            target.write_text(json.dumps(results, indent=1) + "\n")
+    table = Table("set", "criterion", "seeds", "rho", "tau", "regret rule", "top", "mean", "vote", "picks")
+    for name, runs in results.items():
+        for criterion in next(iter(runs.values()))["criteria"]:
+            rows = [run["criteria"][criterion] for run in runs.values()]
+            columns = ("spearman", "kendall", "regret_rule", "regret_top", "regret_mean", "regret_vote")
+            figures = [f"{np.mean([row[c] for row in rows]):.{2 if i < 2 else 1}f}" for i, c in enumerate(columns)]
+            table.add_row(name, criterion, str(len(rows)), *figures, ", ".join(dict.fromkeys(r["rule"] for r in rows)))
+    Console(width=150).print(table)
+
+
+if __name__ == "__main__":
+    main()

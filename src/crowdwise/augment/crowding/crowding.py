@@ -1,0 +1,320 @@
+"""CrowdInG: a generator gives the answers nobody gave, a discriminator tells them from real ones, a classifier learns.
+
+    f(x)             the classifier's class probabilities
+    G(l | x, w)      generator: P(worker w says l of task x), given f(x) and noise
+    D(l | x, w)      discriminator: P(the answer is real)
+    Q(c | x, w, l)   auxiliary network: the class f has in mind, told from an answer
+
+    pre-training     f as CrowdLayer's; G on real answers; D (and Q) on real answers against G's
+    each epoch       1. G, now G0, answers sampled pairs of a task and a worker without an answer
+                     2. of those, as many a worker as he gave, drawn by 1 / entropy of G, train D and Q
+                     3. G learns to pass for real (L_G) and to let f be told from its answers (lambda CE), on tasks
+                        where the entropy of f is at most t
+                     4. f learns to make G pass for real, on the other tasks
+
+Formulas: `objective` (the risk of 3. and 4., choice of pairs), `generator`, `discriminator` (with the graph of labels),
+`module` (losses). Chu and Wang, "Improve learning from crowds via generative augmentation", KDD 2021. CrowdG is
+information=0; CrowdInG-U, -I, -R are use_task=False, use_worker=False, select_pairs="random".
+
+All that D knows it learnt from the answers that CrowdLayer learnt from: f moves little from where pre-training left it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, Unpack
+
+import numpy as np
+from sklearn.base import clone
+
+from crowdwise.answers import Answers
+from crowdwise.augment.crowding.discriminator import Normalisation, cooccurrence, normalised
+from crowdwise.augment.crowding.game import Game
+from crowdwise.augment.crowding.module import CrowdInGModule, Rules
+from crowdwise.augment.crowding.objective import Objective, choose_pairs, draw_labels, entropy
+from crowdwise.augment.pairs import draw_missing, n_missing
+from crowdwise.errors import DivergenceWarning
+from crowdwise.learn.base import Array, Given
+from crowdwise.learn.features import Features, open_features
+from crowdwise.learn.modules import Network
+from crowdwise.learn.network_learner import NetworkLearner, TrainingOptions
+from crowdwise.learn.predicting import held_out
+from crowdwise.learn.torched import torch
+from crowdwise.learn.training import CrowdModule, Trainer
+from crowdwise.truth.base import is_number, is_whole, require
+from crowdwise.truth.check import split_answers
+
+GRID = (0.6, 0.7, 0.8, 0.9, 1.0)  # of mu
+NEAR = 0.1  # of the mean of G / G0 from one, that a searched mu may leave
+BLOCK = 1024  # tasks at a time
+
+
+class Generated(NamedTuple):
+    """Answers nobody gave, marked as pseudo, and the probability of each label in each of them."""
+
+    answers: Answers
+    proba: Array  # (answers, classes)
+
+
+class CrowdInG(NetworkLearner):
+    """A classifier taught by the answers a generator gives for those who gave none.
+
+    `epochs`, `lr` and the other training options are those of the pre-training of the classifier, which is
+    `CrowdLayer`'s, bit for bit; `loss` and `sampling` act there alone. `select` chooses an epoch there, and then one of
+    the game. `answer_proba` is the generator's, the mean over noise. A fit that goes on from a `checkpoint` plays the
+    game from its start.
+
+    Parameters
+    ----------
+    information : float
+        lambda: weight of what the auxiliary network misses; 0 leaves it out (CrowdG).
+    graph : bool
+        Judge labels that are said of the same tasks alike, by a graph convolution.
+    normalisation : {"symmetric", "row"}
+        Of the graph: the paper's, or that of its code.
+    threshold : float
+        t, in nats: the generator learns on tasks where the classifier's entropy is at most this, the classifier on the
+        others.
+    two_step : bool
+        Otherwise both learn on all tasks, pass by pass in turn, and there is no `threshold`.
+    multiplier : "mean", "search" or float
+        mu: the mean of delta over the answers of a batch; the best of 0.6, 0.7, ..., 1.0 by the likelihood of hidden
+        answers, among those that keep the mean of G / G0 near one (six times the time); or a number.
+    ratio_clip : float
+        Largest G / G0.
+    select_pairs : {"entropy", "random"}
+        Which generated answers the discriminator learns on: by 1 / entropy of the generator, or any (CrowdInG-R).
+    use_task, use_worker : bool
+        Whether the generator is given the features (False: CrowdInG-U) and the worker (False: CrowdInG-I).
+    objective : {"nonsaturating", "printed"}
+        What passing for real is: -log D as in the authors' code, or the paper's log(1 - D).
+    generator_epochs, discriminator_epochs, adversarial_epochs : int
+        Length of the generator's and the discriminator's pre-training and of the game.
+    steps : int
+        Passes over the answers for each player in each epoch of the game.
+    generator_lr, discriminator_lr : float
+        Learning rates of the generator's pre-training, and of discriminator and auxiliary network.
+    adversarial_lr, classifier_lr : float
+        Learning rates of generator and classifier in the game: fast ones lose it.
+    discriminator_decay : float
+        Weight decay of discriminator and auxiliary network.
+    sparsity : float
+        lambda_b: weight of the mean of the discriminator's outputs.
+    noise : float
+        Deviation of the generator's noise.
+    max_pairs : int
+        Most pairs that are answered in an epoch: its cost grows with this and the answers, not with tasks x workers.
+    adversarial_batch_size : int
+        Tasks in a batch of the game.
+    **training
+        See `TrainingOptions`.
+
+    Attributes
+    ----------
+    multiplier_ : float or None
+        mu, None where it is the mean.
+    search_ : list of dict
+        For multiplier="search": each mu with its `held_out` likelihood and mean `ratio` G / G0.
+
+    Examples
+    --------
+    >>> from crowdwise import AnnoReg, CrowdInG, simulate
+    >>> X, answers = simulate.digits_crowd()
+    >>> model = CrowdInG(epochs=5, generator_epochs=2, discriminator_epochs=1, adversarial_epochs=2).fit(X, answers)
+    >>> more = model.generate(X).answers
+    >>> more.n_answers == answers.n_answers, bool(more.pseudo.all())
+    (True, True)
+    >>> AnnoReg(epochs=5).fit(X, answers.merge(more)).predict(X[:3]).shape
+    (3,)
+    """
+
+    def __init__(
+        self,
+        *,
+        information: float = 0.5,
+        graph: bool = True,
+        normalisation: Normalisation = "symmetric",
+        threshold: float = 0.5,
+        two_step: bool = True,
+        multiplier: Literal["mean", "search"] | float = "mean",
+        ratio_clip: float = 5.0,
+        select_pairs: Literal["entropy", "random"] = "entropy",
+        use_task: bool = True,
+        use_worker: bool = True,
+        objective: Objective = "nonsaturating",
+        generator_epochs: int = 50,
+        discriminator_epochs: int = 10,
+        adversarial_epochs: int = 40,
+        steps: int = 5,
+        generator_lr: float = 1e-4,
+        discriminator_lr: float = 1e-4,
+        adversarial_lr: float = 1e-5,
+        classifier_lr: float = 2e-5,
+        discriminator_decay: float = 1e-2,
+        sparsity: float = 0.01,
+        noise: float = 1.0,
+        max_pairs: int = 10_000,
+        adversarial_batch_size: int = 256,
+        **training: Unpack[TrainingOptions],
+    ) -> None:
+        super().__init__(**training)
+        self.information = information
+        self.graph = graph
+        self.normalisation = normalisation
+        self.threshold = threshold
+        self.two_step = two_step
+        self.multiplier = multiplier
+        self.ratio_clip = ratio_clip
+        self.select_pairs = select_pairs
+        self.use_task = use_task
+        self.use_worker = use_worker
+        self.objective = objective
+        self.generator_epochs = generator_epochs
+        self.discriminator_epochs = discriminator_epochs
+        self.adversarial_epochs = adversarial_epochs
+        self.steps = steps
+        self.generator_lr = generator_lr
+        self.discriminator_lr = discriminator_lr
+        self.adversarial_lr = adversarial_lr
+        self.classifier_lr = classifier_lr
+        self.discriminator_decay = discriminator_decay
+        self.sparsity = sparsity
+        self.noise = noise
+        self.max_pairs = max_pairs
+        self.adversarial_batch_size = adversarial_batch_size
+
+    multiplier_: float | None
+    search_: list[dict[str, float]]
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for name in ("generator_epochs", "steps", "max_pairs", "adversarial_batch_size"):
+            require(is_whole(getattr(self, name), 1), name, getattr(self, name), "a whole number, 1 or more")
+        for name in ("discriminator_epochs", "adversarial_epochs"):
+            require(is_whole(getattr(self, name), 0), name, getattr(self, name), "a whole number, 0 or more")
+        for name in ("generator_lr", "discriminator_lr", "adversarial_lr", "classifier_lr"):
+            value = getattr(self, name)
+            require(is_number(value) and value > 0, name, value, "a number above 0")
+        for name in ("information", "threshold", "discriminator_decay", "sparsity", "noise"):
+            value = getattr(self, name)
+            require(is_number(value) and value >= 0, name, value, "a number, 0 or more")
+        mu = self.multiplier
+        require(mu in ("mean", "search") or is_number(mu), "multiplier", mu, "'mean', 'search' or a number")
+        clip = self.ratio_clip
+        require(is_number(clip) and clip >= 1, "ratio_clip", clip, "a number, 1 or more")
+        kinds = {"normalisation": ("symmetric", "row"), "select_pairs": ("entropy", "random"),
+                 "objective": ("nonsaturating", "printed")}  # fmt: skip
+        for name, allowed in kinds.items():
+            require(getattr(self, name) in allowed, name, getattr(self, name), f"{allowed[0]!r} or {allowed[1]!r}")
+        require(self.graph or self.normalisation == "symmetric", "normalisation", self.normalisation,
+                "it with graph=True only")  # fmt: skip
+        require(self.two_step or self.threshold == 0.5, "threshold", self.threshold, "it with two_step=True only")
+
+    def _module(self, network: Network, answers: Answers) -> CrowdModule:
+        mu = None if isinstance(self.multiplier, str) else self.multiplier
+        rules = Rules(self.information, self.sparsity, mu, self.ratio_clip, self.objective, self.noise)
+        return CrowdInGModule(
+            network, answers.n_workers, int(np.prod(self.shape_in_)), self.random_state, rules, use_task=self.use_task,
+            use_worker=self.use_worker, graph=self.graph,
+        )  # fmt: skip
+
+    def _prepare(
+        self, module: CrowdModule, features: Features, answers: Answers, weight: Array | None, gold: Array | None
+    ) -> None:
+        assert isinstance(module, CrowdInGModule)
+        if self.graph:
+            linked = normalised(cooccurrence(answers, weight), self.normalisation)
+            module.discriminator.graph.copy_(torch.from_numpy(linked))
+
+    def _fit(self, given: Given) -> None:
+        self.multiplier_ = None if isinstance(self.multiplier, str) else self.multiplier
+        if self.multiplier == "search":
+            self.search_ = [self._tried(mu, given) for mu in GRID]
+            near = [trial for trial in self.search_ if abs(trial["ratio"] - 1) <= NEAR]
+            self.multiplier_ = max(near or self.search_, key=lambda trial: trial["held_out"])["multiplier"]
+        super()._fit(given)
+
+    def _tried(self, mu: float, given: Given) -> dict[str, float]:
+        """How likely hidden answers are under a model fitted with this mu on the others."""
+        kept, held = split_answers(given.answers, self.hidden, self.random_state)
+        trial: CrowdInG = clone(self).set_params(multiplier=mu, select="last", checkpoint=None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DivergenceWarning)
+            trial.fit(given.features, kept, sample_weight=given.weight)
+        ratio = trial.history_[-1].get("ratio", 1.0)
+        return {
+            "multiplier": mu,
+            "held_out": held_out(trial.module_, given.features, held, self.device),
+            "ratio": ratio,
+        }
+
+    def _train(self, trainer: Trainer) -> None:
+        module = trainer.module
+        assert isinstance(module, CrowdInGModule)
+        module.rules.multiplier = self.multiplier_
+        trainer.run()
+        trainer.finish()  # the generator is for the classifier of the epoch that is kept
+        trainer.best_state = {}
+        module.zero_grad()  # what is frozen must not count in the norm that `clip` limits
+        settings = replace(trainer.settings, epochs=self.generator_epochs, lr=self.generator_lr)
+        Trainer(
+            module, trainer.batches, settings, history=trainer.history, callback=trainer.callback, saved=trainer.saved,
+            phase=1, parameters=list(module.generator.parameters()), loss=module.generator_loss,
+        ).run()  # fmt: skip
+        module.generating.fill_(True)
+        if n_missing(trainer.batches.answers):
+            Game(self, trainer, module).play()
+
+    def generate(
+        self,
+        X: Any,
+        answers: Answers | None = None,
+        *,
+        per_worker: Literal["real", "all"] | int = "real",
+        max_pairs: int | None = None,
+        random_state: int = 0,
+    ) -> Generated:
+        """Answers for pairs of a task and a worker without one, for any other learner.
+
+        Parameters
+        ----------
+        X : features
+            Rows follow the tasks of `answers`.
+        answers : Answers, optional
+            Who answered what already: the answers fitted on unless given. A model that is not fitted is fitted on them.
+        per_worker : "real", "all" or int
+            How many of each worker: as many as he gave, all that are sampled, or this many; chosen as in training.
+        max_pairs : int, optional
+            Most pairs that are sampled; that of the model unless given.
+        random_state : int
+            Seed of the pairs, and of the labels, which are drawn from the probabilities.
+        """
+        fits = per_worker in ("real", "all") or is_whole(per_worker, 1)
+        require(fits, "per_worker", per_worker, "'real', 'all' or a whole number, 1 or more")
+        max_pairs = self.max_pairs if max_pairs is None else max_pairs
+        require(is_whole(max_pairs, 1), "max_pairs", max_pairs, "a whole number, 1 or more")
+        if answers is not None and not self.__sklearn_is_fitted__():
+            self.fit(X, answers)
+        base = self._fitted if answers is None else answers
+        self._opened(X)  # says when the shape of X is another
+        features, codes = open_features(X, base), self._worker_codes(base.workers)
+        rng = np.random.default_rng(random_state)
+        task, worker = draw_missing(base, max_pairs, rng)
+        proba = np.empty((len(task), self._fitted.n_classes))
+        for first in range(0, base.n_tasks, BLOCK):  # tasks are sorted
+            rows = np.arange(first, min(first + BLOCK, base.n_tasks))
+            part = slice(*np.searchsorted(task, [first, first + BLOCK]))
+            if part.start < part.stop:
+                proba[part] = self._proba_of_answers(features, rows, task[part] - first, codes[worker[part]])
+        label = draw_labels(proba, rng.random(len(task)))
+        if per_worker != "all":
+            given = np.bincount(base.worker, minlength=base.n_workers)
+            quota = given if per_worker == "real" else np.full(base.n_workers, per_worker)
+            chosen = choose_pairs(worker, entropy(proba) if self.select_pairs == "entropy" else None, quota, rng)
+            task, worker, label, proba = task[chosen], worker[chosen], label[chosen], proba[chosen]
+        made = Answers.from_codes(
+            task, worker, label, tasks=base.tasks, workers=base.workers, classes=self.classes_,
+            pseudo=np.ones(len(task), bool),
+        )  # fmt: skip
+        return Generated(made, proba)

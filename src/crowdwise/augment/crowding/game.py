@@ -1,0 +1,138 @@
+"""The game of CrowdInG: judges, generator and classifier, each with a trainer of its own, take turns in every epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crowdwise.augment.crowding.module import CrowdInGModule
+from crowdwise.augment.crowding.objective import choose_pairs, entropy
+from crowdwise.augment.crowding.pool import Pool
+from crowdwise.augment.crowding.watch import ENOUGH, most_frequent, warn_if_astray
+from crowdwise.learn.base import Array
+from crowdwise.learn.batches import Batch
+from crowdwise.learn.torched import Tensor, nn
+from crowdwise.learn.training import Trainer
+
+if TYPE_CHECKING:
+    from crowdwise.augment.crowding.crowding import CrowdInG
+
+
+class Game:
+    """What is left to do when classifier and generator are pre-trained.
+
+    Parameters
+    ----------
+    options : CrowdInG
+        The learner, for its parameters.
+    trainer : Trainer
+        That of the classifier's pre-training: batches of real answers, settings, monitor, history and callback.
+    module : CrowdInGModule
+        All networks.
+    """
+
+    def __init__(self, options: CrowdInG, trainer: Trainer, module: CrowdInGModule) -> None:
+        self.options, self.trainer, self.module = options, trainer, module
+        self.n_epochs = options.discriminator_epochs + options.adversarial_epochs
+        self.real = trainer.batches.answers
+        counted = np.isin(self.real.task, trainer.batches.active)
+        self.quota = np.bincount(self.real.worker[counted], minlength=self.real.n_workers)  # answers of each worker
+        length, decay = options.adversarial_epochs, options.discriminator_decay
+        self.judges = self._player(
+            2, module.judges(), module.judges_loss, self.n_epochs, options.discriminator_lr, decay
+        )
+        self.generator = self._player(
+            3, list(module.generator.parameters()), module.generator_risk, length, options.adversarial_lr
+        )
+        self.classifier = self._player(
+            4, list(module.network.parameters()), module.classifier_risk, length, options.classifier_lr
+        )
+        self.classifier.monitor = trainer.monitor
+
+    def play(self) -> None:
+        """All epochs of the discriminator's pre-training, then those with all players."""
+        options, module = self.options, self.module
+        before: dict[str, Array] = {}
+        for epoch in range(self.n_epochs):
+            pool, figures = self._drawn(epoch)
+            self._turns([self.judges] * options.steps, pool)
+            if epoch >= options.discriminator_epochs:
+                before = before or figures
+                module.judge(pool)
+                movers, n = [self.generator, self.classifier], options.steps
+                self._turns([player for player in movers for _ in range(n)] if options.two_step else movers * n, pool)
+            figures |= module.figures()
+            self._record(epoch, figures)
+            if self.classifier.stopped:
+                break
+        self.classifier.finish()
+        if before:
+            _, after = self._drawn(self.n_epochs)
+            warn_if_astray(before, figures | after, most_frequent(self.real.label))
+        if self.n_epochs:
+            del module.pool  # nothing of a game stays but what was learnt
+
+    def _player(
+        self,
+        phase: int,
+        parameters: list[nn.Parameter],
+        loss: Callable[[Batch], Tensor],
+        n_epochs: int,
+        lr: float,
+        weight_decay: float = 0.0,
+    ) -> Trainer:
+        """A trainer whose epochs are passes: `steps` of them in an epoch of the game."""
+        settings, steps = self.trainer.settings, self.options.steps
+        patience = None if settings.patience is None else settings.patience * steps
+        settings = replace(settings, epochs=n_epochs * steps, lr=lr, weight_decay=weight_decay, patience=patience)
+        return Trainer(self.module, self.trainer.batches, settings, phase=phase, parameters=parameters, loss=loss)
+
+    def _turns(self, players: list[Trainer], pool: Pool) -> None:
+        """A pass over the pool for each."""
+        for player in players:
+            player.batches = pool
+            player.run(1)
+
+    def _drawn(self, epoch: int) -> tuple[Pool, dict[str, Array]]:
+        """The pool of an epoch, its answers drawn and sorted out, and what was measured."""
+        options, module, seed = self.options, self.module, self.trainer.settings.random_state
+        pool = Pool(self.trainer.batches, options.adversarial_batch_size, options.max_pairs, options.noise, epoch)
+        uncertainty = module.draw(pool, [seed, epoch, 2])  # (models, places)
+        here = np.flatnonzero(pool.generated)
+        worker, said = pool.answers.worker[here], pool.said[:, here].cpu().numpy()
+        pool.judged = np.repeat(~pool.generated[None], module.n_models, axis=0)
+        for m in range(module.n_models):
+            rng = np.random.default_rng([seed, epoch, 3, m])
+            known = uncertainty[m, here] if options.select_pairs == "entropy" else None
+            pool.judged[m, here] = choose_pairs(worker, known, self.quota, rng)
+        unsure = entropy(pool.f.cpu().double().numpy()) > options.threshold  # (models, tasks)
+        pool.sure = pool.generated & ~(unsure & options.two_step)[:, pool.answers.task]
+        pool.unsure = pool.generated & (unsure | (not options.two_step))[:, pool.answers.task]
+        figures = module.figures()
+        if len(here) >= ENOUGH:
+            figures["entropy"] = uncertainty[:, here].mean(axis=1)
+            figures["same"] = np.array([most_frequent(labels) for labels in said])
+        return pool, figures
+
+    def _record(self, epoch: int, figures: dict[str, Array]) -> None:
+        """An entry of the history: means over models, and over the passes of the epoch."""
+        steps, before = self.options.steps, self.options.discriminator_epochs
+        playing = epoch >= before
+        record: dict[str, Any] = {
+            "phase": "adversarial" if playing else "discriminator",
+            "epoch": epoch + 1 - before * playing, "epochs": self.options.adversarial_epochs if playing else before,
+        }  # fmt: skip
+        players = {"loss_d": self.judges, "loss_g": self.generator, "loss_c": self.classifier}
+        for name, player in list(players.items())[: 3 if playing else 1]:
+            record[name] = float(np.mean([entry["loss"] for entry in player.history[-steps:]]))
+        record["loss"] = record["loss_d"]
+        record |= {name: float(values.mean()) for name, values in figures.items()}
+        monitor = self.classifier.monitor
+        if playing and monitor is not None:
+            record[monitor.name] = self.classifier.history[-1][monitor.name]
+        self.trainer.history.append(record)
+        if self.trainer.callback is not None:
+            self.trainer.callback(record)

@@ -1,0 +1,112 @@
+"""The generator: what a worker would say of a task, given what the classifier says of it.
+
+    G(label | x, w, noise, f)   softmax of two layers on [e(x) | e_w | noise | f(x)], 128 units between them
+    e(x)      two layers on the features, 64 units between them, batch normalised
+    e_w       an embedding of the worker
+
+The first layer is a sum of a part of the task, one of the worker and one of the noise: the first two are worked out
+once for each task and worker, not for each pair. Without `use_task` (CrowdInG-U) the features come in through f alone;
+without `use_worker` (CrowdInG-I) all workers are one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from crowdwise.learn.modules import BatchNorm, Dropout, Linear
+from crowdwise.learn.torched import Tensor, functional, nn, torch
+
+SEED = 2_000_000  # beyond the layers of any network: draws of our own
+WIDTH, TASK_HIDDEN, HIDDEN = 20, 64, 128
+
+
+class Encoder(nn.Module):
+    """Two layers on features, for each model: (models, rows, features) to (models, rows, width)."""
+
+    def __init__(self, n_models: int, n_features: int, hidden: int, width: int, seed: list[int]) -> None:
+        super().__init__()
+        self.n_models = n_models
+        self.first = Linear(n_models, n_features, hidden, seed=[*seed, 0])
+        self.norm = BatchNorm(n_models, hidden)
+        self.last = Linear(n_models, hidden, width, seed=[*seed, 1])
+
+    def forward(self, x: Tensor) -> Tensor:  # noqa: D102
+        one = self.n_models == 1  # whose layers have no axis of models
+        out: Tensor = self.last(functional.relu(self.norm(self.first(x[0] if one else x))))
+        return out[None] if one else out
+
+
+class Noise(Dropout):
+    """Standard normal numbers from a generator that the training loop seeds, as it does for dropout."""
+
+    def __init__(self) -> None:
+        super().__init__(0.0)
+
+    def draw(self, n_rows: int, width: int) -> Tensor:
+        """Fresh noise, (rows, width)."""
+        return torch.from_numpy(self.generator.standard_normal((n_rows, width), dtype=np.float32))
+
+
+class Generator(nn.Module):
+    """Log probabilities (pairs, classes) of what workers say; rows, workers and pairs of all models end to end."""
+
+    def __init__(
+        self,
+        n_models: int,
+        n_features: int,
+        n_workers: int,
+        n_classes: int,
+        seed: int,
+        *,
+        use_task: bool,
+        use_worker: bool,
+    ) -> None:
+        super().__init__()
+        self.n_models, self.n_workers, self.use_task, self.use_worker = n_models, n_workers, use_task, use_worker
+        draws = [seed, SEED]
+        if use_task:
+            self.encoder = Encoder(n_models, n_features, TASK_HIDDEN, WIDTH, [*draws, 0])
+        if use_worker:
+            table = Linear(n_models, n_workers, WIDTH, seed=[*draws, 1]).weight.detach().reshape(-1, n_workers, WIDTH)
+            self.worker = nn.Parameter(table.clone())  # (models, workers, width)
+            self.from_worker = Linear(n_models, WIDTH, HIDDEN, seed=[*draws, 2])
+        self.from_task = Linear(n_models, WIDTH * use_task + n_classes, HIDDEN, seed=[*draws, 3])
+        self.from_noise = Linear(n_models, n_classes, HIDDEN, seed=[*draws, 4])
+        self.last = Linear(n_models, HIDDEN, n_classes, seed=[*draws, 5])
+
+    def forward(self, x: Tensor, f: Tensor, row: Tensor, worker: Tensor, noise: Tensor) -> Tensor:
+        """Log probabilities from features (models, rows, features), f (models, rows, classes), noise (pairs, classes).
+
+        Pair p is that of worker[p] and the task in row[p].
+        """
+        task = torch.cat([self.encoder(x), f], dim=2) if self.use_task else f
+        hidden = self.from_task(task).flatten(0, 1).index_select(0, row)  # (pairs, hidden)
+        if self.use_worker:
+            hidden = hidden + self.from_worker(self.worker).flatten(0, 1).index_select(0, worker)
+        layout = Layout(worker // self.n_workers, self.n_models)
+        # Sums of the noise's part and the rest, then the last layer, model by model.
+        spread = functional.relu(layout.spread(hidden) + self.from_noise(layout.spread(noise)))
+        return functional.log_softmax(layout.flat(self.last(spread)), dim=1)
+
+
+class Layout:
+    """Pairs end to end, model after model, and the same with an axis of models: short ones are filled up with zeros."""
+
+    def __init__(self, model: Tensor, n_models: int) -> None:
+        count = torch.bincount(model, minlength=n_models)
+        self.n_models, self.longest = n_models, int(count.max())
+        self.even = bool((count == self.longest).all())
+        before = torch.cumsum(count, 0) - count
+        self.place = model * self.longest + torch.arange(len(model), device=model.device) - before[model]
+
+    def spread(self, values: Tensor) -> Tensor:
+        """From (pairs, width) to (models, longest, width)."""
+        if not self.even:
+            filled = values.new_zeros(self.n_models * self.longest, values.shape[1])
+            values = filled.index_copy(0, self.place, values)
+        return values.view(self.n_models, self.longest, values.shape[1])
+
+    def flat(self, values: Tensor) -> Tensor:
+        """Back to (pairs, width)."""
+        values = values.flatten(0, 1)
+        return values if self.even else values.index_select(0, self.place)

@@ -1,0 +1,93 @@
+"""The systems work with each other: each takes what another gives."""
+
+import numpy as np
+import pytest
+
+import crowdwise as cw
+from crowdwise.errors import ParameterError
+from crowdwise.registry import line
+
+
+@pytest.fixture(scope="module")
+def crowd():
+    """A sparse, uneven crowd of digits, and images that nobody answered."""
+    X, answers = cw.simulate.digits_crowd(seed=3)
+    X = X.astype(np.float32)
+    kept = np.flatnonzero(answers.truth < 4)
+    rows, new = kept[::2], kept[1::2]
+    asked = answers[rows].select(classes=[0, 1, 2, 3])
+    return X[rows], asked, X[new], answers.classes[answers.truth[new]]
+
+
+def learner(name="crowdlayer", **options):
+    return cw.make(name, epochs=15, lr=0.01, **options)
+
+
+def test_waum_then_conal(crowd):
+    X, answers, X_new, truth = crowd
+    kept = cw.WAUM(epochs=5).fit(X, answers).prune(alpha=0.05)
+    assert len(kept.rows) < len(answers)
+    model = learner("conal").fit(X[kept.rows], kept.answers)
+    assert model.score(X_new, truth) > 0.8
+
+
+def test_waum_of_a_learner_is_the_two_steps_in_one(crowd):
+    X, answers, X_new, truth = crowd
+    model = cw.Pruned(learner("conal"), by=cw.WAUM(epochs=5), alpha=0.05).fit(X, answers)
+    kept = cw.WAUM(epochs=5).fit(X, answers).prune(alpha=0.05)
+    assert np.array_equal(np.flatnonzero(model.kept_), kept.rows)
+    assert model.score(X_new, truth) > 0.8
+
+
+def test_dasc_over_what_is_kept(crowd):
+    X, answers, X_new, truth = crowd
+    kept = cw.WAUM(epochs=5).fit(X, answers).prune(alpha=0.05)
+    by_hand = cw.DASC(learner(), iterations=2).fit(X[kept.rows], kept.answers)
+    assert by_hand.score(X_new, truth) > 0.8
+    nested = cw.DASC(cw.Pruned(learner(), by=cw.WAUM(epochs=5), alpha=0.05), iterations=1).fit(X, answers)
+    assert nested.score(X_new, truth) > 0.8
+
+
+def test_dasc_over_aggnet(crowd):
+    X, answers, X_new, truth = crowd
+    model = cw.DASC(learner("aggnet"), iterations=2).fit(X, answers)
+    assert model.model_.answers_.n_answers > answers.n_answers
+    assert model.score(X_new, truth) > 0.8
+
+
+def test_made_up_tasks_of_iced_into_crowdlayer(crowd):
+    X, answers, X_new, truth = crowd
+    X_more, more = cw.ICED(epochs=5, rounds=1, random_state=0).fit_resample(X, answers)
+    assert len(X_more) == len(more) > len(answers)
+    np.testing.assert_array_equal(X_more[: len(X)], X)
+    model = learner().fit(X_more, more)
+    assert model.score(X_new, truth) > 0.8
+
+
+def test_answers_of_crowding_into_annoreg(crowd):
+    X, answers, X_new, truth = crowd
+    made = cw.CrowdInG(epochs=5).fit(X, answers).generate(X)
+    both = answers.merge(made.answers, pseudo=True)  # refuses a pair that has an answer
+    assert both.n_answers == answers.n_answers + made.answers.n_answers > answers.n_answers
+    assert learner("annoreg").fit(X, both).score(X_new, truth) > 0.8
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["dasc(crowdlayer)", "waum(conal)", "dasc(waum(crowdlayer))", "completed(annoreg)", "waum(wds)", "dasc(glad)"],
+)
+def test_names_with_brackets(name):
+    outer, _, inner = name.rstrip(")").partition("(")
+    model = cw.make(name)
+    assert type(model) is line(outer).load()
+    assert type(model.base) is line(inner.partition("(")[0]).load()
+
+
+@pytest.mark.parametrize("framework", [cw.DASC, cw.Pruned, cw.Completed])
+def test_tasks_of_known_label_choose_the_epoch_of_the_learner(framework, crowd):
+    X, answers, X_new, truth = crowd
+    model = framework(learner(select="validation")).fit(X, answers, validation=(X_new, truth))
+    best = max(record["validation"] for record in model.model_.history_)
+    assert model.score(X_new, truth) == best
+    with pytest.raises(ParameterError, match="validation"):
+        framework(learner()).fit(X, answers, validation=(X_new, truth))
