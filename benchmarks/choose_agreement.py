@@ -30,7 +30,8 @@ from scipy.stats import kendalltau, spearmanr
 from sklearn.base import clone
 
 import crowdwise as cw
-from crowdwise.choose import answer_folds, fitted, held_out, pick, task_folds
+from crowdwise.choose.choice import pick
+from crowdwise.choose.scoring import answer_folds, fitted, held_out, task_folds
 from crowdwise.errors import CrowdwiseError
 from learn_accuracy import PAPERS, ROWS, configured, load
 from truth_accuracy import data_sets

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
-from crowdwise.choose import answer_folds, choose, paired, pick, task_folds
+from crowdwise.choose import choose
+from crowdwise.choose.choice import paired, pick
+from crowdwise.choose.scoring import answer_folds, task_folds
 from crowdwise.errors import CrowdwiseError, ParameterError, TrainingError
 
 QUICK = ["one-coin", "dawid-skene"]

@@ -78,14 +78,16 @@ def check_against_vote(
     return VoteCheck(type(model).__name__, *mean_and_error(gain, held.task), len(gain))
 
 
-def mean_and_error(gain: Array, task: Array) -> tuple[float, float]:
+def mean_and_error(gain: Array, task: Array, weight: Array | None = None) -> tuple[float, float]:
     """Mean of what is gained on answers (answers,) to these tasks, and its standard error, tasks taken as independent.
 
     >>> mean_and_error(np.array([1.0, 1.0, 2.0, 4.0]), np.array([0, 0, 1, 2]))
     (2.0, 0.7071067811865476)
     """
-    by_task = np.bincount(task, gain - gain.mean())
-    return float(gain.mean()), float(np.sqrt(np.square(by_task).sum())) / len(gain)
+    weight = np.ones(len(gain)) if weight is None else weight
+    mean = float(np.average(gain, weights=weight))
+    by_task = np.bincount(task, weight * (gain - mean))
+    return mean, float(np.sqrt(np.square(by_task).sum()) / weight.sum())
 
 
 def split_answers(answers: Answers, hidden: float, seed: int) -> tuple[Answers, Answers]:

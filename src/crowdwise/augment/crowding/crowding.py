@@ -62,7 +62,7 @@ class CrowdInG(NetworkLearner):
 
     `epochs`, `lr` and the other training options are those of the pre-training of the classifier, which is
     `CrowdLayer`'s, bit for bit; `loss` and `sampling` act there alone. `select` chooses an epoch there, and then one of
-    the game. `answer_proba` is the generator's, the mean over noise. A fit that goes on from a `checkpoint` plays the
+    the game, or none of them. `answer_proba` is the generator's, the mean over noise. A fit that goes on from a `checkpoint` plays the
     game from its start.
 
     Parameters

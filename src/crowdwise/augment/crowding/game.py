@@ -51,6 +51,8 @@ class Game:
             4, list(module.network.parameters()), module.classifier_risk, length, options.classifier_lr
         )
         self.classifier.monitor = trainer.monitor
+        if trainer.monitor is not None:  # what the game starts from may be the best
+            self.classifier._look({})
 
     def play(self) -> None:
         """All epochs of the discriminator's pre-training, then those with all players."""

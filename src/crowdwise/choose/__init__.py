@@ -1,0 +1,35 @@
+"""Rank methods and settings without ground truth, by how well they predict answers they have not seen.
+
+Answers are split into folds. Each candidate is fitted on all folds but one and says how likely the answers of that one
+are; all candidates see the same folds, so that differences are paired. For a held-out answer l of worker w to task t:
+
+    "common"   log sum_c belief[t, c] confusion[w, c, l]    belief: the candidate's `proba_`, from the answers kept (and
+               features); confusion: ONE worker model for all, estimated from that belief and the answers kept
+    "own"      log P(l | x_t, w) under the candidate's own worker model: `answer_proba` of a learner; of a truth model
+               `proba_` and `confusion_`, or the common worker model where it has none
+    "tasks"    as "common", but all answers of a task are held out together: belief is the classifier's, from features
+               alone; a truth model is asked through the classifier trained on its labels (`Aggregated`)
+
+Majority vote, whose shares are no probabilities, gets the best chance: its shares, or votes as odds (each vote adds the
+same log odds, of several sizes), whichever predicts the held-out answers best. So a method has to know something of
+workers or tasks to beat it, not only how sure a vote is. Under "tasks" it is the classifier trained on its labels.
+
+Which answers are held out: for "common" and "own" each answer of a task that has two or more, exactly once; a task's
+answers are spread over the folds, so it always keeps one. A task's only answer is never held out, for the task would be
+left without. For "tasks" every answer is, once. Answers made by a model (`pseudo`) are never held out and stay in every
+fit; where that model saw the answers now held out, candidates see them through it: choose before adding any.
+
+Standard errors take tasks as independent, and hold the fits fixed: they do not tell how much a network's own seed moves
+its score. A candidate takes the place of a simpler one only when its lead over that one is greater than the standard
+error of the lead; the order of the candidates is the order of simplicity, and majority vote comes first.
+
+What this cannot do: it measures how well answers are predicted, which is not how often labels are right. It weeds out
+bad settings, and ranks good ones poorly where workers err together: there, imitating the crowd is rewarded.
+"""
+
+from __future__ import annotations
+
+from crowdwise.choose.choice import Choice, Entry
+from crowdwise.choose.choosing import choose
+
+__all__ = ["Choice", "Entry", "choose"]

@@ -1,0 +1,197 @@
+"""What came out: the candidates with their scores, as a table and in words; and which of them to take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from crowdwise.answers import Answers
+from crowdwise.choose.scoring import Array, Criterion, Outcome
+from crowdwise.truth.check import mean_and_error
+
+TINY = 1e-9  # nats; a lead of less is rounding
+
+
+class Entry(NamedTuple):
+    """One candidate: log-likelihoods are nats per held-out answer, higher is better; None where it failed."""
+
+    candidate: str
+    rank: int | None  # 1 is the highest mean
+    log_likelihood: float | None  # mean over the held-out answers
+    standard_error: float | None
+    to_best: float | None  # difference to the highest mean: 0 or less
+    to_best_error: float | None
+    to_vote: float | None  # difference to majority vote
+    to_vote_error: float | None
+    seconds: float  # all folds together
+    failure: str | None  # why it has no score
+    warnings: tuple[str, ...]  # what it said while it was fitted
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Choice:
+    """Candidates with their scores; `str(choice)` is a table and what it means in words.
+
+    Attributes
+    ----------
+    best_ : str
+        The candidate chosen: not always the first in rank, see `choose`.
+    best_model_ : model
+        The same, not fitted: a truth model's classifier (`Aggregated`) where that was judged.
+    entries : list of Entry
+        In the order of simplicity, majority vote first.
+    scores : dict of str to array
+        Log-likelihood of each held-out answer, by candidate; those that failed are not here.
+    rows : int array
+        Which answers were held out: row numbers of the answers, as in the arrays of `scores`.
+    """
+
+    criterion: Criterion
+    folds: int
+    repeats: int
+    best_: str
+    best_model_: Any
+    entries: list[Entry]
+    scores: dict[str, Array]
+    rows: Array
+    n_tasks: int  # of which an answer was held out
+    n_never: int  # answers that were never held out
+
+    @property
+    def ranking_(self) -> list[str]:
+        """Candidates by rank; those that failed are left out."""
+        return [entry.candidate for entry in self._sorted() if entry.rank is not None]
+
+    @property
+    def words(self) -> str:
+        """What the table means."""
+        by_name = {entry.candidate: entry for entry in self.entries}
+        vote, chosen, first = self.entries[0], by_name[self.best_], by_name[self.ranking_[0]]
+        lead = _plus_minus(None if chosen.to_best is None else -chosen.to_best, chosen.to_best_error)
+        if len(self.scores) == 1:
+            return f"Only {self.best_} could be scored: there was nothing to choose from."
+        if chosen is vote:
+            text = "Nothing beats majority vote by more than its own error: keep majority vote."
+            return text if first is vote else f"{text} {first.candidate} leads by {lead}."
+        over_vote = f", {_plus_minus(chosen.to_vote, chosen.to_vote_error)} against majority vote"
+        text = f"Chosen: {self.best_}" + ("." if chosen.to_vote is None else f"{over_vote}.")
+        if first is not chosen:
+            text += f" {first.candidate} leads it by {lead}: not more than its error, so it does not take its place."
+        return text
+
+    def to_arrow(self) -> pa.Table:
+        """One row a candidate, by rank, those that failed last; `chosen` marks the one to take."""
+        rows = [{**entry._asdict(), "chosen": entry.candidate == self.best_} for entry in self._sorted()]
+        kinds = {name: pa.float64() for name in Entry._fields} | {
+            "candidate": pa.string(), "rank": pa.int64(), "failure": pa.string(), "warnings": pa.list_(pa.string()),
+            "chosen": pa.bool_(),
+        }  # fmt: skip
+        return pa.Table.from_pylist(rows, schema=pa.schema(list(kinds.items())))
+
+    def to_frame(self) -> Any:
+        """The same as a pandas table."""
+        return self.to_arrow().to_pandas()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything but the score of each answer, ready for JSON."""
+        names = ("criterion", "folds", "repeats", "best_", "n_tasks", "n_never", "words")
+        return {
+            **{name.rstrip("_"): getattr(self, name) for name in names},
+            "n_answers": len(self.rows),
+            "candidates": self.to_arrow().to_pylist(),
+        }
+
+    def __str__(self) -> str:
+        header, *body = self._cells()
+        widths = [max(len(row[i]) for row in (header, *body)) for i in range(len(header))]
+        lines = [
+            "  ".join(
+                cell.ljust(w) if i == 1 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+            )
+            for row in (header, *body)
+        ]
+        return "\n".join([*lines, "", *self._notes()])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        header, *body = self._cells()
+        head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
+        rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in body)
+        notes = "".join(f"<p>{escape(text)}</p>" for text in self._notes())
+        return f"<table><tr>{head}</tr>{rows}</table>{notes}"
+
+    def _sorted(self) -> list[Entry]:
+        return sorted(self.entries, key=lambda entry: entry.rank or len(self.entries) + 1)
+
+    def _cells(self) -> list[list[str]]:
+        rows = [["rank", "candidate", "nats per answer", "against the best", "against the vote", "seconds"]]
+        for entry in self._sorted():
+            figures = (
+                _plus_minus(entry.log_likelihood, entry.standard_error, sign=""),
+                _plus_minus(entry.to_best, entry.to_best_error) if entry.rank != 1 else "",
+                _plus_minus(entry.to_vote, entry.to_vote_error) if entry is not self.entries[0] else "",
+            )
+            mark = " *" if entry.candidate == self.best_ else ""
+            rank = "failed" if entry.rank is None else str(entry.rank)
+            rows.append([rank, entry.candidate + mark, *figures, f"{entry.seconds:.1f}"])
+        return rows
+
+    def _notes(self) -> list[str]:
+        held = f"{len(self.rows):,} answers to {self.n_tasks:,} tasks held out in {self.folds} folds"
+        never = f", {self.n_never:,} answers never" if self.n_never else ""
+        times = "" if self.repeats == 1 else f", {self.repeats} times over"
+        notes = [self.words, f"Criterion {self.criterion!r}: {held}{times}{never}; ± is one standard error."]
+        notes += [f"{entry.candidate} failed: {entry.failure}" for entry in self.entries if entry.failure]
+        notes += [f"{entry.candidate} warned: {text}" for entry in self.entries for text in entry.warnings]
+        return notes
+
+
+def paired(difference: Array, held: Answers) -> tuple[float, float]:
+    """Mean of a figure over held-out answers (weighted, where they are) and its standard error, clustered by task."""
+    return mean_and_error(difference, held.task, held.weight)
+
+
+def pick(scores: Mapping[str, Array], held: Answers) -> str:
+    """The rule of `choose`; `scores` in order of simplicity. It ends, for each step leads to a higher mean."""
+
+    def leads(name: str, over: str) -> bool:
+        lead, error = paired(scores[name] - scores[over], held)
+        return lead > error + TINY
+
+    best = next(iter(scores))
+    while (better := next((name for name in scores if leads(name, best)), None)) is not None:
+        best = better
+    return best
+
+
+def entries_of(outcomes: Mapping[str, list[Outcome]], scores: Mapping[str, Array], held: Answers) -> list[Entry]:
+    """A line of the table for each candidate, in their order."""
+    means = {name: paired(score, held)[0] for name, score in scores.items()}
+    order = sorted(means, key=means.__getitem__, reverse=True)
+    vote = scores.get(next(iter(outcomes)))
+    entries = []
+    for name, runs in outcomes.items():
+        figures: tuple[Any, ...] = (None,) * 7
+        if name in scores:
+            own, best = scores[name], scores[order[0]]
+            against = (None, None) if vote is None else paired(own - vote, held)
+            figures = (order.index(name) + 1, *paired(own, held), *paired(own - best, held), *against)
+        said = tuple(dict.fromkeys(text for run in runs for text in run.warnings))
+        seconds = sum(run.seconds for run in runs)
+        entries.append(Entry._make((name, *figures, seconds, first_failure(runs), said)))
+    return entries
+
+
+def first_failure(runs: Sequence[Outcome]) -> str | None:
+    """Why a candidate could not be fitted, if so."""
+    return next((run.failure for run in runs if run.failure), None)
+
+
+def _plus_minus(value: float | None, error: float | None, sign: str = "+") -> str:
+    return "" if value is None or error is None else f"{value:{sign}.4f} ± {error:.4f}"

@@ -1,0 +1,167 @@
+"""Fit each candidate without each fold, and compare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import BaseEstimator
+
+from crowdwise.answers import Answers
+from crowdwise.choose.choice import Choice, entries_of, first_failure, pick
+from crowdwise.choose.scoring import Candidate, Criterion, Outcome, answer_folds, judged, score, task_folds
+from crowdwise.errors import CrowdwiseError, ParameterError
+from crowdwise.learn.base import CrowdClassifier
+from crowdwise.registry import line, make
+from crowdwise.truth.base import TruthModel, is_whole, require
+from crowdwise.truth.check import LEAST_HIDDEN
+from crowdwise.truth.majority_vote import MajorityVote
+
+# Called after each fit with candidate, fold, done, total, seconds, log_likelihood and failure.
+Callback = Callable[[Mapping[str, Any]], None]
+
+VOTE = "majority-vote"
+# Simplest first: parameters a worker, then parameters of the tasks and of the crowd.
+WITHOUT_FEATURES = (VOTE, "wawa", "one-coin", "mace", "glad", "dawid-skene", "ibcc", "ebcc")
+WITH_FEATURES = (VOTE, "aggregated(dawid-skene)", "raykar", "crowdlayer", "conal", "aggnet")
+SETTINGS: dict[str, dict[str, Any]] = {"raykar": {"cross_fit": 5}}  # of the above, where not the default
+
+
+def choose(
+    answers: Answers,
+    X: Any = None,
+    candidates: Candidate | Iterable[Candidate] | Mapping[str, Candidate] | None = None,
+    *,
+    criterion: Criterion = "common",
+    folds: int = 5,
+    repeats: int = 1,
+    random_state: int = 0,
+    n_jobs: int = 1,
+    callback: Callback | None = None,
+) -> Choice:
+    """Rank candidates by the log-likelihood of held-out answers, and choose one.
+
+    Parameters
+    ----------
+    answers : Answers
+        What the workers said. Their `truth` is not looked at.
+    X : features, optional
+        As in the learners; without it only truth models can be candidates.
+    candidates : models or registry names, in order of simplicity, or mapping of labels to them
+        Truth models and learners alike; different settings are different models. Majority vote is always among them,
+        and first. A handful of quick methods unless given.
+    criterion : {"common", "own", "tasks"}
+        What is predicted and how, see `crowdwise.choose`. "common" judges what is believed of the tasks, "tasks"
+        the classifier on tasks it has not seen.
+    folds, repeats : int
+        How many parts the answers are split into, and how many times over, from new folds.
+    random_state : int
+        Seed of the folds. The candidates keep their own.
+    n_jobs : int
+        Fits at once, each in a process of its own; -1 takes all cores. Results do not depend on it.
+    callback : callable, optional
+        Called after each fit with a mapping: candidate, fold, done, total, seconds, log_likelihood, failure.
+
+    Returns
+    -------
+    Choice
+        `best_` by this rule: begin with the simplest; as long as some candidate leads it by more than the standard
+        error of the lead, the first of these takes its place. So nothing leads the one chosen by more than its error.
+        A candidate that cannot be fitted is listed with the reason.
+
+    Examples
+    --------
+    >>> from crowdwise import DawidSkene, simulate
+    >>> from crowdwise.choose import choose
+    >>> answers = simulate.simulate(400, n_workers=10, answers_per_task=5, workers="class-dependent", seed=1)
+    >>> choice = choose(answers, candidates=["one-coin", DawidSkene(max_iter=20)])
+    >>> choice.ranking_[-1]
+    'majority-vote'
+    """
+    given = _named(candidates, X is not None)
+    _check(answers, X, criterion, folds, repeats, random_state, n_jobs)
+    deal = task_folds if criterion == "tasks" else answer_folds
+    splits = [deal(answers, folds, np.random.default_rng([random_state, repeat])) for repeat in range(repeats)]
+    rows = np.flatnonzero(splits[0] >= 0)  # the same in each repeat
+    if len(rows) < LEAST_HIDDEN:
+        message = (
+            f"only {len(rows)} answers can be held out, {LEAST_HIDDEN} are needed: too few tasks have two or more."
+        )
+        raise CrowdwiseError(message)
+    jobs = [(name, repeat, fold) for repeat in range(repeats) for fold in range(folds) for name in given]
+    results = Parallel(n_jobs=n_jobs, return_as="generator")(
+        delayed(score)(given[name], X, answers, splits[repeat] == fold, criterion) for name, repeat, fold in jobs
+    )
+    total = {name: np.zeros(answers.n_answers) for name in given}  # summed over repeats
+    outcomes: dict[str, list[Outcome]] = {name: [] for name in given}
+    for done, ((name, repeat, fold), outcome) in enumerate(zip(jobs, results, strict=True), 1):
+        outcomes[name].append(outcome)
+        if outcome.scores is not None:
+            total[name][splits[repeat] == fold] += outcome.scores
+        if callback is not None:
+            mean = None if outcome.scores is None or not len(outcome.scores) else float(outcome.scores.mean())
+            callback({
+                "candidate": name, "fold": repeat * folds + fold, "done": done, "total": len(jobs),
+                "seconds": outcome.seconds, "log_likelihood": mean, "failure": outcome.failure,
+            })  # fmt: skip
+    scores = {
+        name: total[name][rows] / repeats for name in given if not any(outcome.failure for outcome in outcomes[name])
+    }
+    if not scores:
+        reasons = "; ".join(f"{name}: {first_failure(outcomes[name])}" for name in given)
+        message = f"no candidate could be scored ({reasons})."
+        raise CrowdwiseError(message)
+    held = answers.take(rows)
+    best = pick(scores, held)
+    return Choice(
+        criterion, folds, repeats, best, judged(given[best], criterion), entries_of(outcomes, scores, held), scores,
+        rows,
+        n_tasks=len(np.unique(held.task)), n_never=answers.n_answers - len(rows),
+    )  # fmt: skip
+
+
+def _named(candidates: Any, with_features: bool) -> dict[str, Candidate]:
+    """Candidates by label, majority vote first."""
+    if candidates is None:
+        names = WITH_FEATURES if with_features else WITHOUT_FEATURES
+        candidates = [make(name, **SETTINGS[name]) if name in SETTINGS else name for name in names]
+    if isinstance(candidates, (str, BaseEstimator)):
+        candidates = [candidates]
+    if isinstance(candidates, Mapping):
+        pairs = [(str(label), candidate) for label, candidate in candidates.items()]
+    else:
+        pairs = [(c if isinstance(c, str) else " ".join(str(c).split()), c) for c in candidates]
+    for label, candidate in pairs:
+        fits = isinstance(candidate, (str, TruthModel, CrowdClassifier))
+        require(fits, f"candidate {label!r}", candidate, "a truth model, a learner, or the registry name of one")
+        if isinstance(candidate, str):
+            line(candidate)  # a name that does not exist is a slip, not a candidate that fails
+        elif kept := [n for n, v in candidate.get_params().items() if n.endswith("checkpoint") and v is not None]:
+            message = f"candidate {label!r} has {kept[0]} set: fits of all folds would share that file. Leave it out."
+            raise ParameterError(message)
+    labels = [label for label, _ in pairs]
+    twice = sorted({label for label in labels if labels.count(label) > 1})
+    require(not twice, "candidates", twice, "each candidate once, or a mapping that gives each a label of its own")
+    named = dict(pairs)
+    votes = [label for label, c in named.items() if c == VOTE or isinstance(c, MajorityVote)]
+    if votes:
+        return {votes[0]: named.pop(votes[0]), **named}
+    require(VOTE not in named, "candidates", VOTE, "another label: this one is majority vote's")
+    return {VOTE: VOTE, **named}
+
+
+def _check(answers: Any, X: Any, criterion: Any, folds: Any, repeats: Any, random_state: Any, n_jobs: Any) -> None:
+    require(
+        isinstance(answers, Answers), "answers", type(answers).__name__, "Answers, from crowdwise.read or from_frame"
+    )
+    known = ("common", "own", "tasks")
+    require(criterion in known, "criterion", criterion, "one of " + ", ".join(map(repr, known)))
+    require(is_whole(folds, 2), "folds", folds, "a whole number, 2 or more")
+    require(is_whole(repeats, 1), "repeats", repeats, "a whole number, 1 or more")
+    require(is_whole(random_state, 0), "random_state", random_state, "a whole number, 0 or more")
+    require(is_whole(n_jobs, -1) and n_jobs != 0, "n_jobs", n_jobs, "a whole number, 1 or more, or -1 for all cores")
+    if criterion == "tasks" and X is None:
+        message = "criterion='tasks' predicts answers from features alone: give X, or take criterion='common'."
+        raise ParameterError(message)

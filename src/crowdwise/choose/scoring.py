@@ -1,0 +1,126 @@
+"""Which answers are held out, and how likely a candidate finds them."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from crowdwise.answers import Answers
+from crowdwise.errors import ParameterError
+from crowdwise.learn.base import CrowdClassifier
+from crowdwise.registry import make
+from crowdwise.truth.base import TruthModel, vote_shares
+from crowdwise.truth.check import log_likelihood
+from crowdwise.truth.kernels import FLOOR
+from crowdwise.truth.majority_vote import MajorityVote
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Candidate = TruthModel | CrowdClassifier | str
+Criterion = Literal["common", "own", "tasks"]
+
+SHARPNESS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # of the vote: log odds that one vote adds
+
+
+def answer_folds(answers: Answers, folds: int, rng: np.random.Generator) -> Array:
+    """Fold of each answer, (answers,); -1 where it is never held out. No task has all its answers in one fold.
+
+    Answers are dealt out in turn, task by task in random order, so the folds are of equal size and the answers of a
+    task fall into different ones.
+
+    >>> answers = Answers.from_arrays([1, 1, 1, 2, 2, 3], list("abcaba"), list("xxyxyx"))
+    >>> np.bincount(answer_folds(answers, 2, np.random.default_rng(0)) + 1).tolist()  # never, first, second
+    [1, 3, 2]
+    """
+    can = np.ones(answers.n_answers, bool) if answers.pseudo is None else ~answers.pseudo
+    # A task that keeps answers made by a model keeps something, even when all of its workers' answers are held out.
+    can &= np.diff(answers.task_starts)[answers.task] > 1
+    order = np.lexsort((rng.random(answers.n_answers), rng.permutation(answers.n_tasks)[answers.task]))
+    order = order[can[order]]
+    fold = np.full(answers.n_answers, -1)
+    fold[order] = np.arange(len(order)) % folds
+    return fold
+
+
+def task_folds(answers: Answers, folds: int, rng: np.random.Generator) -> Array:
+    """Fold of each answer, (answers,), the same for all answers of a task; -1 for answers made by a model."""
+    answered = np.flatnonzero(np.diff(answers.task_starts))
+    of_task = np.full(answers.n_tasks, -1)
+    of_task[rng.permutation(answered)] = np.arange(len(answered)) % folds
+    fold = of_task[answers.task]
+    return fold if answers.pseudo is None else np.where(answers.pseudo, -1, fold)
+
+
+class Outcome(NamedTuple):
+    """Of one fit."""
+
+    scores: Array | None  # (held answers,)
+    seconds: float
+    failure: str | None
+    warnings: tuple[str, ...]
+
+
+def score(candidate: Candidate, X: Any, answers: Answers, held: Array, criterion: Criterion) -> Outcome:
+    """Fit a candidate without the held answers and ask it for them; whatever goes wrong becomes the reason."""
+    start = time.perf_counter()
+    kept, hidden = answers.take(np.flatnonzero(~held)), answers.take(np.flatnonzero(held))
+    scores, failure = None, None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            scores = held_out(fitted(candidate, X, kept, criterion), X, kept, hidden, criterion)
+            if not np.isfinite(scores).all():
+                scores, failure = None, "held-out answers have no finite log-likelihood"
+        except Exception as error:  # a failing candidate must not take the others' results with it
+            failure = f"{type(error).__name__}: {error}"
+    said = tuple(dict.fromkeys(str(warning.message) for warning in caught))
+    return Outcome(scores, time.perf_counter() - start, failure, said)
+
+
+def judged(candidate: Candidate, criterion: Criterion) -> Any:
+    """The model that a criterion judges, not fitted: for "tasks", a truth model is the classifier of its labels."""
+    model: Any = make(candidate) if isinstance(candidate, str) else clone(candidate)
+    if criterion == "tasks" and isinstance(model, TruthModel):
+        from crowdwise.learn.aggregated import Aggregated
+
+        return Aggregated(model)
+    return model
+
+
+def fitted(candidate: Candidate, X: Any, kept: Answers, criterion: Criterion) -> Any:
+    """The same, fitted on the answers kept."""
+    model = judged(candidate, criterion)
+    if isinstance(model, TruthModel):
+        return model.fit(kept)
+    if X is None:
+        message = "it learns from features: give X."
+        raise ParameterError(message)
+    return model.fit(X, kept)
+
+
+def held_out(model: Any, X: Any, kept: Answers, held: Answers, criterion: Criterion) -> Array:
+    """Log probability of each held answer, (held,), under a model fitted on those kept."""
+    if criterion == "own" and isinstance(model, CrowdClassifier):
+        return model.answer_log_likelihood(X, held)
+    if criterion == "own" and hasattr(model, "confusion_"):
+        says = model.confusion_[held.worker, :, held.label]  # (held, classes)
+        return np.log(np.maximum((says * model.proba_[held.task]).sum(axis=1), FLOOR))
+    beliefs = [model.proba_]  # (tasks, classes)
+    if isinstance(model, MajorityVote):
+        beliefs = _vote_beliefs(kept)
+    elif criterion == "tasks":
+        asked = np.diff(held.task_starts)[:, None] > 0  # (tasks, 1)
+        beliefs = [np.where(asked, model.predict_proba(X), model.proba_)]
+    return max((log_likelihood(kept, held, belief) for belief in beliefs), key=np.sum)
+
+
+def _vote_beliefs(kept: Answers) -> list[Array]:
+    """What a vote may mean, (tasks, classes) each: its shares, or odds that grow with each vote."""
+    votes = kept.counts(dense=True)
+    assert isinstance(votes, np.ndarray)
+    ahead = votes - votes.max(axis=1, keepdims=True)  # (tasks, classes): 0 or less
+    odds = [np.exp(sharpness * ahead) for sharpness in SHARPNESS]
+    return [vote_shares(kept), *(odd / odd.sum(axis=1, keepdims=True) for odd in odds)]
