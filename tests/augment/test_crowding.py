@@ -210,6 +210,20 @@ def test_a_checkpoint_goes_on_to_the_same_result(data, fitted, tmp_path):
     assert model.history_ == fitted.history_
 
 
+def test_a_game_that_does_harm_may_be_left_out(data):
+    """Hidden answers choose between what the game started from and its epochs."""
+    X, answers, _ = data
+    options = {**FEW, "select": "held_out", "adversarial_lr": 0.5, "ratio_clip": 100.0}
+    model = CrowdInG(**options).fit(X, answers)
+    scores = [record["held_out"] for record in model.history_[FEW["epochs"] :] if "held_out" in record]
+    assert len(scores) == 1 + 2
+    assert scores[0] > max(scores[1:])
+    _, held = split_answers(answers, 0.1, 0)
+    np.testing.assert_allclose(model.answer_log_likelihood(X, held).mean(), scores[0], atol=1e-5)
+    none = CrowdInG(**{**options, "adversarial_epochs": 0, "discriminator_epochs": 0}).fit(X, answers)
+    np.testing.assert_array_equal(model.predict_proba(X), none.predict_proba(X))
+
+
 def test_multiplier_is_searched_on_hidden_answers(data):
     X, answers, _ = data
     model = CrowdInG(**FEW, multiplier="search").fit(X, answers)
