@@ -7,7 +7,7 @@ export CROWDWISE_DATA ?= $(abspath ../shared/data)
 endif
 
 .PHONY: setup demo test lint bench bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-systems bench-difficulty \
-	bench-choose clean
+	bench-choose bench-acquire bench-simulated clean
 
 setup: .venv/ready            ## a .venv with every extra and the dev tools
 
@@ -28,7 +28,8 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: bench-accuracy bench-truth bench-learn-accuracy bench-learn bench-systems bench-difficulty bench-choose
+bench: bench-accuracy bench-truth bench-learn-accuracy bench-learn bench-systems bench-difficulty bench-choose \
+	bench-acquire bench-simulated
 
 bench-truth: setup .venv-peers/ready    ## speed and memory beside the peers; ARGS=--huge adds 10^8 answers
 	$(BIN)/python benchmarks/truth_speed.py $(ARGS)
@@ -50,6 +51,12 @@ bench-difficulty: setup       ## difficulty EM on the paper's two simulations
 
 bench-choose: setup           ## how well choosing without ground truth agrees with test accuracy
 	$(BIN)/python benchmarks/choose_agreement.py $(ARGS)
+
+bench-acquire: setup          ## accuracy against answers bought, strategies side by side, on real answers
+	$(BIN)/python benchmarks/acquire_replay.py $(ARGS)
+
+bench-simulated: setup        ## self-training, made-up tasks and ambiguity on simulated crowds of known truth
+	$(BIN)/python benchmarks/systems_simulated.py $(ARGS)
 
 # Peers have needs that clash with ours: they get an environment of their own.
 .venv-peers/ready: benchmarks/peers.txt constraints.txt

@@ -150,7 +150,7 @@ class CrowdInG(NetworkLearner):
         generator_lr: float = 1e-4,
         discriminator_lr: float = 1e-4,
         adversarial_lr: float = 1e-5,
-        classifier_lr: float = 2e-5,
+        classifier_lr: float = 4e-6,
         discriminator_decay: float = 1e-2,
         sparsity: float = 0.01,
         noise: float = 1.0,

@@ -1,0 +1,105 @@
+"""Would it have paid? Replays of real answers, bought by each strategy: `make bench-acquire`.
+
+    python benchmarks/acquire_replay.py [--seeds 10] [name ...]
+
+Most answers are hidden and bought back, a twentieth of all at a time; after each round a truth method labels the tasks.
+Printed is the mean accuracy of labels over the curve minus that of buying at random, in points, with its standard error
+over seeds. Truth is used to score alone. Kept in results/acquire.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import crowdwise as cw
+from crowdwise.acquire import STRATEGIES, replay
+from crowdwise.errors import CrowdwiseWarning
+from crowdwise.io import read_truth
+from learn_accuracy import load
+from truth_accuracy import data_folder
+
+TARGET = Path(__file__).parent / "results" / "acquire.json"
+
+
+class Case(NamedTuple):
+    """A data set, the method that labels, and how many answers are known at first (None: one a task)."""
+
+    data: str
+    model: str
+    start: float | None = None
+
+
+CASES = {
+    "bluebird": Case("bluebird", "dawid-skene"),
+    "rte": Case("rte", "dawid-skene"),
+    "dog": Case("dog", "dawid-skene"),
+    "labelme": Case("labelme", "dawid-skene"),
+    "labelme-70": Case("labelme", "dawid-skene", 0.7),
+    "labelme-one-coin": Case("labelme", "one-coin"),
+}
+
+
+def answers_of(data: str) -> cw.Answers:
+    """Answers with the truth they are scored against."""
+    if data == "labelme":
+        _, y, _, _, answers = load(data)
+        return answers.with_truth((answers.tasks, y))
+    folder = data_folder() / "truth" / data
+    answers = cw.read(folder / "answers.csv.gz")
+    known = read_truth(folder / "truth.csv.gz", like=answers)
+    return answers.with_truth((known.column("task"), known.column("label")), ignore_unknown=True)
+
+
+def measure(case: Case, seeds: int) -> dict[str, Any]:
+    """Mean over the curve of each strategy minus that of buying at random."""
+    table = replay(answers_of(case.data), STRATEGIES, model=case.model, start=case.start, step=0.05, seeds=range(seeds))
+    known, seed, strategy, accuracy = (
+        table.column(name).to_numpy() for name in ("answers", "seed", "strategy", "accuracy")
+    )
+    inside = (known > known.min()) & (known < known.max())  # all begin and end alike
+    area = {
+        name: np.array([accuracy[inside & (strategy == name) & (seed == s)].mean() for s in range(seeds)])
+        for name in STRATEGIES
+    }
+    gain = {name: 100 * (values - area["random"]) for name, values in area.items() if name != "random"}
+    return {
+        "random": 100 * float(area["random"].mean()),
+        "seeds": seeds,
+        **{
+            name: [float(values.mean()), float(values.std(ddof=1) / np.sqrt(seeds)) if seeds > 1 else 0.0]
+            for name, values in gain.items()
+        },
+    }
+
+
+def main() -> None:
+    """Run the cases, print and keep them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("cases", nargs="*", help=f"of {', '.join(CASES)}; all unless given")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore", CrowdwiseWarning)
+    results: dict[str, Any] = json.loads(TARGET.read_text()) if TARGET.exists() else {}
+    others = [name for name in STRATEGIES if name != "random"]
+    shown = Table("case", "random", *others)
+    for name in arguments.cases or CASES:
+        results[name] = measure(CASES[name], arguments.seeds)
+        TARGET.write_text(json.dumps(results, indent=1, sort_keys=True))
+        cells = [f"{results[name][other][0]:+.2f} ± {results[name][other][1]:.2f}" for other in others]
+        shown.add_row(name, f"{results[name]['random']:.2f}", *cells)
+    Console(width=160).print(shown)
+
+
+if __name__ == "__main__":
+    main()
