@@ -95,7 +95,7 @@ _METHODS = (
            "self-training over any learner: rare classes keep their share", needs_features=True, takes_model=True),
     Method("iced", "augment.iced:ICED", "ICED",
            "labels and made-up tasks of rare classes that improve each other", needs_features=True),
-    Method("crowding", "augment.crowding.crowding:CrowdInG", "Chu, Ma and Wang 2021 (CrowdInG)",
+    Method("crowding", "augment.crowding.crowding:CrowdInG", "Chu and Wang 2021 (CrowdInG)",
            "answers nobody gave, by a generator trained against a discriminator", needs_features=True),
     Method("completed", "augment.completed:Completed", "baselines of CrowdInG",
            "a learner on answers filled in by another", needs_features=True, takes_model=True),

@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import crowdwise as cw
-from crowdwise.augment.completed import Completed, draw_labels
+from crowdwise.augment.completed import Completed
 from crowdwise.augment.graph_completion import GraphCompletion
 from crowdwise.augment.irgan import IRGAN
 from crowdwise.errors import ParameterError
@@ -95,12 +95,6 @@ def test_blocks_do_not_matter(monkeypatch):
     plain = Completed(BASE).fit(X, answers).filled_
     monkeypatch.setattr("crowdwise.augment.completed.BLOCK", 7)
     assert Completed(BASE).fit(X, answers).filled_ == plain
-
-
-def test_labels_are_drawn_by_their_probabilities():
-    proba = np.tile([0.2, 0.0, 0.5, 0.3], (20_000, 1))
-    label = draw_labels(proba, np.random.default_rng(0))
-    np.testing.assert_allclose(np.bincount(label, minlength=4) / 20_000, proba[0], atol=0.015)
 
 
 def test_most_probable_answers_are_righter_than_drawn_ones():

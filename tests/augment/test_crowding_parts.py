@@ -172,13 +172,6 @@ def test_each_worker_has_his_quota_or_all():
     assert np.bincount(worker[chosen], minlength=4).tolist() == [3, 2, 0, 0]
 
 
-def test_labels_are_drawn_by_their_probability():
-    proba = np.tile([0.2, 0.0, 0.5, 0.3], (4000, 1))
-    label = objective.draw_labels(proba, np.random.default_rng(0).random(4000))
-    np.testing.assert_allclose(np.bincount(label, minlength=4) / 4000, proba[0], atol=0.03)
-    assert objective.draw_labels(proba[:2], np.array([0.0, 1 - 1e-16])).tolist() == [0, 3]
-
-
 # Networks of several models
 
 

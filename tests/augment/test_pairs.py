@@ -87,3 +87,10 @@ def test_memory_of_the_lowest_is_bounded(monkeypatch):
     for score in np.linspace(1, 0, 200):  # always better than before: the hardest order
         best.add(np.array([0, 1] * 25), np.full(50, score), np.arange(50))
         assert sum(len(part[0]) for part in best._parts) <= 60 + 100 + 50
+
+
+def test_labels_are_drawn_by_their_probability():
+    proba = np.tile([0.2, 0.0, 0.5, 0.3], (4000, 1))
+    label = pairs.draw_labels(proba, np.random.default_rng(0).random(4000))
+    np.testing.assert_allclose(np.bincount(label, minlength=4) / 4000, proba[0], atol=0.03)
+    assert pairs.draw_labels(proba[:2], np.array([0.0, 1 - 1e-16])).tolist() == [0, 3]

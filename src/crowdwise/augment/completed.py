@@ -23,7 +23,7 @@ import numpy as np
 from sklearn.base import clone
 
 from crowdwise.answers import Answers
-from crowdwise.augment.pairs import blocks_of, draw_missing
+from crowdwise.augment.pairs import blocks_of, draw_labels, draw_missing
 from crowdwise.evaluate.metrics import imbalance_ratio
 from crowdwise.learn.base import Array, CrowdClassifier, Given
 from crowdwise.learn.features import Features
@@ -161,18 +161,8 @@ def fill_in(
     parts = [np.empty(0, np.int32)]
     for tasks, row, who in blocks_of(task, worker, BLOCK):
         proba = proba_of(features, tasks, row, who)  # (block, classes)
-        parts.append(pick(proba, rng) if hard else draw_labels(proba, rng))
+        parts.append(pick(proba, rng) if hard else draw_labels(proba, rng.random(len(proba))))
     return np.concatenate(parts)
-
-
-def draw_labels(proba: Array, rng: np.random.Generator) -> Array:
-    """A class of each row, (rows,), by its probabilities.
-
-    >>> draw_labels(np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]), np.random.default_rng(0)).tolist()
-    [1, 0]
-    """
-    total = proba.cumsum(axis=1)
-    return (rng.random((len(proba), 1)) * total[:, -1:] >= total).sum(axis=1).astype(np.int32)
 
 
 def described(answers: Answers, filled: Answers) -> dict[str, Any]:

@@ -180,7 +180,7 @@ class Trainer:
             raise TrainingError(message)
         record = {"epoch": self.epoch + 1, "epochs": self.settings.epochs, "loss": mean}
         if self.monitor is not None:
-            self._look(record)
+            self.look(record)
         self.epoch += 1
         self.history.append(record)
         if self.callback is not None:  # how long it took is for the eye: it would make two equal runs differ
@@ -194,7 +194,7 @@ class Trainer:
         loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
 
-    def _look(self, record: dict[str, Any]) -> None:
+    def look(self, record: dict[str, Any]) -> None:
         """Measure, and keep the state when it is the best so far."""
         assert self.monitor is not None
         self.module.eval()

@@ -32,8 +32,8 @@ from crowdwise.answers import Answers
 from crowdwise.augment.crowding.discriminator import Normalisation, cooccurrence, normalised
 from crowdwise.augment.crowding.game import Game
 from crowdwise.augment.crowding.module import CrowdInGModule, Rules
-from crowdwise.augment.crowding.objective import Objective, choose_pairs, draw_labels, entropy
-from crowdwise.augment.pairs import draw_missing, n_missing
+from crowdwise.augment.crowding.objective import Objective, choose_pairs, entropy
+from crowdwise.augment.pairs import draw_labels, draw_missing, n_missing
 from crowdwise.errors import DivergenceWarning
 from crowdwise.learn.base import Array, Given
 from crowdwise.learn.features import Features, open_features
@@ -62,8 +62,8 @@ class CrowdInG(NetworkLearner):
 
     `epochs`, `lr` and the other training options are those of the pre-training of the classifier, which is
     `CrowdLayer`'s, bit for bit; `loss` and `sampling` act there alone. `select` chooses an epoch there, and then one of
-    the game, or none of them. `answer_proba` is the generator's, the mean over noise. A fit that goes on from a `checkpoint` plays the
-    game from its start.
+    the game, or the state before it. `answer_proba` is the generator's, the mean over noise. A fit that goes on from a
+    `checkpoint` plays the game from its start.
 
     Parameters
     ----------

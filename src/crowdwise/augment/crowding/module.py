@@ -19,8 +19,9 @@ import numpy as np
 
 from crowdwise.augment.crowding.discriminator import Auxiliary, Discriminator
 from crowdwise.augment.crowding.generator import HIDDEN, Generator, Noise
-from crowdwise.augment.crowding.objective import Objective, by_model, draw_labels, entropy, risk, unlikely
+from crowdwise.augment.crowding.objective import Objective, by_model, entropy, risk, unlikely
 from crowdwise.augment.crowding.pool import Pool, Some
+from crowdwise.augment.pairs import draw_labels
 from crowdwise.learn.base import Array
 from crowdwise.learn.batches import Batch
 from crowdwise.learn.crowdlayer import CrowdLayerModule

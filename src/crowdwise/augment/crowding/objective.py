@@ -56,16 +56,6 @@ def entropy(proba: Array) -> Array:
     return -np.sum(proba * np.log(np.maximum(proba, 1e-12)), axis=-1)
 
 
-def draw_labels(proba: Array, dice: Array) -> Array:
-    """A label, (answers,) int64, from each distribution (answers, classes) by a number (answers,) evenly from [0, 1).
-
-    >>> draw_labels(np.array([[0.25, 0.75], [0.25, 0.75]]), np.array([0.2, 0.3])).tolist()
-    [0, 1]
-    """
-    cumulative = proba.cumsum(axis=1)
-    return (dice[:, None] * cumulative[:, -1:] >= cumulative[:, :-1]).sum(axis=1)
-
-
 def choose_pairs(worker: Array, uncertainty: Array | None, quota: Array, rng: np.random.Generator) -> Array:
     """Which pairs are chosen, (pairs,) bool: quota[w] of worker w, or all he has, one after another without return.
 
