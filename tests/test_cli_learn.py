@@ -119,6 +119,19 @@ def test_networks_and_parameters_of_parameters():
     assert isinstance(model.truth_, cw.DawidSkene)
 
 
+def test_parameters_of_a_learner_within_a_framework():
+    run(f"{FIT} -m 'dasc(waum(conal))' --network mlp --set base__base__network__hidden=7 --set iterations=1 --seed 5 "
+        "--set soft=yes --set redistribute=no")  # fmt: skip
+    model = cw.load("model/model.safetensors")
+    assert (model.iterations, model.soft, model.redistribute) == (1, True, False)
+    assert (model.base.base.epochs, model.base.base.network.hidden) == (2, 7)
+    assert (model.random_state, model.base.random_state, model.base.base.random_state) == (5, 5, 5)
+    run(f"{FIT} -m 'dasc(majority-vote)' --set iterations=1")
+    assert cw.load("model").base.epochs == 2  # a network on the labels of the vote
+    told = run(f"{FIT} -m 'dasc(crowdlayer)' --set epoch=3", 1).stderr
+    assert "no parameter 'epoch'. Did you mean base__epochs" in told.replace("\n", " ")
+
+
 def test_a_killed_fit_goes_on():
     run(FIT.replace("--epochs 2", "--epochs 4"))
     straight = Path("model/labels.csv").read_bytes()
@@ -325,7 +338,7 @@ def test_no_tasks(digits):
         ("fit answers.csv -x no.npy -o m", "no file or folder 'no.npy'"),
         ("fit answers.csv -x answers.txt -o m", "no file or folder"),
         ("fit no.csv -x X.npy -o m", "no file 'no.csv'"),
-        ("fit answers.csv -x X.npy -o m --set epoch=3", "no parameter 'epoch'; it has"),
+        ("fit answers.csv -x X.npy -o m --set epoch=3", "no parameter 'epoch'. Did you mean epochs? It has"),
         ("fit answers.csv -x X.npy -o m --set network__hidden=3", "no parameter 'network__hidden'"),
         ("fit answers.csv -x X.npy -o m --epochs 3 --set epochs=3", "epochs is given twice"),
         ("fit answers.csv -x X.npy -o m --set lr=0", "lr=0"),

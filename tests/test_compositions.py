@@ -26,8 +26,9 @@ def learner(name="crowdlayer", **options):
 def test_waum_then_conal(crowd):
     X, answers, X_new, truth = crowd
     kept = cw.WAUM(epochs=5).fit(X, answers).prune(alpha=0.05)
-    assert len(kept.rows) < len(answers)
     model = learner("conal").fit(X[kept.rows], kept.answers)
+    assert set(model.tasks_.tolist()) == set(answers.tasks.tolist()) - set(answers.tasks[kept.removed].tolist())
+    assert len(kept.removed) == np.ceil(0.05 * len(answers))
     assert model.score(X_new, truth) > 0.8
 
 
@@ -36,6 +37,9 @@ def test_waum_of_a_learner_is_the_two_steps_in_one(crowd):
     model = cw.Pruned(learner("conal"), by=cw.WAUM(epochs=5), alpha=0.05).fit(X, answers)
     kept = cw.WAUM(epochs=5).fit(X, answers).prune(alpha=0.05)
     assert np.array_equal(np.flatnonzero(model.kept_), kept.rows)
+    assert np.isin(kept.removed, answers.task).all()
+    assert not np.isin(kept.removed, model.model_.answers_.task).any()  # they have no answers any more
+    assert model.model_.answers_.n_answers == kept.answers.n_answers
     assert model.score(X_new, truth) > 0.8
 
 
@@ -43,15 +47,22 @@ def test_dasc_over_what_is_kept(crowd):
     X, answers, X_new, truth = crowd
     kept = cw.WAUM(epochs=5).fit(X, answers).prune(alpha=0.05)
     by_hand = cw.DASC(learner(), iterations=2).fit(X[kept.rows], kept.answers)
+    pool = by_hand.model_.answers_
+    assert pool.n_tasks == len(kept.rows)
+    assert pool.pseudo.sum() == pool.n_answers - kept.answers.n_answers > 0
     assert by_hand.score(X_new, truth) > 0.8
-    nested = cw.DASC(cw.Pruned(learner(), by=cw.WAUM(epochs=5), alpha=0.05), iterations=1).fit(X, answers)
+    pruned = cw.Pruned(learner(), by=cw.WAUM(epochs=5), alpha=0.05)
+    nested = cw.DASC(pruned, iterations=1, hidden=0.0).fit(X, answers)
+    seen = nested.model_.model_.answers_  # by the learner inside: added to, and without the ambiguous
+    assert seen.pseudo.any()
+    assert not np.isin(np.flatnonzero(~nested.model_.kept_), seen.task).any()
     assert nested.score(X_new, truth) > 0.8
 
 
 def test_dasc_over_aggnet(crowd):
     X, answers, X_new, truth = crowd
-    model = cw.DASC(learner("aggnet"), iterations=2).fit(X, answers)
-    assert model.model_.answers_.n_answers > answers.n_answers
+    model = cw.DASC(learner("aggnet"), iterations=2, hidden=0.0).fit(X, answers)
+    assert model.model_.answers_.n_answers == answers.n_answers + sum(sum(h["chosen"]) for h in model.history_)
     assert model.score(X_new, truth) > 0.8
 
 
@@ -60,16 +71,20 @@ def test_made_up_tasks_of_iced_into_crowdlayer(crowd):
     X_more, more = cw.ICED(epochs=5, rounds=1, random_state=0).fit_resample(X, answers)
     assert len(X_more) == len(more) > len(answers)
     np.testing.assert_array_equal(X_more[: len(X)], X)
-    model = learner().fit(X_more, more)
+    assert np.array_equal(more.pseudo, more.task >= len(answers))  # answers to the tasks made up, and no others
+    model, plain = learner().fit(X_more, more), learner().fit(X, answers)
+    assert np.abs(model.predict_proba(X_new) - plain.predict_proba(X_new)).max() > 0.01
     assert model.score(X_new, truth) > 0.8
 
 
 def test_answers_of_crowding_into_annoreg(crowd):
     X, answers, X_new, truth = crowd
-    made = cw.CrowdInG(epochs=5).fit(X, answers).generate(X)
+    made = cw.CrowdInG(epochs=5, generator_epochs=5, adversarial_epochs=3).fit(X, answers).generate(X)
     both = answers.merge(made.answers, pseudo=True)  # refuses a pair that has an answer
     assert both.n_answers == answers.n_answers + made.answers.n_answers > answers.n_answers
-    assert learner("annoreg").fit(X, both).score(X_new, truth) > 0.8
+    with_them, without = learner("annoreg").fit(X, both), learner("annoreg").fit(X, answers)
+    assert np.abs(with_them.predict_proba(X_new) - without.predict_proba(X_new)).max() > 0.01
+    assert with_them.score(X_new, truth) > 0.8
 
 
 @pytest.mark.parametrize(

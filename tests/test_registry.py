@@ -101,3 +101,17 @@ def test_line_is_the_outermost_s(around):
 def test_composites_gone_wrong(name, words):
     with pytest.raises(ParameterError, match=words):
         cw.make(name)
+
+
+def test_names_that_are_nearly_right():
+    with pytest.raises(ParameterError, match="Did you mean dasc"):
+        cw.make("DASC(CrowdLayer)")
+    with pytest.raises(ParameterError, match="Did you mean crowding"):
+        cw.make("CrowdInG")
+    with pytest.raises(ParameterError, match="no name of a method"):
+        cw.make(None)
+
+
+def test_parameters_of_a_base_that_is_only_named():
+    model = cw.make("dasc").set_params(base__epochs=3)
+    assert (type(model.base), model.base.epochs) == (cw.CrowdLayer, 3)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from crowdwise.augment.graph_completion import GraphCompletion as GraphCompletion
     from crowdwise.augment.iced import ICED as ICED
     from crowdwise.augment.irgan import IRGAN as IRGAN
+    from crowdwise.errors import CrowdwiseError as CrowdwiseError
+    from crowdwise.errors import CrowdwiseWarning as CrowdwiseWarning
     from crowdwise.io import read as read
     from crowdwise.io import write as write
     from crowdwise.learn.aggnet import AggNet as AggNet
@@ -72,6 +74,8 @@ __version__ = "0.1.0"
 # Public names and where they live, imported on first use: `import crowdwise` itself costs nothing.
 _HOME = {
     "Answers": "answers",
+    "CrowdwiseError": "errors",
+    "CrowdwiseWarning": "errors",
     "read": "io",
     "write": "io",
     "load": "saving",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from crowdwise.answers import Answers
-from crowdwise.errors import NotFittedError
+from crowdwise.errors import NotFittedError, ParameterError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -54,6 +55,14 @@ class Fitted(BaseEstimator):
             raise NotFittedError(message)
         message = f"{type(self).__name__!r} object has no attribute {name!r}"
         raise AttributeError(message)
+
+    def _check_flags(self) -> None:
+        """Refuse arguments that must be true or false and are neither: any text, "no" too, would count as true."""
+        for name, parameter in inspect.signature(type(self).__init__).parameters.items():
+            value = getattr(self, name, parameter.default)
+            if isinstance(parameter.default, bool) and not isinstance(value, (bool, np.bool_)):
+                message = f"{name}={value!r}: use True or False."
+                raise ParameterError(message)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "answers_" in self.__dict__

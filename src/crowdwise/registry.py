@@ -141,6 +141,9 @@ def line(name: str) -> Method:
 
 def _parse(text: str) -> list[Method]:
     """The methods of `a(b(c))`, outermost first."""
+    if not isinstance(text, str):
+        message = f"{text!r} is no name of a method: `crowdwise methods` lists them all."
+        raise ParameterError(message)
     found = re.fullmatch(r"([^)]*)([)\s]*)", text)
     if found is None:
         at = re.search(r"\)\s*[^)\s]", text).end()  # type: ignore[union-attr]
@@ -166,7 +169,9 @@ def _find(name: str, text: str, position: int) -> Method:
     if name in _BY_NAME:
         return _BY_NAME[name]
     where = "" if name == text else f" at position {position} of {text!r}"
-    close = difflib.get_close_matches(name, _BY_NAME, n=3)
+    by_class = {m.home.partition(":")[2].lower(): m.name for m in _METHODS}  # CrowdLayer for crowdlayer
+    near = difflib.get_close_matches(name.lower(), [*_BY_NAME, *by_class], n=3)
+    close = dict.fromkeys(by_class.get(word, word) for word in near)
     meant = f" Did you mean {', '.join(close)}?" if close else ""
     message = f"no method {name!r}{where}.{meant} `crowdwise methods` lists them all."
     raise ParameterError(message)

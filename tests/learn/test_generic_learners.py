@@ -284,6 +284,14 @@ def test_bad_input(name, data):
     assert model.answer_proba(X, worker=[]).shape == (90, 0, 3)
 
 
+def test_flags_are_true_or_false(name, data):
+    X, answers, _ = data
+    flags = [k for k, v in cw.make(name).get_params(deep=False).items() if isinstance(v, bool)]
+    for flag in flags:
+        with pytest.raises(ParameterError, match=f"{flag}='no': use True or False"):
+            quick(name).set_params(**{flag: "no"}).fit(X, answers)
+
+
 def test_tiny_crowds(name):
     rng = np.random.default_rng(0)
     cases = {

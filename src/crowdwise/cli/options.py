@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -130,7 +131,7 @@ def known_labels(answers: Answers, truth: Path | None, gold: Path | None) -> tup
 
 
 def settings(pairs: list[str]) -> dict[str, Any]:
-    """Turn `name=value` pairs into arguments: numbers, true, false, none and lists are read as such, the rest is text.
+    """Turn `name=value` pairs into arguments: numbers, true or yes, none and lists are read as such, the rest is text.
 
     >>> settings(["prior=diagonal", "max_iter=50", "hard=true", "class_prior=none"])
     {'prior': 'diagonal', 'max_iter': 50, 'hard': True, 'class_prior': None}
@@ -141,7 +142,7 @@ def settings(pairs: list[str]) -> dict[str, Any]:
         if not (equals and name.isidentifier()):
             message = f"--set {pair}: write name=value, for example --set max_iter=50."
             raise ParameterError(message)
-        words = {"true": True, "false": False, "none": None, "null": None}
+        words = {"true": True, "false": False, "yes": True, "no": False, "none": None, "null": None}
         try:
             out[name] = words[text.lower()] if text.lower() in words else ast.literal_eval(text)
         except (ValueError, SyntaxError):
@@ -162,19 +163,43 @@ def build(method: str, parameters: dict[str, Any], seed: int, *, features: bool 
             name = shlex.quote(method)
             message = f"{method} learns from features too: use `crowdwise fit --method {name} --features FILE`."
         raise ParameterError(message)
-    model = make(method)
-    if isinstance(getattr(model, "base", None), str):
-        model.set_params(base=make(model.base))  # its parameters can be set only when it is there
+    model = opened(make(method))
     known = model.get_params()
-    inner = {name: f"base__{name}" for name in parameters if name not in known and f"base__{name}" in known}
-    parameters = {inner.get(name, name): value for name, value in parameters.items()}
-    for depth in range(4):  # first network, then network__hidden and base__network, then base__network__hidden, ...
+    parameters = {_within(name, known): value for name, value in parameters.items()}
+    for depth in range(5):  # first network, then network__hidden and base__network, then base__network__hidden, ...
         known = model.get_params()
         seeds = {name: seed for name in known if name.rpartition("__")[2] == "random_state"}
         part = {name: value for name, value in {**seeds, **parameters}.items() if name.count("__") == depth}
         for name in part:
             if name not in known:
-                message = f"{method} has no parameter {name!r}; it has {', '.join(known) or 'none'}."
+                own = ", ".join(name for name in known if "__" not in name)
+                last = {each.rpartition("__")[2]: each for each in known}
+                close = difflib.get_close_matches(name.rpartition("__")[2], last, n=3)
+                meant = f" Did you mean {', '.join(last[each] for each in close)}?" if close else ""
+                message = f"{method} has no parameter {name!r}.{meant} It has {own or 'none'}."
                 raise ParameterError(message)
         model.set_params(**part)
     return model
+
+
+def opened(model: Any) -> Any:
+    """A framework with the learner it builds on in place of a name or a truth model, so that its parameters can be set.
+
+    >>> opened(build("dasc", {}, 0, features=True)).base
+    CrowdLayer()
+    """
+    if hasattr(model, "base"):
+        model.set_params(base=opened(model._new_base()))
+    return model
+
+
+def _within(name: str, known: Mapping[str, Any]) -> str:
+    """The parameter of this name of a framework, or else of the learner within it, however deep.
+
+    >>> _within("lr", {"base": 1, "base__base": 1, "base__base__lr": 1})
+    'base__base__lr'
+    """
+    inner = name
+    while inner not in known and inner.count("base__") < 4:
+        inner = f"base__{inner}"
+    return inner if inner in known else name

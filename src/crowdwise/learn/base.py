@@ -106,6 +106,7 @@ class CrowdClassifier(Fitted):
         if self.binary_only and answers.n_classes > 2:
             message = f"{self} takes two classes, the answers hold {answers.n_classes}."
             raise ParameterError(message)
+        self._check_flags()
         self._check_parameters()
         if validation is not None and not self._takes_validation():
             message = "validation=(X, labels) is used with select='validation' only: set it, or leave them out."
@@ -276,7 +277,8 @@ def task_weights(weight: Any, n_tasks: int) -> Array | None:
     except (TypeError, ValueError):
         out = np.empty(0)
     fits = out.shape == (n_tasks,) and bool(np.isfinite(out).all() and (out >= 0).all() and out.any())
-    require(fits, "sample_weight", out.shape, f"{n_tasks} finite weights, 0 or more, one for each task")
+    shown = f"array of shape {out.shape}, from {out.min():g} to {out.max():g}" if out.size else weight
+    require(fits, "sample_weight", shown, f"{n_tasks} finite weights, one a task, none below 0 and some above")
     return out / out[out > 0].mean()
 
 

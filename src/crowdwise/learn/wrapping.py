@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from sklearn.base import clone
 
@@ -23,6 +23,13 @@ class Wrapper(CrowdClassifier):
 
     base: CrowdClassifier | TruthModel | str
     model_: CrowdClassifier
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters; those of the base too when it is only named: it is made then."""
+        if isinstance(self.base, str) and any(name.startswith("base__") for name in parameters):
+            self.base = make(self.base)
+        super().set_params(**parameters)
+        return self
 
     def _new_base(self) -> CrowdClassifier:
         """The learner to fit, not fitted yet; a truth model becomes the learner that trains on its labels."""

@@ -73,6 +73,7 @@ class TruthModel(Fitted):
         if answers.weight is not None and not self.uses_weights:
             message = f"{type(self).__name__} cannot weigh answers; fit it on answers without weights."
             raise WeightError(message)
+        self._check_flags()
         self._check_common_parameters()
         self._check_parameters()
         self.answers_ = answers
@@ -198,3 +199,10 @@ def require(condition: bool, name: str, value: Any, allowed: str) -> None:
     if not condition:
         message = f"{name}={value!r}: use {allowed}."
         raise ParameterError(message)
+
+
+def require_bools(model: Any, *names: str) -> None:
+    """Refuse arguments that are neither True nor False: any text, "no" too, would count as true."""
+    for name in names:
+        value = getattr(model, name)
+        require(isinstance(value, (bool, np.bool_)), name, value, "True or False")
