@@ -429,7 +429,9 @@ def test_majority_vote_is_always_there_and_first(crowd):
     ("options", "message"),
     [
         ({"folds": 1}, "folds"),
+        ({"folds": 10**6}, "folds=1000000: use a whole number from 2 to 100"),
         ({"repeats": 0}, "repeats"),
+        ({"repeats": 101}, "from 1 to 100"),
         ({"criterion": "accuracy"}, "criterion"),
         ({"criterion": "tasks"}, "give X"),
         ({"n_jobs": 0}, "n_jobs"),
@@ -444,6 +446,17 @@ def test_majority_vote_is_always_there_and_first(crowd):
 def test_what_makes_no_sense_is_refused(crowd, options, message):
     with pytest.raises(ParameterError, match=message):
         choose(crowd, **options)
+
+
+def test_no_more_folds_than_can_be_filled():
+    many = cw.Answers.from_codes(
+        np.repeat(np.arange(10), 4), np.tile(np.arange(4), 10), np.arange(40) % 3 % 2, tasks=10, workers=4, classes=2
+    )
+    assert len(choose(many, candidates=[], folds=40).rows) == 40  # one answer at a time
+    with pytest.raises(ParameterError, match="folds=41: use 40 or fewer: no more answers"):
+        choose(many, candidates=[], folds=41)
+    with pytest.raises(ParameterError, match="folds=11: use 10 or fewer: no more tasks"):
+        choose(many, np.zeros((10, 2)), [], criterion="tasks", folds=11)
 
 
 def test_single_answers_cannot_be_held_out():

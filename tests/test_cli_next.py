@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -56,7 +57,8 @@ def test_json_is_one_object():
     result = run("next answers.csv -b 7 --strategy uncertainty --method one-coin --set max_iter=300 --json")
     told = json.loads(result.stdout)
     assert (told["proposed"], told["strategy"], told["method"], told["whole"]) == (7, "uncertainty", "one-coin", True)
-    assert len(told["pairs"]) == 5
+    assert len(told["pairs"]) == told["proposed"] == 7  # all of them
+    assert (told["available"], told["hopeless"]) == (80 * 10 - 240, None)
     assert set(told["pairs"][0]) >= {"task", "worker", "gain", "belief", "confidence", "uncertainty", "expected"}
     assert told["written"] == {}
     assert "not written" in run("next answers.csv -b 7").stderr
@@ -77,6 +79,73 @@ def test_who_can_be_asked():
     assert "no worker is named" in run("next answers.csv -b 3 --workers none.txt", 1).stderr
 
 
+def test_a_mistyped_file_is_no_worker(crowd):
+    codes = crowd.task, crowd.worker, crowd.label
+    named = [f"{w}@crowd.org" for w in range(9)] + ["x.txt"]
+    write(cw.Answers.from_codes(*codes, tasks=80, workers=named, classes=3), "named.csv")
+    for given in ("workres.txt", "WORKERS.CSV", "lists/workers"):
+        assert f"--workers {given}: there is no such file" in run(f"next named.csv -b 3 --workers {given}", 1).stderr
+    run("next named.csv -b 3 --workers x.txt")
+    for given in ("ann@crowd.org", "new.txt,", "3@crowd.org,new.txt"):
+        assert "1 workers have not answered yet" in run(f"next named.csv -b 3 --workers {given}").stderr
+    Path("who.txt").write_bytes(b"\xff\xfe3")
+    assert "UTF-8" in run("next named.csv -b 3 --workers who.txt", 1).stderr
+
+
+def ranked(crowd, scores):
+    """A ranking as `crowdwise rank` writes it: the lowest first, no score where nothing is known."""
+    order = np.argsort(scores)
+    values = [None if np.isnan(s) else s for s in scores[order].tolist()]
+    return pa.table({"task": crowd.tasks[order], "rank": np.arange(1, 81), "score": values, "labels": ["[1]"] * 80})
+
+
+@pytest.mark.parametrize("name", ["ranking.csv", "ranking.parquet", "ranking.jsonl", "ranking.csv.gz"])
+def test_hopeless_tasks_are_not_paid_for(crowd, name):
+    scores = np.random.default_rng(0).normal(size=80)
+    scores[7] = np.nan
+    write(ranked(crowd, scores), name)
+    result = run(f"next answers.csv -b 80 --hopeless {name} --alpha 0.1 --caution 5 -o next.csv --json")
+    told, model = json.loads(result.stdout), cw.DawidSkene().fit(crowd)
+    expected = propose(model, 80, hopeless=scores, alpha=0.1, caution=5)
+    assert [(row["task"], row["worker"]) for row in told["pairs"]] == list(
+        zip(expected.table["task"].to_pylist(), expected.table["worker"].to_pylist(), strict=True)
+    )
+    assert [row["gain"] for row in told["pairs"]] == pytest.approx(expected.table["gain"].to_pylist())
+    assert len(rows_of("next.csv")) == 72
+    assert told["hopeless"] == 8
+    assert "1 of the tasks have no score" in result.stderr
+    shown = run(f"next answers.csv -b 5 --hopeless {name}").stdout
+    assert "1 tasks are not paid for" in shown
+
+
+def test_rankings_that_do_not_fit(crowd):
+    scores = np.arange(80.0)
+    write(ranked(crowd, scores).set_column(0, "task", pa.array(np.arange(100, 180))), "other.csv")
+    write(ranked(crowd, scores).set_column(0, "task", pa.array([f"t{i}" for i in range(80)])), "text.csv")
+    write(ranked(crowd, scores).set_column(2, "score", pa.array(["low"] * 80)), "words.csv")
+    write(ranked(crowd, scores).set_column(2, "score", pa.array(["low"] * 80)), "words.parquet")
+    write(pa.concat_tables([ranked(crowd, scores)] * 2), "twice.parquet")
+    write(ranked(crowd, scores), "ranking.csv")
+    for file, words in {
+        "other.csv": "for none of the tasks",
+        "twice.parquet": "names a task twice",
+        "text.csv": "ranking of these tasks",
+        "words.parquet": "`score`, a number",
+        "words.csv": "`score`, a number",
+        "ranking.csv --alpha 1.0": "alpha=1.0",
+        "ranking.csv -o ranking.csv": "named twice",
+    }.items():
+        assert words in run(f"next answers.csv -b 5 --hopeless {file}", 1).stderr
+
+
+def test_what_rank_writes_is_read(crowd):
+    np.save("X.npy", np.random.default_rng(0).normal(size=(80, 4)))
+    shown = run("rank answers.csv --features X.npy --out ranking.csv --alpha 0.2 --epochs 2 --json").stdout
+    run("next answers.csv -b 80 --hopeless ranking.csv --alpha 0.2 -o next.csv")
+    bought = {int(row["task"]) for row in rows_of("next.csv")}
+    assert bought == set(range(80)) - set(json.loads(shown)["left_out"])
+
+
 def test_learners_take_features(crowd):
     X = np.random.default_rng(0).normal(size=(80, 4))
     np.save("X.npy", X)
@@ -91,11 +160,20 @@ def test_mistakes_in_plain_words(crowd):
         "next answers.csv -b 5 --method crowdlayer": "add --features FILE",
         "next answers.csv -b 5 --features X.npy": "uses no features",
         "next answers.csv -b 5 -o answers.csv": "named twice",
-        "next answers.csv -b 5 --workers who.csv": "'who.csv' is not",
+        "next answers.csv -b 5 --workers who.csv": "there is no such file, nor a worker",
+        "next answers.csv -b 5 --alpha 0.1": "give --hopeless RANKING too",
+        "next answers.csv -b 5 --hopeless no.csv": "no.csv",
+        "next answers.csv -b 5 --hopeless answers.csv": "`task`, and `score`, a number",
+        "next answers.csv -b 5 --caution inf": "caution=inf",
         "next answers.csv -b 5 -o next.txt": "ends in .csv",
     }.items():
         assert words in run(line, 1).stderr
-    assert "Only 80 pairs" in run("next answers.csv -b 500").stderr
+    told = run("next answers.csv -b 500").stderr
+    assert "Of 500 asked for, 80 can be bought with at most 1 to a task: raise --per-task." in told
+    told = run("next answers.csv -b 500 --per-worker 3").stderr
+    assert "30 can be bought with at most 1 to a task and 3 by a worker: raise --per-task or --per-worker." in told
+    assert "560 can be bought: there are no others" in run("next answers.csv -b 600 --per-task 10").stderr
+    assert "asked for" not in run("next answers.csv -b 80").stderr
     assert run("next answers.csv", 2).stderr
     write(crowd.thin(0.6), "thin.csv")
     assert "Most tasks have one answer" in run("next thin.csv -b 5").stderr

@@ -104,6 +104,8 @@ def test_blocks_and_slices_change_nothing(model, monkeypatch):
     assert len(set(pairs(sliced))) == 30
     assert not sliced.whole
     assert sliced.gain <= plain[2].gain + 1e-9
+    assert plain[1].whole
+    assert not propose(model, 30, per_task=2).whole
 
 
 def test_few_pairs_are_scored_where_bounds_tell():
@@ -186,11 +188,46 @@ def test_hopeless_tasks_are_not_paid_for(model):
     assert not found & set(range(54, 60))
 
 
+def test_where_all_tasks_score_the_same_none_is_hopeless(model):
+    assert pairs(propose(model, 60, hopeless=np.ones(60))) == pairs(propose(model, 60))
+    assert len(propose(model, 60, hopeless=np.ones(60, bool))) == 0  # flags say what they say
+
+
+def test_scores_are_in_the_bits_of_gain_and_uncertainty(model):
+    for strategy, column in (("information", "gain"), ("uncertainty", "uncertainty")):
+        table = propose(model, 20, strategy=strategy).table
+        np.testing.assert_allclose(table["score"].to_numpy(), table[column].to_numpy())
+
+
+def test_more_answers_to_a_task_count_a_half_and_a_third(model):
+    """Tasks by need / k for the k-th answer: the same scores as by sorting all of them."""
+    proposal = propose(model, 60, strategy="least-confident", per_task=3)
+    need = 1 - model.proba_.max(axis=1)
+    each = np.sort(np.concatenate([need, need / 2, need / 3]))[::-1]
+    np.testing.assert_allclose(proposal.table["score"].to_numpy(), each[:60])
+    tasks = proposal.table["task"].to_numpy()
+    assert np.bincount(tasks).max() == 3
+
+
+def test_fewer_than_asked_for_is_told(model, crowd):
+    free = 60 * 12 - crowd.n_answers
+    for budget, caps, n in (
+        (5, {}, 5),
+        (10**9, {}, 60),
+        (10**9, {"per_worker": 3}, 36),
+        (10**9, {"per_task": 12}, free),
+    ):
+        proposal = propose(model, budget, **caps)
+        assert (proposal.asked, len(proposal), proposal.available) == (budget, n, free)
+    assert propose(model, 5, workers=[3]).available == 60 - (crowd.worker == 3).sum()
+    assert propose(model, 5, hopeless=np.arange(60) > 1).available == 24 - (crowd.task < 2).sum()
+
+
 def test_balance_turns_to_rare_classes(model, crowd):
     share = model.proba_.mean(axis=0)
     plain, even = (propose(model, 20, balance=b) for b in (False, True))
     weight = (model.proba_ / share / 3).sum(axis=1)
-    np.testing.assert_allclose(even.table["score"].to_numpy() / np.log(2),
+    np.testing.assert_allclose(even.table["score"].to_numpy(),
                                even.table["gain"].to_numpy() * weight[even.table["task"].to_numpy()])  # fmt: skip
     best = weight * np.nanmax(all_gains(model), axis=1)
     assert sorted(t for t, _ in pairs(even)) == sorted(np.argsort(-best)[:20].tolist())
@@ -256,7 +293,11 @@ def test_all_answered_leaves_nothing():
         ({"per_task": 0}, "per_task=0"),
         ({"per_worker": 0}, "per_worker=0"),
         ({"caution": -1}, "caution=-1"),
-        ({"alpha": 1.0}, "alpha=1.0"),
+        ({"alpha": 1.0, "hopeless": np.arange(60)}, "alpha=1.0"),
+        ({"alpha": 0.3}, "alpha=0.3: use it with hopeless="),
+        ({"alpha": 0.3, "hopeless": np.arange(60) > 3}, "hopeless= holds flags"),
+        ({"balance": "no"}, "balance='no': use True or False"),
+        ({"random_state": -1}, "random_state=-1"),
         ({"max_pairs": 0}, "max_pairs=0"),
         ({"workers": []}, "names nobody"),
         ({"workers": ["a"]}, "write them alike"),
@@ -272,6 +313,9 @@ def test_mistakes_are_named(model, options, match):
 def test_models_that_cannot_be_asked():
     with pytest.raises(NotFittedError, match="not fitted"):
         propose(cw.DawidSkene(), 3)
+    for model in ("dawid-skene", cw.DawidSkene, None):
+        with pytest.raises(ParameterError, match="use a fitted truth model or learner"):
+            propose(model, 3)
     with pytest.raises(SingleClassError, match="nothing to find out"):
         propose(cw.DawidSkene().fit(cw.Answers.from_arrays([1, 2], ["a", "b"], ["x", "x"])), 1)
 

@@ -60,6 +60,11 @@ def test_models_learners_and_scores(crowd):
     assert 0 < table["accuracy"][0].as_py() <= 1
 
 
+def test_one_strategy_by_its_name_and_seeds_of_any_kind(crowd):
+    listed = replay(crowd, ["random"], step=0.5, seeds=[0, 1])
+    assert replay(crowd, "random", step=0.5, seeds=(seed for seed in range(2))).equals(listed)
+
+
 def test_truth_is_for_scoring_only(crowd):
     truth = dict(zip(crowd.tasks.tolist(), crowd.classes[crowd.truth].tolist(), strict=True))
     blind = crowd.with_truth(None)
@@ -114,7 +119,17 @@ def test_mean_curve_has_mean_deviation_and_error():
         ({"budget": 1.5}, "budget=1.5"),
         ({"start": -1}, "start=-1"),
         ({"oracle": lambda t, w: t}, "say how many to buy"),
-        ({"strategies": ["best"]}, "one of information"),
+        ({"strategies": ["best"]}, r"strategies=\['best'\]: use one or more of information"),
+        ({"strategies": "best"}, "one or more of information"),
+        ({"strategies": []}, "one or more of information"),
+        ({"seeds": [0, -1]}, "seeds="),
+        ({"seeds": [0.5]}, "seeds="),
+        ({"seeds": 0}, "seeds=0: use a list"),
+        ({"seeds": []}, "seeds="),
+        ({"model": "crowdlayer"}, "CrowdLayer learns from features: give X"),
+        ({"X": np.zeros((50, 2))}, "DawidSkene learns from answers alone: leave X out"),
+        ({"model": 3}, "model=3"),
+        ({"model": cw.DawidSkene}, "a truth model, a learner"),
     ],
 )
 def test_mistakes_are_named(crowd, options, match):

@@ -7,6 +7,7 @@ from crowdwise.acquire.beliefs import Beliefs
 from crowdwise.acquire.information import gain
 from crowdwise.acquire.strategies import (
     InformationRule,
+    TaskRule,
     activelab,
     hopeless_tasks,
     rare_weight,
@@ -37,19 +38,29 @@ def test_needs_by_hand(crowd, beliefs, monkeypatch):
     rest = {"crowd": crowd[[0, 1, 2]], "beliefs": beliefs}
     np.testing.assert_allclose(need("least-confident", **rest), [0.5, 0.3, 0.0])
     np.testing.assert_allclose(need("margin", **rest), [1.0, 0.5, 0.0])
-    np.testing.assert_allclose(need("uncertainty", **rest)[[0, 2]], [np.log(2), 0])
-    np.testing.assert_allclose(need("uncertainty", **rest, weight=3.0)[0], 3 * np.log(2))
+    np.testing.assert_allclose(need("uncertainty", **rest)[[0, 2]], [1, 0])  # bits
+    np.testing.assert_allclose(need("uncertainty", **rest, weight=3.0)[0], 3)
 
 
 def test_the_grid_of_gains_is_that_of_pairs(beliefs):
     rule = InformationRule(beliefs, np.linspace(1, 2, 60))
     tasks, workers = np.array([5, 2, 40]), np.array([0, 3, 6])
     task, worker = np.repeat(tasks, 3), np.tile(workers, 3)
-    plain = gain(beliefs.belief[task][:, None], beliefs.channels[worker]) * np.linspace(1, 2, 60)[task]
+    plain = gain(beliefs.belief[task][:, None], beliefs.channels[worker]) * np.linspace(1, 2, 60)[task] / np.log(2)
     np.testing.assert_allclose(rule.grid(tasks, workers).ravel(), plain, atol=1e-12)
     np.testing.assert_allclose(rule.liking(task, worker), plain)
     assert (plain <= rule.bound[task] + 1e-12).all()
     assert (plain <= rule.reach[worker] + 1e-12).all()
+
+
+def test_the_kth_answer_to_a_task_counts_a_kth():
+    rule = TaskRule(np.array([0.6, 0.9]), np.random.default_rng(0), np.array([0.1, 0.8, 0.5]), 3)
+    for k, left in ((1, [0, 1, 2]), (2, [0, 2]), (3, [0])):
+        best, score = rule.after(1, np.array(left))
+        assert left[best] == max(left, key=[0.1, 0.8, 0.5].__getitem__)
+        assert score == pytest.approx(0.9 / k)
+        rule.take(1, left[best])
+    assert rule.after(0, np.array([0]))[1] == 0.6
 
 
 def test_rare_classes_weigh_more():
@@ -65,8 +76,16 @@ def test_hopeless_tasks_are_those_of_low_score():
     assert np.flatnonzero(hopeless_tasks(scores, 0.2, np.arange(11))).tolist() == [1, 4]
     assert not hopeless_tasks(scores, 0.0, np.arange(11)).any()
     flags = scores > 0.8
-    np.testing.assert_array_equal(hopeless_tasks(flags, 0.0, np.arange(11)), flags)
+    np.testing.assert_array_equal(hopeless_tasks(flags, None, np.arange(11)), flags)
+    with pytest.raises(ParameterError, match=r"alpha=0\.1: use it with scores alone"):
+        hopeless_tasks(flags, 0.1, np.arange(11))
+    for alpha in (-0.1, 1.0, "few"):
+        with pytest.raises(ParameterError, match="a share of the tasks"):
+            hopeless_tasks(scores, alpha, np.arange(11))
     assert not hopeless_tasks(np.full(3, np.nan), 0.5, np.arange(3)).any()
+    assert not hopeless_tasks(np.array([1.0, np.nan, 1.0]), 0.5, np.arange(3)).any()  # nothing tells them apart
+    assert hopeless_tasks(np.array([-np.inf, 1.0, 2.0]), 0.5, np.arange(3)).tolist() == [False, True, False]
+    assert np.flatnonzero(hopeless_tasks(np.arange(200), None, np.arange(200))).tolist() == [0, 1]  # one in a hundred
 
     class Fitted:
         scores_, tasks_ = scores, np.arange(11)

@@ -38,28 +38,42 @@ def choose(
         return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), True
     if rule.chooses_workers:
         tasks = np.sort(tasks)  # of equals the first
-    size = max(MAX_CELLS // len(workers), 1)
-    single = per_task == 1 and per_worker is None
-    if single or len(tasks) > size:
-        task, worker, score = market.best(rule, tasks, workers)
-        order = np.argsort(-score, kind="stable")
-        tasks = task[order]
-    if single:
-        chosen = tasks[:budget], worker[order[:budget]], score[order[:budget]]
+    if per_task == 1 and per_worker is None:
+        task, worker, score = (column[:budget] for column in ranked(rule, market, tasks, workers))
     else:
-        if len(tasks) > size:
-            missed = max(missed, score[order[size]])
-        load = np.zeros(len(workers), np.int64)
-        parts: list[tuple[int, int, float]] = []
-        for first in range(0, len(tasks), size):  # usually one
-            if len(parts) == budget:
-                break
-            part = tasks[first : first + size]
-            parts += greedy(rule, market, part, workers, budget - len(parts), per_task, per_worker or budget, load)
-        columns = np.array(sorted(parts, key=lambda pair: -pair[2])).reshape(-1, 3).T
-        chosen = columns[0].astype(np.int64), columns[1].astype(np.int64), columns[2]
-    least = chosen[2][-1] + SLACK if len(chosen[2]) == budget else -np.inf  # what others would have to exceed
-    return *chosen, bool(missed <= least)
+        task, worker, score, left = capped(rule, market, tasks, workers, budget, per_task, per_worker or budget)
+        missed = max(missed, left)
+    least = score[-1] + SLACK if len(score) == budget else -np.inf  # what others would have to exceed
+    return task, worker, score, bool(missed <= least)
+
+
+def ranked(rule: Rule, market: Market, tasks: Array, workers: Array) -> tuple[Array, Array, Array]:
+    """The best pair of each task, best first: task, worker and score."""
+    task, worker, score = market.best(rule, tasks, workers)
+    order = np.argsort(-score, kind="stable")
+    return task[order], worker[order], score[order]
+
+
+def capped(
+    rule: Rule, market: Market, tasks: Array, workers: Array, budget: int, per_task: int, per_worker: int
+) -> tuple[Array, Array, Array, float]:
+    """Task, worker and score of pairs within the caps; and the most that a pair outside the first slice scores.
+
+    Tasks are taken slice by slice, the most promising first, where they are too many for one (they seldom are).
+    """
+    size, left = max(MAX_CELLS // len(workers), 1), -np.inf
+    if len(tasks) > size:
+        tasks, _, score = ranked(rule, market, tasks, workers)
+        left = float(score[size:].max(initial=-np.inf))
+    load = np.zeros(len(workers), np.int64)
+    pairs: list[tuple[int, int, float]] = []
+    for first in range(0, len(tasks), size):
+        if len(pairs) == budget:
+            break
+        part = tasks[first : first + size]
+        pairs += greedy(rule, market, part, workers, budget - len(pairs), per_task, per_worker, load)
+    task, worker, score = np.array(sorted(pairs, key=lambda pair: -pair[2])).reshape(-1, 3).T
+    return task.astype(np.int64), worker.astype(np.int64), score, left
 
 
 def greedy(

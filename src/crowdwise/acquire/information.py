@@ -22,6 +22,7 @@ from scipy.special import entr
 
 from crowdwise.learn.base import Array
 
+BITS = 1 / np.log(2)  # in a nat
 OUTCOMES = 256  # of answers bought before, kept apart
 TINY = 1e-12
 ROUNDS = 25  # of proportional fitting, and of the search for a capacity

@@ -12,17 +12,16 @@ import pyarrow.compute as pc
 
 from crowdwise.acquire.beliefs import CELLS, Beliefs
 from crowdwise.acquire.choosing import choose
-from crowdwise.acquire.information import OUTCOMES, entropy, gain, heard
+from crowdwise.acquire.information import BITS, OUTCOMES, entropy, gain, heard
 from crowdwise.acquire.market import Market
 from crowdwise.acquire.strategies import STRATEGIES, hopeless_tasks, rare_weight, rule_of
 from crowdwise.answers import Answers
 from crowdwise.answers.rows import id_table
 from crowdwise.errors import ParameterError, SingleClassError
-from crowdwise.learn.base import Array
-from crowdwise.truth.base import is_number, is_whole, require
+from crowdwise.learn.base import Array, CrowdClassifier
+from crowdwise.truth.base import TruthModel, is_number, is_whole, require
 
 MAX_PAIRS, MAX_PAIRS_X = 100_000_000, 2_000_000
-BITS = 1 / np.log(2)  # in a nat
 
 
 @dataclass(frozen=True)
@@ -32,12 +31,17 @@ class Proposal:
     Attributes
     ----------
     table : pyarrow.Table
-        A row for each pair, best first: `task`, `worker`; `score`, what the strategy ranks by; `gain`, the bits its
-        answer is expected to tell about the truth, after the rows above; `belief`, the class the task is believed to
+        A row for each pair, best first: `task`, `worker`; `score`, what the strategy ranks by (bits for `information`
+        and `uncertainty`; with `balance`, times the weight of the task); `gain`, the bits its answer is expected to
+        tell about the truth, after the rows above; `belief`, the class the task is believed to
         be, and `confidence`, its probability; `uncertainty`, the bits that are not known of the task; `answers` it has
         so far; `expected`, what the worker will most likely say, and `expected_proba`; `right`, the probability that
         the worker is right on this task.
     strategy : str
+    asked : int
+        The budget. Fewer pairs come where `per_task` and `per_worker` allow no more, or no more are `available`.
+    available : int
+        Pairs that could be bought if nothing but money were short.
     pairs_scored : int
     whole : bool
         Whether every pair that could matter was scored.
@@ -45,6 +49,8 @@ class Proposal:
 
     table: pa.Table
     strategy: str
+    asked: int
+    available: int
     pairs_scored: int
     whole: bool
 
@@ -65,7 +71,7 @@ def propose(
     strategy: str = "information",
     balance: bool = False,
     hopeless: Any = None,
-    alpha: float = 0.01,
+    alpha: float | None = None,
     per_task: int = 1,
     per_worker: int | None = None,
     workers: Iterable[Any] | None = None,
@@ -81,7 +87,7 @@ def propose(
     model : fitted truth model or learner
         What is believed so far. Tasks without answers are proposed too when they are in its table of tasks.
     budget : int
-        How many answers to buy.
+        How many answers to buy, at most: with `per_task=1` there are no more pairs than tasks (`Proposal.asked`).
     X : features, optional
         Of the tasks, for learners: belief and answers then follow from features (see `acquire.beliefs`). Without,
         `proba_` and `confusion_` are used.
@@ -91,7 +97,9 @@ def propose(
         Count tasks believed to be of rare classes for more.
     hopeless : object with `scores_`, (tasks,) scores, or (tasks,) flags, optional
         Tasks not to pay for: of a fitted `WAUM` or of scores, where low means ambiguous, those at or below the `alpha`
-        quantile.
+        quantile (none where all score the same).
+    alpha : float, optional
+        Share of the tasks that are hopeless, .01 if not given; with scores alone.
     per_task, per_worker : int
         At most so many of the batch to one task, and by one worker (None: no limit; the best may get all of it).
     workers : sequence of ids, optional
@@ -119,7 +127,11 @@ def propose(
     require(per_worker is None or is_whole(per_worker, 1), "per_worker", per_worker, "a whole number, or None")
     require(is_number(caution) and caution >= 0, "caution", caution, "a number, 0 or more")
     require(max_pairs is None or is_whole(max_pairs, 1), "max_pairs", max_pairs, "a whole number, or None")
-    require(is_number(alpha) and 0 <= alpha < 1, "alpha", alpha, "a share of the tasks, from 0 to below 1")
+    require(alpha is None or hopeless is not None, "alpha", alpha, "it with hopeless=, of which it is the share")
+    require(isinstance(balance, (bool, np.bool_)), "balance", balance, "True or False")
+    require(is_whole(random_state, 0), "random_state", random_state, "a whole number, 0 or more")
+    fits = isinstance(model, (TruthModel, CrowdClassifier))
+    require(fits, "model", model, "a fitted truth model or learner, such as DawidSkene().fit(answers)")
     answers = model.answers_
     if answers.n_classes < 2:
         message = f"all answers say {answers.classes.tolist()[0]!r}: there is nothing to find out."
@@ -138,7 +150,7 @@ def propose(
         max_pairs = MAX_PAIRS_X if beliefs.bends else MAX_PAIRS
     task, worker, score, whole = choose(rule, market, budget, per_task, per_worker, max_pairs)
     table = _table(beliefs, answers, worker_ids, task, worker, score)
-    return Proposal(table, strategy, market.n_scored, whole)
+    return Proposal(table, strategy, budget, int(market.count.sum()), market.n_scored, whole)
 
 
 def _available(answers: Answers, workers: Iterable[Any] | None) -> tuple[Array, pa.Array]:

@@ -19,11 +19,13 @@ import pyarrow.compute as pc
 from sklearn.base import clone
 
 from crowdwise.acquire.proposing import propose
+from crowdwise.acquire.strategies import STRATEGIES
 from crowdwise.answers import Answers
 from crowdwise.answers.encoding import lookup
 from crowdwise.errors import GoldError, ParameterError
-from crowdwise.learn.base import Array
-from crowdwise.truth.base import is_number, is_whole, require
+from crowdwise.learn.base import Array, CrowdClassifier
+from crowdwise.registry import make
+from crowdwise.truth.base import TruthModel, is_number, is_whole, require
 
 Oracle = Callable[[Array, Array], Any]  # codes of tasks and workers -> codes of labels
 Score = Callable[[Any], float]
@@ -31,7 +33,7 @@ Score = Callable[[Any], float]
 
 def replay(
     answers: Answers,
-    strategies: Iterable[str] = ("random", "information"),
+    strategies: str | Iterable[str] = ("random", "information"),
     *,
     model: Any = "dawid-skene",
     X: Any = None,
@@ -51,7 +53,7 @@ def replay(
     ----------
     answers : Answers
         All of them; with `oracle`, those known at the start.
-    strategies : names
+    strategies : name or names
         Of `STRATEGIES`, side by side: the same start for each.
     model : name or estimator
         Truth model or learner, fitted anew in each round.
@@ -89,7 +91,13 @@ def replay(
     >>> table.column("answers").to_pylist()[:5]
     [60, 105, 150, 180, 60]
     """
-    names = list(strategies)
+    names = [strategies] if isinstance(strategies, str) else list(strategies)
+    known_names = len(names) > 0 and all(name in STRATEGIES for name in names)
+    require(known_names, "strategies", names, f"one or more of {', '.join(STRATEGIES)}")
+    draws = list(seeds) if isinstance(seeds, Iterable) else []
+    whole = len(draws) > 0 and all(is_whole(seed, 0) for seed in draws)
+    require(whole, "seeds", seeds, "a list of one or more whole numbers, 0 or more, such as [0] or range(5)")
+    model = _checked(model, X)
     measured = score or _accuracy(answers, truth)
     n = answers.n_answers
     step, start = _amount("step", step, n), None if start is None else _amount("start", start, n)
@@ -98,7 +106,7 @@ def replay(
         raise ParameterError(message)
     budget = n if budget is None else _amount("budget", budget, n)
     records: list[dict[str, Any]] = []
-    for seed in seeds:
+    for seed in draws:
         first = answers if oracle is not None else answers.take(_known(answers, start, seed))
         for name in names:
             known, bought = first, 0
@@ -169,13 +177,22 @@ def _known(answers: Answers, start: int | None, seed: int) -> Array:
     return np.sort(np.random.default_rng(seed).permutation(answers.n_answers)[:start])
 
 
-def _fit(model: Any, answers: Answers, X: Any, seed: int) -> Any:
-    if isinstance(model, str):
-        from crowdwise.registry import make
+def _checked(model: Any, X: Any) -> Any:
+    """The model to fit, by name or as it is; refused where it needs features and has none, or the other way round."""
+    model = make(model) if isinstance(model, str) else model
+    name, learns = type(model).__name__, isinstance(model, CrowdClassifier)
+    require(learns or isinstance(model, TruthModel), "model", model, "a truth model, a learner, or the name of one")
+    if learns and X is None:
+        message = f"{name} learns from features: give X."
+        raise ParameterError(message)
+    if X is not None and not learns:
+        message = f"{name} learns from answers alone: leave X out."
+        raise ParameterError(message)
+    return model
 
-        fresh = make(model)
-    else:
-        fresh = clone(model)
+
+def _fit(model: Any, answers: Answers, X: Any, seed: int) -> Any:
+    fresh = clone(model)
     if "random_state" in fresh.get_params():
         fresh.set_params(random_state=seed)
     return fresh.fit(answers) if X is None else fresh.fit(X, answers)

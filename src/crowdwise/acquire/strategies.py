@@ -1,7 +1,7 @@
 """What each strategy looks at.
 
-    information      gain of the pair (`information.gain`)                        chooses task and worker
-    uncertainty      entropy of the belief                                        these choose tasks; the worker
+    information      gain of the pair (`information.gain`), in bits               chooses task and worker
+    uncertainty      entropy of the belief, in bits                               these choose tasks; the worker
     margin           1 - (most probable class - runner-up)                        is drawn at random among those
     least-confident  1 - probability of the most probable class                   who can be asked
     activelab        1 - ActiveLab's score of the task
@@ -23,6 +23,8 @@ sampling", KDD 2009; IntervalEstimationThreshold in scikit-activeml): a worker's
 majority's; one right and one wrong answer are added; the bound is mean + t * deviation / sqrt(n), with Student's t at
 95 %. There, all workers near the best bound answer the task; here, the best `per_task` of them.
 
+Of several answers to a task, all but `information` count the k-th for score / k.
+
 Rare classes (`balance=True`): the score of a task is multiplied by
 
     weight[t] = sum over c of belief[t, c] / (classes * share[c])                 share[c] = mean over tasks of belief
@@ -39,30 +41,32 @@ from scipy.special import entr
 from scipy.stats import t as student
 
 from crowdwise.acquire.beliefs import Beliefs
-from crowdwise.acquire.information import TINY, capacity, entropy, gain, heard
+from crowdwise.acquire.information import BITS, TINY, capacity, entropy, gain, heard
 from crowdwise.answers import Answers
 from crowdwise.errors import ParameterError
 from crowdwise.learn.base import Array
-from crowdwise.truth.base import vote_shares
+from crowdwise.truth.base import is_number, require, vote_shares
 
 STRATEGIES = ("information", "uncertainty", "margin", "least-confident", "activelab", "interval", "random")
 
 
 class InformationRule:
-    """Pairs by what their answer is expected to tell."""
+    """Pairs by what their answer is expected to tell, in bits times the weight of the task."""
 
     chooses_workers = True
 
     def __init__(self, beliefs: Beliefs, weight: Array) -> None:
-        self.beliefs, self.weight = beliefs, weight
-        self.bound = weight * entropy(beliefs.belief)  # (tasks,): no pair of a task has a higher score
+        self.beliefs, self.weight = beliefs, BITS * weight
+        self.bound = self.weight * entropy(beliefs.belief)  # (tasks,): no pair of a task has a higher score
         self.promise = capacity(beliefs.channels)  # (workers,): who is tried first
-        self.reach = np.full(len(self.promise), np.inf) if beliefs.bends else weight.max() * self.promise  # at most
+        self.reach = (
+            np.full(len(self.promise), np.inf) if beliefs.bends else self.weight.max() * self.promise
+        )  # at most
         self.noise = entropy(beliefs.channels)  # (workers, classes)
         self.heard: dict[int, Array] = {}
 
     def liking(self, task: Array, worker: Array) -> Array:
-        """What decides which worker of a task: here the gains of the pairs."""
+        """What decides which worker of a task: here the scores of the pairs."""
         out = np.empty(len(task))
         for part in self.beliefs.parts(len(task)):
             channel = self.beliefs.channel(task[part], worker[part])
@@ -145,7 +149,7 @@ def rule_of(strategy: str, beliefs: Beliefs, answers: Answers, weight: Array, rn
     if strategy == "random":
         need = rng.random(len(p))
     elif strategy == "uncertainty":
-        need = entropy(p)
+        need = BITS * entropy(p)
     elif strategy == "margin":
         need = 1 - np.diff(np.sort(p, axis=1)[:, -2:], axis=1).sum(axis=1)
     elif strategy == "activelab":
@@ -168,10 +172,11 @@ def rare_weight(belief: Array) -> Array:
     return (belief / (belief.shape[1] * share)).sum(axis=1)
 
 
-def hopeless_tasks(hopeless: Any, alpha: float, tasks: Array) -> Array:
+def hopeless_tasks(hopeless: Any, alpha: float | None, tasks: Array) -> Array:
     """Which tasks are not paid for, (tasks,): a mask as it is; scores at or below their `alpha` quantile, as `prune`.
 
-    A score that is not finite, of a task that nothing is known of, is not hopeless.
+    `alpha` is .01 when it is None. A score that is not finite, of a task that nothing is known of, is not hopeless;
+    where all tasks score the same, none is.
 
     >>> hopeless_tasks([0.1, 0.9, np.nan, 0.8], 0.2, np.arange(4)).tolist()
     [True, False, False, False]
@@ -185,10 +190,14 @@ def hopeless_tasks(hopeless: Any, alpha: float, tasks: Array) -> Array:
         message = f"hopeless= of shape {values.shape}: give a score or a flag for each of the {len(tasks):,} tasks."
         raise ParameterError(message)
     if values.dtype.kind == "b":
+        require(alpha is None, "alpha", alpha, "it with scores alone: hopeless= holds flags")
         return values
+    alpha = 0.01 if alpha is None else alpha
+    require(is_number(alpha) and 0 <= alpha < 1, "alpha", alpha, "a share of the tasks, from 0 to below 1")
     values = values.astype(float)
-    known = values[np.isfinite(values)]
-    return values <= (np.quantile(known, alpha) if alpha and len(known) else -np.inf)
+    known = np.isfinite(values)
+    out = known & (values <= (np.quantile(values[known], alpha) if alpha and known.any() else -np.inf))
+    return out if out.sum() < known.sum() else np.zeros_like(out)
 
 
 def activelab(answers: Answers, beliefs: Beliefs) -> Array:

@@ -23,6 +23,7 @@ from crowdwise.truth.majority_vote import MajorityVote
 Callback = Callable[[Mapping[str, Any]], None]
 
 VOTE = "majority-vote"
+MAX_FOLDS = 100  # and repeats: each is a fit of every candidate
 # Simplest first: parameters a worker, then parameters of the tasks and of the crowd.
 WITHOUT_FEATURES = (VOTE, "wawa", "one-coin", "mace", "glad", "dawid-skene", "ibcc", "ebcc")
 WITH_FEATURES = (VOTE, "aggregated(dawid-skene)", "raykar", "crowdlayer", "conal", "aggnet")
@@ -56,7 +57,8 @@ def choose(
         What is predicted and how, see `crowdwise.choose`. "common" judges what is believed of the tasks, "tasks"
         the classifier on tasks it has not seen.
     folds, repeats : int
-        How many parts the answers are split into, and how many times over, from new folds.
+        How many parts the answers are split into, and how many times over, from new folds: up to 100 each. Every
+        candidate is fitted `folds * repeats` times.
     random_state : int
         Seed of the folds. The candidates keep their own.
     n_jobs : int
@@ -90,6 +92,9 @@ def choose(
             f"only {len(rows)} answers can be held out, {LEAST_HIDDEN} are needed: too few tasks have two or more."
         )
         raise CrowdwiseError(message)
+    most = int(splits[0].max()) + 1  # folds that hold something
+    what = "tasks" if criterion == "tasks" else "answers"
+    require(folds <= most, "folds", folds, f"{most} or fewer: no more {what} can be held out")
     jobs = [(name, repeat, fold) for repeat in range(repeats) for fold in range(folds) for name in given]
     results = Parallel(n_jobs=n_jobs, return_as="generator")(
         delayed(score)(given[name], X, answers, splits[repeat] == fold, criterion) for name, repeat, fold in jobs
@@ -158,8 +163,9 @@ def _check(answers: Any, X: Any, criterion: Any, folds: Any, repeats: Any, rando
     )
     known = ("common", "own", "tasks")
     require(criterion in known, "criterion", criterion, "one of " + ", ".join(map(repr, known)))
-    require(is_whole(folds, 2), "folds", folds, "a whole number, 2 or more")
-    require(is_whole(repeats, 1), "repeats", repeats, "a whole number, 1 or more")
+    for name, value, least in (("folds", folds, 2), ("repeats", repeats, 1)):
+        fits = is_whole(value, least) and value <= MAX_FOLDS
+        require(fits, name, value, f"a whole number from {least} to {MAX_FOLDS}: all candidates are fitted each time")
     require(is_whole(random_state, 0), "random_state", random_state, "a whole number, 0 or more")
     require(is_whole(n_jobs, -1) and n_jobs != 0, "n_jobs", n_jobs, "a whole number, 1 or more, or -1 for all cores")
     if criterion == "tasks" and X is None:

@@ -346,7 +346,10 @@ def show(result: Mapping[str, Any]) -> None:
     """The result as a few lines of text."""
     last = result["history"][-1] if result["history"] else {}
     effort = [result["method"]]
-    effort += [f"{len(result['history'])} {unit}s" for unit in ("epoch", "iteration") if unit in last]
+    if "epoch" in last:
+        effort.append(f"{len(result['history'])} epochs")
+    elif "iteration" in last:  # self-training counts from 0: the first fit
+        effort.append(f"{last['iteration']} iterations" + (", the last undone" if last.get("undone") else ""))
     effort += [f"{figure} {last[figure]:.4g}" for figure in ("loss", "bound") if figure in last]
     lines = [
         ("answers", f"{result['answers']:,} by {result['workers']:,} workers to {result['tasks']:,} tasks, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from enum import StrEnum
@@ -15,13 +16,15 @@ from crowdwise.cli.aggregate import fit
 from crowdwise.cli.learn import FEATURES, match, train
 from crowdwise.cli.options import build, known_labels, read_answers, refuse_same_file, settings, sizes
 from crowdwise.cli.screen import as_json, fields, note, progress, say, table
-from crowdwise.errors import EmptyError, ParameterError
+from crowdwise.errors import EmptyError, FormatError, MissingColumnError, ParameterError, WeightError
 
 if TYPE_CHECKING:
     from crowdwise.answers import Answers
+    from crowdwise.learn.base import Array
 
 EXAMPLE = "Example: crowdwise next answers.csv --budget 100 --out next.csv"
 SHOWN = 5  # pairs
+LISTS = (".txt", ".lst", ".csv", ".tsv", ".json", ".jsonl", ".parquet")  # what a file of workers may end in
 
 
 class Strategy(StrEnum):
@@ -54,6 +57,19 @@ def next(
     per_worker: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="At most so many answers by a worker.")
     ] = None,
+    hopeless: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RANKING", help="Pay for none of the most ambiguous tasks of what `crowdwise rank` wrote."
+        ),
+    ] = None,
+    alpha: Annotated[
+        float | None,
+        typer.Option(metavar="N", help="Share of the tasks that --hopeless leaves out: 0.01 if not given."),
+    ] = None,
+    caution: Annotated[
+        float, typer.Option(metavar="N", min=0, help="Mix each worker with so many answers of the average one.")
+    ] = 2.0,
     gold: options.Gold = None,
     set_: options.Set = None,
     seed: options.Seed = 0,
@@ -73,8 +89,11 @@ def next(
 
     if out is not None:
         check_target(out)
-    refuse_same_file([*files, features, gold, _file(workers)], [out])
+    refuse_same_file([*files, features, gold, hopeless, _file(workers)], [out])
     check_features(method, features)
+    if alpha is not None and hopeless is None:
+        message = f"--alpha {alpha:g} is a share of the tasks that --hopeless ranks: give --hopeless RANKING too."
+        raise ParameterError(message)
     model = build(method, settings(set_ or []), seed, features=features is not None)
     answers = read_answers(
         files, format=format, question=question, task=task, worker=worker, label=label,
@@ -82,23 +101,25 @@ def next(
     )  # fmt: skip
     answers, _, held_fixed = known_labels(answers, None, gold)
     asked = None if workers is None else worker_ids(workers, answers)
+    left_out = None if hopeless is None else hopeless_of(hopeless, alpha, answers)
     X = None if features is None else match(features, answers)
     seconds = fit(model, method, answers, held_fixed) if X is None else train(model, method, X, answers, held_fixed)
     start = time.perf_counter()
     with progress(f"Looking for the best {budget:,} answers"):
         proposal = propose(
             model, budget, X=X, strategy=strategy.value, balance=balance, per_task=per_task, per_worker=per_worker,
-            workers=asked, random_state=seed,
+            workers=asked, hopeless=left_out, caution=caution, random_state=seed,
         )  # fmt: skip
         if len(proposal) == 0:
-            message = "there is nothing to buy: everybody who can be asked has answered every task."
+            which = "every task" if left_out is None else "every task that is not hopeless"
+            message = f"there is nothing to buy: everybody who can be asked has answered {which}."
             raise EmptyError(message)
         if out is not None:
             write(proposal.table, out)
     if answers.n_answers < 1.5 * answers.n_tasks and strategy is not Strategy.random:
         note("Most tasks have one answer, which tells little of the workers: --method one-coin errs less than others.")
     if len(proposal) < budget:
-        note(f"Only {len(proposal):,} pairs can be bought under these limits: raise --per-task or --per-worker.")
+        note(fewer(len(proposal), proposal.available, budget, per_task, per_worker))
     if not proposal.whole:
         note("There are too many pairs to look at all: the least informative workers were left out.")
     result: dict[str, Any] = {
@@ -109,11 +130,13 @@ def next(
         "strategy": strategy.value,
         "budget": budget,
         "proposed": len(proposal),
+        "available": proposal.available,
+        "hopeless": None if left_out is None else int(left_out.sum()),
         "gain_bits": proposal.gain,
         "pairs_scored": proposal.pairs_scored,
         "whole": proposal.whole,
         "seconds": {"fit": seconds, "choice": time.perf_counter() - start},
-        "pairs": proposal.table.slice(0, SHOWN).to_pylist(),
+        "pairs": proposal.table.slice(0, None if json else SHOWN).to_pylist(),
         "written": {} if out is None else {"pairs": str(out)},
     }
     if json:
@@ -134,10 +157,86 @@ def check_features(method: str, features: Path | None) -> None:
         raise ParameterError(message)
 
 
+def fewer(n_pairs: int, available: int, budget: int, per_task: int, per_worker: int | None) -> str:
+    """Why fewer pairs came than were asked for.
+
+    >>> fewer(80, 560, 500, 1, None)
+    'Of 500 asked for, 80 can be bought with at most 1 to a task: raise --per-task.'
+    >>> fewer(560, 560, 600, 9, None)
+    'Of 600 asked for, 560 can be bought: there are no others.'
+    """
+    start = f"Of {budget:,} asked for, {n_pairs:,} can be bought"
+    if n_pairs == available:
+        return f"{start}: there are no others."
+    limits, remedy = f"at most {per_task:,} to a task", "--per-task"
+    if per_worker is not None:
+        limits, remedy = f"{limits} and {per_worker:,} by a worker", f"{remedy} or --per-worker"
+    return f"{start} with {limits}: raise {remedy}."
+
+
+def hopeless_of(path: Path, alpha: float | None, answers: Answers) -> Array:
+    """Which tasks a ranking holds hopeless, (tasks,) flags; those it has no score of are not."""
+    import numpy as np
+
+    from crowdwise.acquire.strategies import hopeless_tasks
+
+    code, score = read_ranking(path, answers)
+    if len(np.unique(code)) < len(code):
+        message = f"{path} names a task twice: give the ranking of one run."
+        raise ParameterError(message)
+    scores = np.full(answers.n_tasks, np.nan)
+    scores[code] = score
+    unknown = int(np.isnan(scores).sum())
+    if unknown == answers.n_tasks:
+        message = f"{path} has a score for none of the tasks of these answers. Are the ids the same?"
+        raise ParameterError(message)
+    if unknown:
+        note(f"{unknown:,} of the tasks have no score in {path}: they are not held hopeless.")
+    return hopeless_tasks(scores, alpha, answers.tasks)
+
+
+def read_ranking(path: Path, answers: Answers) -> tuple[Array, Array]:
+    """Codes of the tasks and their scores (NaN: none), from a table that `crowdwise rank` wrote; others are skipped."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from crowdwise.answers.columns import recognise
+    from crowdwise.io.files import files, guard
+    from crowdwise.io.formats import FORMATS
+    from crowdwise.io.raw import combine, plain
+    from crowdwise.io.sniffing import sniff
+
+    file = files(path)[0]
+    with guard(file):
+        form = FORMATS[sniff(file)]
+        if not form.long:
+            message = f"a ranking is read from CSV, TSV, Parquet or JSONL, not from {form.name!r}."
+            raise FormatError(message)
+        try:  # a score is read as weights are: a number, or nothing
+            raw = form.load()(file, lambda names: recognise(names, task="task", weight="score"))
+            columns = combine([raw]).columns
+            code = pc.index_in(plain(columns["task"]).cast(answers.task_ids.type), answers.task_ids)
+        except (pa.ArrowInvalid, MissingColumnError, WeightError):
+            message = "give the ranking of these tasks that `crowdwise rank` wrote: `task`, and `score`, a number."
+            raise FormatError(message) from None
+    score = columns["weight"].filter(code.is_valid())
+    return code.drop_null().to_numpy(), score.to_numpy(zero_copy_only=False)
+
+
 def worker_ids(text: str, answers: Answers) -> list[Any]:
     """Ids of workers from a file or a list with commas, written as the answers' are."""
+    from crowdwise.io.files import guard
+
     file = _file(text)
-    names = text.split(",") if file is None else file.read_text("utf-8").splitlines()
+    if file is None:
+        like_a_path = "," not in text and ("/" in text or os.sep in text or text.lower().endswith(LISTS))
+        if like_a_path and text not in map(str, answers.workers.tolist()):
+            message = f"--workers {text}: there is no such file, nor a worker of that name (a new one: add a comma)."
+            raise ParameterError(message)
+        names = text.split(",")
+    else:
+        with guard(file):
+            names = file.read_text("utf-8-sig").splitlines()
     names = [name.strip() for name in names]
     names = list(dict.fromkeys(name for name in names if name))
     if file is not None and names[:1] == ["worker"]:  # the heading of a table of one column
@@ -174,6 +273,7 @@ def show(result: Mapping[str, Any]) -> None:
         ("method", f"{result['method']}, {result['seconds']['fit']:.2f} s"),
         ("to buy", f"{result['proposed']:,} answers by {result['strategy']}, {result['pairs_scored']:,} pairs looked "
                    f"at, {result['seconds']['choice']:.2f} s"),
+        *([] if result["hopeless"] is None else [("hopeless", f"{result['hopeless']:,} tasks are not paid for")]),
         ("gain", f"{result['gain_bits']:.4g} bits expected in all"),
         *((f"{what} in", path) for what, path in result["written"].items()),
     ]  # fmt: skip

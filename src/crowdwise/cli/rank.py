@@ -38,6 +38,9 @@ def rank(
     ] = Rankers.waum,
     alpha: Annotated[float, typer.Option(metavar="N", min=0, help="Share of the tasks that --kept leaves out.")] = 0.01,
     kept: Annotated[Path | None, typer.Option(help="Where the answers to the tasks kept go.")] = None,
+    random: Annotated[
+        bool, typer.Option("--random", help="The control: --kept leaves out as many tasks at random.")
+    ] = False,
     top: Annotated[int, typer.Option(metavar="N", min=0, help="How many of the most ambiguous tasks to show.")] = 10,
     network: Annotated[Networks | None, typer.Option(help="The classifier; by the shape of X if not given.")] = None,
     epochs: Annotated[int | None, typer.Option(metavar="N", min=1, help="How long to train.")] = None,
@@ -66,13 +69,16 @@ def rank(
     if alpha >= 1:
         message = f"--alpha {alpha:g}: give the share of tasks to leave out, below 1."
         raise ParameterError(message)
+    if random and kept is None:
+        message = "--random: say with --kept where the answers that are left go."
+        raise ParameterError(message)
     model = build(method, parameters(set_ or [], network, epochs, None), seed)
     answers = read_answers(
         files, format=format, question=question, task=task, worker=worker, label=label,
         duplicates=duplicates, nulls=nulls, max_classes=max_classes,
     )  # fmt: skip
     seconds = train(model, method, match(features, answers), answers, None)
-    ranking, pruned = model.ranking(), model.prune(alpha)
+    ranking, pruned = model.ranking(), model.prune(alpha, random=random)
     write(ranking if out.suffix == ".parquet" else joined(ranking), out)
     if kept is not None:
         write(pruned.answers, kept)
@@ -84,6 +90,7 @@ def rank(
         "removed": dict(answers.removed),
         "seconds": seconds,
         "alpha": alpha,
+        "random": random,
         "threshold": pruned.threshold,
         "left_out": answers.tasks[pruned.removed],
         "most_ambiguous": ranking.slice(0, top).to_pylist(),
@@ -140,7 +147,9 @@ def show(result: dict[str, Any]) -> None:
         table(["most ambiguous", "answers (trust)", "score"], rows, left=2)
         say()
     what = "are left out"
-    if len(result["left_out"]):
+    if result["random"]:
+        what += ", chosen at random"
+    elif len(result["left_out"]):
         what += f": they score {result['threshold']:.3g} or less"
     lines = [
         ("answers", f"{result['answers']:,} by {result['workers']:,} workers to {result['tasks']:,} tasks, "
