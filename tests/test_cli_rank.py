@@ -80,6 +80,21 @@ def test_json(digits):
     assert result.stderr == ""
 
 
+def test_the_control_is_one_word_away(digits):
+    _, answers = digits
+    line = f"{LINE} --alpha 0.1 --kept kept.csv"
+    shown = run(f"{line} --random").stdout
+    kept = cw.WAUM(epochs=2).fit(*digits).prune(0.1, random=True)
+    assert cw.read("kept.csv").tasks.tolist() == answers.tasks[kept.rows].tolist()
+    assert "10 of the tasks are left out, chosen at random" in shown
+    told = json.loads(run(f"{line} --random --json").stdout)
+    assert (told["random"], told["left_out"]) == (True, answers.tasks[kept.removed].tolist())
+    usual = json.loads(run(f"{line} --json").stdout)
+    assert usual["random"] is False
+    assert usual["left_out"] != told["left_out"]
+    assert usual["most_ambiguous"] == told["most_ambiguous"]  # the ranking is no other
+
+
 def test_nothing_left_out_and_nothing_shown():
     shown = run(f"{LINE} --alpha 0 --top 0 --kept kept.csv").stdout
     assert "0 of the tasks are left out" in shown
@@ -121,7 +136,8 @@ def test_help_shows_an_example_that_is_a_command():
         (f"{LINE} --network mlp --set network__depth=3", "no parameter 'network__depth'"),
         (f"{LINE} --set epochs=3", "given twice"),
         (f"{LINE} --set margin=wide", "'yang' or 'pleiss'"),
-        (f"{LINE} --set trust=majority-vote", "confusion"),
+        (f"{LINE} --set trust=nobody", "nobody"),
+        (f"{LINE} --random", "--kept"),
     ],
 )
 def test_mistakes_are_said_in_plain_words(line, words):

@@ -113,6 +113,25 @@ def test_soft_weighs_in_place_of_leaving_out(data):
     )
 
 
+def test_the_soft_control(data):
+    X, answers = data
+    soft = cw.Pruned(cw.CrowdLayer(**QUICK), soft=True, random=True, alpha=0.2).fit(X, answers)
+    waum = cw.WAUM(**QUICK).fit(X, answers)
+    dealt, own = (
+        cw.CrowdLayer(**QUICK).fit(X, answers, sample_weight=waum.weights(0.2, random=r)).predict_proba(X)
+        for r in (True, False)
+    )
+    np.testing.assert_allclose(soft.predict_proba(X), dealt, atol=1e-6)
+    assert np.abs(soft.predict_proba(X) - own).max() > 1e-4
+
+
+def test_alpha_unless_told(data):
+    for soft, alpha in ((False, 0.01), (True, 0.1)):
+        plain, told = (cw.Pruned(cw.CrowdLayer(**QUICK), soft=soft, alpha=a).fit(*data) for a in (None, alpha))
+        np.testing.assert_array_equal(plain.predict_proba(data[0]), told.predict_proba(data[0]))
+        assert plain.kept_.sum() == (80 if soft else 79)
+
+
 def test_the_control(data):
     X, answers = data
     models = [cw.Pruned(cw.CrowdLayer(**QUICK), alpha=0.2, random=r).fit(X, answers) for r in (False, True)]
@@ -153,9 +172,13 @@ def test_callback_hears_of_both(data):
 
 def test_bad_arguments(data):
     X, answers = data
-    for name, values in {"alpha": (1, -1, "a", None), "by": ("wam", 3, cw.CrowdLayer()), "base": (3, cw.WAUM)}.items():
+    for name, values in {
+        "alpha": (1, -1, "a"), "by": ("wam", 3, cw.CrowdLayer()), "base": (3, cw.WAUM), "random": ("no", 1),
+        "soft": ("maybe", 0),
+    }.items():  # fmt: skip
         for value in values:
             with pytest.raises(ParameterError, match=name):
                 cw.Pruned(**{"base": cw.CrowdLayer(**QUICK), name: value}).fit(X, answers)
-    with pytest.raises(ParameterError, match="above 0"):
-        cw.Pruned(soft=True, alpha=0).fit(X, answers)
+    for alpha in (0, 1, 50):
+        with pytest.raises(ParameterError, match="above 0 and below 1"):
+            cw.Pruned(soft=True, alpha=alpha).fit(X, answers)

@@ -95,11 +95,23 @@ def test_weights_grow_with_the_score_and_have_mean_one():
     assert weights.mean() == pytest.approx(1)
     assert (weights > 0).all()
     assert (np.diff(weights[np.argsort(scores)]) > 0).all()
-    # By hand: the k-th of 200 stands at r = (k - 0.5) / 200, and weighs r^2 / (r^2 + 0.01), up to a factor.
+    # By hand: the k-th of 200 stands at r = (k - 0.5) / 200; its odds are r^2 / (1 - r^2) to 0.01 / 0.99.
     r = (np.arange(200) + 0.5) / 200
-    np.testing.assert_allclose(np.sort(weights), r**2 / (r**2 + 0.01) / (r**2 / (r**2 + 0.01)).mean())
+    odds = r**2 / (1 - r**2) * 99
+    np.testing.assert_allclose(np.sort(weights), odds / (1 + odds) / (odds / (1 + odds)).mean())
     assert np.unique(ranked([1.0, 1.0, 2.0]).weights()).size == 2  # equals weigh alike
     np.testing.assert_allclose(ranked(scores * 7 + 3).weights(), ranked(scores).weights())  # of ranks alone
+
+
+@pytest.mark.parametrize("alpha", [0.0001, 0.1, 0.5, 0.9])
+def test_half_the_weight_at_the_quantile(alpha):
+    n = 100_001
+    weights = ranked(np.arange(n)).weights(alpha)
+    assert weights[round(alpha * n)] / weights[-1] == pytest.approx(0.5, rel=0.06 if alpha < 0.001 else 0.001)
+
+
+def test_a_quantile_next_to_nothing_weighs_all_alike():
+    assert ranked(np.arange(50)).weights(1e-200).tolist() == [1.0] * 50
 
 
 def test_the_table_shows_why():
@@ -131,8 +143,15 @@ def test_bad_arguments():
     for alpha in (-0.1, 1, np.nan, "a"):
         with pytest.raises(ParameterError, match="alpha"):
             ranked([0.1, 0.2]).prune(alpha)
-    for alpha in (0, -1, None):
+    for alpha in (0, -1, 1, 50, None):
         with pytest.raises(ParameterError, match="alpha"):
             ranked([0.1, 0.2]).weights(alpha)
+    for answer in ("no", 1, None):
+        with pytest.raises(ParameterError, match="random"):
+            ranked([0.1, 0.2]).prune(random=answer)
+        with pytest.raises(ParameterError, match="random"):
+            ranked([0.1, 0.2]).weights(random=answer)
+        with pytest.raises(ParameterError, match="strict"):
+            ranked([0.1, 0.2]).prune(strict=answer)
     with pytest.raises(ParameterError, match="n="):
         ranked([0.1, 0.2]).ranking(-1)

@@ -7,6 +7,7 @@ from sklearn.metrics import roc_auc_score
 import crowdwise as cw
 from crowdwise.ambiguity.margins import margins
 from crowdwise.errors import NotFittedError, ParameterError
+from crowdwise.learn.em import ConfusionWorkers
 from crowdwise.learn.networks import build_network
 from crowdwise.learn.torched import torch
 
@@ -152,6 +153,39 @@ def test_trust_from_any_model_with_confusion_matrices(trust):
     np.testing.assert_allclose(waum.trust_, (diagonal[answers.worker] * waum.proba_[answers.task]).sum(1))
 
 
+def trust_by(confusion, waum):
+    diagonal = np.diagonal(confusion, axis1=1, axis2=2)
+    return (diagonal[waum.answers_.worker] * waum.proba_[waum.answers_.task]).sum(1)
+
+
+@pytest.mark.parametrize("trust", ["one-coin", "mace", "glad", "majority-vote"])
+@pytest.mark.filterwarnings("ignore::crowdwise.errors.ConvergenceWarning")
+def test_trust_from_a_truth_model_without_confusion_matrices(trust):
+    """By the matrices that follow from what it infers, as `Aggregated` has them."""
+    X, answers = crowd()
+    for weight in (None, np.linspace(0.5, 2, 60)):
+        waum = cw.WAUM(PLAIN, trust=trust, epochs=2).fit(X, answers, sample_weight=weight)
+        confusion = cw.Aggregated(trust, PLAIN, epochs=1).fit(X, answers, sample_weight=weight).confusion_
+        np.testing.assert_allclose(waum.trust_, trust_by(confusion, waum))
+
+
+@pytest.mark.parametrize(
+    "trust",
+    [
+        cw.DoctorNet(network=PLAIN, epochs=2, weight_epochs=1),
+        cw.DASC(cw.CrowdLayer(network=PLAIN, epochs=2), iterations=1),
+    ],
+    ids=str,
+)
+def test_trust_from_a_learner_without_confusion_matrices(trust):
+    X, answers = crowd()
+    waum = cw.WAUM(PLAIN, trust=trust, epochs=2).fit(X, answers)
+    workers = ConfusionWorkers(answers, "diagonal", None)
+    proba = trust.fit(X, answers).proba_
+    workers.fit(proba, proba)
+    np.testing.assert_allclose(waum.trust_, trust_by(workers.confusion(), waum))
+
+
 def test_known_labels_judge_the_workers():
     X, answers = crowd()
     gold = np.zeros(60, np.int32)
@@ -241,7 +275,8 @@ def test_design():
 def test_bad_arguments():
     X, answers = crowd()
     for bad in (
-        {"margin": "large"}, {"scale": "log"}, {"top_k": 0}, {"top_k": 3}, {"trust": 3}, {"trust": "majority-vote"},
+        {"margin": "large"}, {"scale": "log"}, {"top_k": 0}, {"top_k": 3}, {"trust": 3},
+        {"per_worker": "yes"}, {"double_softmax": 2},
         {"trust": np.ones((2, 3, 3))}, {"trust": np.full((6, 3, 3), np.nan)}, {"per_worker": True, "checkpoint": "x"},
         {"per_worker": True, "select": "held_out"},
     ):  # fmt: skip

@@ -142,7 +142,13 @@ def test_any_generator():
 def test_crowding_fills_in():
     X, answers = crowd()
     filler = cw.CrowdInG(
-        epochs=2, generator_epochs=1, discriminator_epochs=1, adversarial_epochs=1, steps=1, network=NETWORK
+        epochs=2,
+        generator_epochs=1,
+        discriminator_epochs=1,
+        adversarial_epochs=1,
+        steps=1,
+        network=NETWORK,
+        two_step=False,
     )
     model = Completed(BASE, filler).fit(X, answers)
     assert model.filled_.n_answers > 0
@@ -224,7 +230,7 @@ def test_learns_what_is_easy():
 
 
 @pytest.mark.parametrize(
-    "bad", [{"fill": "nobody"}, {"fill": "majority-vote"}, {"fill": 3}, {"hard": "yes"}, {"max_pairs": 0},
+    "bad", [{"fill": "nobody"}, {"fill": "majority-vote"}, {"fill": 3}, {"hard": "yes"}, {"hard": 1}, {"max_pairs": 0},
             {"random_state": -1}, {"base": 3}]
 )  # fmt: skip
 def test_bad_parameters(bad):

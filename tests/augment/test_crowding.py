@@ -1,5 +1,7 @@
 """CrowdInG as a learner: its variants, its game, and what it generates."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from crowdwise.augment.crowding import watch
 from crowdwise.augment.crowding.crowding import GRID, CrowdInG
 from crowdwise.augment.crowding.game import Game
 from crowdwise.augment.crowding.objective import entropy
-from crowdwise.errors import DivergenceWarning, NotFittedError, ParameterError
+from crowdwise.errors import CrowdwiseWarning, DivergenceWarning, NotFittedError, ParameterError
 from crowdwise.truth.check import split_answers
 
 FEW = {"network": cw.MLP(8, dropout=0.2), "epochs": 8, "lr": 0.02, "batch_size": 32, "generator_epochs": 2,
@@ -86,8 +88,17 @@ def test_without_information_the_auxiliary_network_is_not_trained(data):
 
 def test_threshold_decides_who_learns(data):
     X, answers, _ = data
-    assert "network" not in trained(answers, X, threshold=2.0)  # log 3 is the largest entropy: f is sure of all
-    assert "generator" not in trained(answers, X, threshold=0.0)
+    with pytest.warns(CrowdwiseWarning, match=r"classifier of CrowdInG learnt nothing.*above threshold=2 .*lower"):
+        assert "network" not in trained(answers, X, threshold=2.0)  # log 3 is the largest entropy: f is sure of all
+    with pytest.warns(CrowdwiseWarning, match=r"generator of CrowdInG learnt nothing.*at most threshold=0 .*raise"):
+        assert "generator" not in trained(answers, X, threshold=0.0)
+
+
+def test_one_of_several_models_may_sit_out():
+    watch.warn_if_sat_out(np.array([[0.0, 1.0, 0.2], [0.1, 0.9, 0.2]]), 0.5)  # (epochs, models): each has its turn
+    for still, who in ((0.0, "generator"), (1.0, "classifier")):
+        with pytest.warns(CrowdwiseWarning, match=who):
+            watch.warn_if_sat_out(np.array([[0.5, still], [0.5, still]]), 0.5)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +131,7 @@ def test_without_features_the_generator_knows_them_through_the_classifier_only(d
     "wrong",
     [{"multiplier": "best"}, {"threshold": -1}, {"two_step": False, "threshold": 0.2}, {"ratio_clip": 0.5},
      {"graph": False, "normalisation": "row"}, {"steps": 0}, {"objective": "wgan"}, {"max_pairs": 0},
+     {"graph": "no"}, {"two_step": 1}, {"use_task": "no"}, {"use_worker": None},
      {"information": np.nan}, {"select_pairs": "best"}, {"generator_lr": 0}, {"adversarial_epochs": -1}],
 )  # fmt: skip
 def test_wrong_options_are_named(data, wrong):
@@ -190,7 +202,8 @@ def test_members_are_trained_as_if_alone(data):
 def test_history_holds_the_figures_of_each_epoch(fitted):
     games = [r for r in fitted.history_ if r.get("phase") == "adversarial"]
     assert [r["epoch"] for r in games] == [1, 2]
-    for name in ("loss_d", "loss_g", "loss_c", "aux", "ratio", "entropy", "generator_fit", "classifier_fit", "same"):
+    for name in ("loss_d", "loss_g", "loss_c", "aux", "ratio", "entropy", "generator_fit", "classifier_fit", "same",
+                 "agreement", "sure"):  # fmt: skip
         assert all(np.isfinite(r[name]) for r in games), name
     assert len([r for r in fitted.history_ if r.get("phase") == "discriminator"]) == 1
 
@@ -226,13 +239,30 @@ def test_a_game_that_does_harm_may_be_left_out(data):
 
 def test_multiplier_is_searched_on_hidden_answers(data):
     X, answers, _ = data
-    model = CrowdInG(**FEW, multiplier="search").fit(X, answers)
+    options = {**FEW, "adversarial_lr": 0.005, "threshold": 0.9}
+    model = CrowdInG(**options, multiplier="search").fit(X, answers)
     assert [trial["multiplier"] for trial in model.search_] == list(GRID)
     near = [trial for trial in model.search_ if abs(trial["ratio"] - 1) <= 0.1]
-    assert model.multiplier_ == max(near, key=lambda trial: trial["held_out"])["multiplier"]
+    best = max(near, key=lambda trial: trial["held_out"])
+    assert model.multiplier_ == best["multiplier"]
+    assert [trial["chosen"] for trial in model.search_] == [trial is best for trial in model.search_]
     kept, held = split_answers(answers, 0.1, 0)
-    again = CrowdInG(**FEW, multiplier=0.6).fit(X, kept)
+    again = CrowdInG(**options, multiplier=0.6).fit(X, kept)
     np.testing.assert_allclose(model.search_[0]["held_out"], again.answer_log_likelihood(X, held).mean(), atol=1e-6)
+
+
+def test_a_search_that_finds_no_difference_keeps_the_mean(data):
+    """Where the generator does not learn, mu changes next to nothing: the best of equals is no choice."""
+    X, answers, _ = data
+    with pytest.warns(CrowdwiseWarning, match="threshold"):
+        model = CrowdInG(**FEW, multiplier="search", threshold=0.0).fit(X, answers)
+    scores = [trial["held_out"] for trial in model.search_]
+    assert 0 < max(scores) - min(scores) < 1e-4
+    assert model.multiplier_ is None
+    assert not any(trial["chosen"] for trial in model.search_)
+    with pytest.warns(CrowdwiseWarning, match="threshold"):
+        plain = CrowdInG(**FEW, threshold=0.0).fit(X, answers)
+    np.testing.assert_array_equal(model.predict_proba(X), plain.predict_proba(X))
 
 
 def test_a_crowd_without_gaps_has_no_game():
@@ -251,25 +281,97 @@ def test_a_lost_game_is_said(data):
         CrowdInG(**{**FEW, "adversarial_lr": 0.3}, multiplier=5.0).fit(X, answers)
 
 
-def figures(same=0.4, ratio=1.0, generator_fit=-1.0, classifier_fit=-1.0):
-    named = {"same": same, "ratio": ratio, "generator_fit": generator_fit, "classifier_fit": classifier_fit}
-    return {name: np.array([0.4 if name == "same" else (1.0 if name == "ratio" else -1.0), value])
-            for name, value in named.items()}  # fmt: skip
+@pytest.fixture(scope="module")
+def digits():
+    return cw.simulate.digits_crowd()
+
+
+SHORT = {"epochs": 2, "generator_epochs": 1, "discriminator_epochs": 1, "adversarial_epochs": 1}
+BLOWN_UP = [
+    ({"generator_lr": 1e4}, "generator fits .* after pre-training, an even guess at -2.3; lower generator_lr"),
+    ({"lr": 1e6}, "classifier fits .* after pre-training, an even guess at -2.3; lower lr"),
+    ({"adversarial_lr": 1.0, "threshold": 2.0}, "generator fits .* after the game.* lower adversarial_lr"),
+    ({"discriminator_lr": 10.0, "adversarial_epochs": 5}, "judges who know nothing is 1.81; lower discriminator_lr"),
+    ({"discriminator_lr": 10.0, "adversarial_epochs": 0, "discriminator_epochs": 5}, "lower discriminator_lr"),
+    ({"classifier_lr": 5.0, "threshold": 0.01, "adversarial_epochs": 3}, "another class of .* lower classifier_lr"),
+    ({"generator_lr": 1e4, "adversarial_epochs": 0, "discriminator_epochs": 0}, "lower generator_lr"),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), BLOWN_UP)
+@pytest.mark.filterwarnings("ignore:the .* of CrowdInG learnt nothing")
+def test_fits_that_blow_up_are_said(digits, options, said):
+    with pytest.warns(DivergenceWarning, match=said):
+        CrowdInG(**{**SHORT, **options}).fit(*digits)
+
+
+def test_a_blown_up_generator_is_said_where_there_is_no_game():
+    X, answers, _ = crowd(n_workers=3, per_task=3)
+    with pytest.warns(DivergenceWarning, match="lower generator_lr"):
+        CrowdInG(**{**FEW, "generator_lr": 1e4}).fit(X, answers)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("n_classes", "per_task"), [(2, 2), (3, 3), (8, 3)])
+@pytest.mark.filterwarnings("ignore:the .* of CrowdInG learnt nothing")
+def test_no_false_alarm_at_default_rates(n_classes, per_task, seed):
+    """Default rates, one epoch or ten of each: a DivergenceWarning would be an error."""
+    X, answers, _ = crowd(n_tasks=100, n_workers=15, n_classes=n_classes, per_task=per_task, seed=seed)
+    for n in (1, 10):
+        lengths = {"epochs": n, "generator_epochs": n, "discriminator_epochs": n, "adversarial_epochs": n}
+        model = CrowdInG(**lengths, random_state=seed).fit(X, answers)
+        assert model.history_[-1]["agreement"] > 0.9
+
+
+def test_agreement_is_with_the_classifier_before_the_game(data):
+    X, answers, _ = data
+    weight = np.where(np.arange(90) < 30, 0.0, 1.0)  # what is left out does not count
+    options = {**FEW, "classifier_lr": 0.02, "threshold": 0.3, "n_models": 2}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrowdwiseWarning)
+        after = CrowdInG(**options).fit(X, answers, sample_weight=weight)
+    before = CrowdInG(**{**options, "adversarial_epochs": 0}).fit(X, answers, sample_weight=weight)
+    alike = after.member_proba(X).argmax(2) == before.member_proba(X).argmax(2)
+    assert alike[:, 30:].mean() < 1
+    np.testing.assert_allclose(after.history_[-1]["agreement"], alike[:, 30:].mean())
+
+
+GOOD = {"same": 0.4, "ratio": 1.0, "generator_fit": -1.0, "classifier_fit": -1.0, "agreement": 1.0, "loss_d": 0.7}
+LEVEL = watch.Level(real_share=0.5, even=-2.0, judges=0.7)
+
+
+def figures(**of_one):
+    """Figures of two models; the first did well."""
+    return {name: np.array([value, of_one.get(name, value)]) for name, value in GOOD.items()}
 
 
 @pytest.mark.parametrize(
     ("after", "said"),
     [({"same": 1.0}, "collapsed"), ({"ratio": 0.3}, "G / G0 is 0.30"), ({"ratio": 1.8}, "G / G0 is 1.80"),
-     ({"generator_fit": -2.0}, "generator fits the real answers 1.00"), ({"classifier_fit": -2.0}, "classifier_lr")],
+     ({"generator_fit": -1.6}, "generator fits the real answers 0.60 nats worse.*adversarial_lr"),
+     ({"classifier_fit": -1.6}, "classifier fits the real answers 0.60 nats worse.*classifier_lr"),
+     ({"generator_fit": -2.3}, "-2.3 nats after the game, an even guess at -2"),
+     ({"generator_fit": np.nan}, "nan nats after the game"),
+     ({"agreement": 0.6}, "another class of 40% of the tasks"), ({"loss_d": 2.2}, "reached 2.2.*discriminator_lr")],
 )  # fmt: skip
 def test_each_way_to_lose_has_its_remedy(after, said):
     with pytest.warns(DivergenceWarning, match=said):
-        watch.warn_if_astray(figures(), figures(**after), 0.5)
+        watch.warn_if_astray(figures(), figures(**after), LEVEL)
+
+
+def test_what_was_astray_before_the_game_is_not_laid_on_it():
+    bad = figures(classifier_fit=-2.3)
+    with pytest.warns(DivergenceWarning, match="after pre-training.*lower lr") as caught:
+        watch.warn_if_astray(bad, bad, LEVEL)
+    assert "classifier_lr" not in str(caught[0].message)
 
 
 def test_nothing_is_said_of_a_game_that_went_well():
-    watch.warn_if_astray(figures(), figures(ratio=1.2, generator_fit=-0.5, classifier_fit=-1.2), 0.5)
-    watch.warn_if_astray(figures(), figures(same=1.0), 0.95)  # as in the real answers
+    well = figures(ratio=1.2, generator_fit=-0.5, classifier_fit=-1.2, agreement=0.8, loss_d=1.9)
+    watch.warn_if_astray(figures(), well, LEVEL)
+    near = figures(generator_fit=-2.2)  # hardly trained
+    watch.warn_if_astray(near, near, LEVEL)
+    watch.warn_if_astray(figures(), figures(same=1.0), LEVEL._replace(real_share=0.95))  # as in the real answers
 
 
 # Generated answers

@@ -8,9 +8,10 @@ from scipy.special import entr
 
 import crowdwise as cw
 from crowdwise.augment import dasc
-from crowdwise.augment.dasc import DASC, quotas
+from crowdwise.augment.dasc import DASC, clearly_fell, quotas
 from crowdwise.augment.going_on import start_of, started_from
-from crowdwise.errors import ModelFileError, ParameterError
+from crowdwise.errors import CrowdwiseWarning, ModelFileError, ParameterError
+from crowdwise.learn.base import CrowdClassifier
 from crowdwise.registry import methods
 from crowdwise.truth.check import split_answers
 
@@ -97,7 +98,7 @@ def test_quotas_keep_within_bounds():
 # Selection, against all pairs looked at one by one
 
 
-def chosen_by_hand(model, X, answers, m, select, redistribute=False):
+def chosen_by_hand(model, X, answers, m, select, counts=None):
     """Of every missing pair of workers who answered: task, worker, label, entropy; then the rule."""
     q = model.answer_proba(X)
     given = set(zip(answers.task.tolist(), answers.worker.tolist(), strict=True))
@@ -106,7 +107,7 @@ def chosen_by_hand(model, X, answers, m, select, redistribute=False):
     if select == "confidence":
         return {(t, w, c) for _, t, w, c in rows[:m]}
     found = np.bincount([c for *_, c in rows], minlength=answers.n_classes)
-    n = quotas(found, m, redistribute=redistribute)
+    n = quotas(found, m, counts)
     return {(t, w, c) for k in range(answers.n_classes) for _, t, w, c in [r for r in rows if r[3] == k][: n[k]]}
 
 
@@ -123,6 +124,20 @@ def test_the_surest_are_added(data, select, pairs, monkeypatch):
     monkeypatch.setattr(dasc, "PAIRS", pairs)
     model = plain(tiny(), select=select, per_iteration=40, iterations=1).fit(X, answers)
     assert added(model) == chosen_by_hand(tiny().fit(X, answers), X, answers, 40, select)
+
+
+def test_classes_that_are_rare_in_the_pool_are_added(data):
+    X, answers = data
+    first, second = (
+        plain(tiny(), balance="pool", per_iteration=40, iterations=n).fit(X, answers) for n in (1, 2)
+    )  # fmt: skip
+    pools = [answers, first.model_.answers_]  # the second time with what was added
+    expected = [
+        chosen_by_hand(tiny().fit(X, pool), X, pool, 40, "distribution", np.bincount(pool.label, minlength=3))
+        for pool in pools
+    ]
+    assert added(first) == expected[0] != chosen_by_hand(tiny().fit(X, answers), X, answers, 40, "distribution")
+    assert added(second) == expected[0] | expected[1]
 
 
 def test_random_pseudo_answers_are_what_the_learner_says(data):
@@ -240,12 +255,51 @@ def test_held_out_is_the_likelihood_of_answers_not_fitted(data):
     assert model.history_[1]["change"] == pytest.approx(model.history_[1]["held_out"] - model.history_[0]["held_out"])
 
 
+def test_tasks_that_do_not_count_do_not_judge(data):
+    X, answers = data
+    weight = np.where(np.arange(answers.n_tasks) % 2, 1.0, 0.0)
+    model = plain(tiny(), iterations=1, hidden=0.3).fit(X, answers, sample_weight=weight)
+    kept, held = split_answers(answers, 0.3, 0)
+    counts = held.take(np.flatnonzero(held.task % 2))
+    first = tiny().fit(X, kept, sample_weight=weight)
+    assert model.history_[0]["held_out"] == pytest.approx(first.score(X, counts))
+    assert first.score(X, counts) != pytest.approx(first.score(X, held))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "fell"),
+    [
+        (-0.21, 0.1, True), (-0.19, 0.1, False), (-0.41, 0.2, True), (-0.39, 0.2, False),  # two standard errors
+        (-0.051, 0.001, True), (-0.049, 0.001, False), (-0.013, 0.0002, False), (-0.06, 0.031, False),  # and 0.05
+        (0.3, 0.01, False), (0.0, 0.0, False),
+    ],
+)  # fmt: skip
+def test_a_clear_fall_is_beyond_chance_and_large_enough(change, error, fell):
+    assert clearly_fell(change, error) is fell
+
+
+def test_pseudo_answers_that_hidden_answers_contradict_are_undone():
+    """Answers by chance: the learner is sure of what it made up, and hidden answers are not what it says."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(150, 5)).astype(np.float32)
+    task, worker = np.repeat(np.arange(150), 3), np.argsort(rng.random((150, 8)), axis=1)[:, :3].ravel()
+    answers = cw.Answers.from_codes(task, worker, rng.integers(0, 2, 450), tasks=150, workers=8, classes=2)
+    base = tiny(network=cw.MLP(16), epochs=15, lr=0.02)
+    with pytest.warns(CrowdwiseWarning, match="no pseudo-answers were added"):
+        model = DASC(base, iterations=4, hidden=0.3).fit(X, answers)
+    assert [record["undone"] for record in model.history_] == [False, True]
+    assert sum(model.history_[1]["chosen"]) > 0  # what was undone
+    assert model.model_.answers_.label.tolist() == answers.label.tolist()
+    np.testing.assert_array_equal(model.predict_proba(X), base.fit(X, answers).predict_proba(X))
+    assert "undone" not in plain(base, iterations=1).fit(X, answers).history_[1]
+
+
 def test_stops_when_hidden_answers_become_clearly_less_likely(data, monkeypatch):
     X, answers = data
-    changes = iter([(0.1, 0.2), (-0.1, 0.2), (-0.5, 0.2), (0.0, 1.0)])
+    changes = iter([(0.1, 0.2), (-0.04, 0.001), (-0.25, 0.12), (0.0, 1.0)])
     monkeypatch.setattr(dasc, "mean_and_error", lambda *_: next(changes))
     model = plain(tiny(), iterations=4, per_iteration=10, redistribute=True, hidden=0.2).fit(X, answers)
-    assert len(model.history_) == 4  # the third addition was one too many
+    assert [record["undone"] for record in model.history_] == [False, False, False, True]  # one addition too many
     assert model.model_.answers_.n_answers == answers.n_answers + 20
 
 
@@ -291,6 +345,25 @@ def test_a_warm_start_goes_on_from_the_last_network(data):
         assert "_module" not in vars(model)
     cold, warm = (plain(tiny(), iterations=2, warm_start=w).fit(X, answers) for w in (False, True))
     assert not np.array_equal(cold.predict_proba(X), warm.predict_proba(X))
+
+
+def test_a_start_that_fits_nothing_is_refused(data):
+    X, answers = data
+    start = start_of(tiny().fit(X, answers))
+    model = tiny()
+    name = next(iter(start))
+    with started_from({**start, "gone": start[name]}, model), pytest.raises(ParameterError, match="has no gone to"):
+        model.fit(X, answers)
+    with started_from({name: start[name][..., :1]}, model), pytest.raises(ParameterError, match="other networks"):
+        model.fit(X, answers)
+
+
+def test_where_a_checkpoint_cannot_be(data, tmp_path):
+    with pytest.raises(ModelFileError, match="is a folder: give the path of a file in it"):
+        plain(tiny(), checkpoint=tmp_path).fit(*data)
+    with pytest.raises(ModelFileError, match="no folder"):
+        plain(tiny(), checkpoint=tmp_path / "no" / "where" / "state").fit(*data)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_save_and_load_keep_the_pool(data, tmp_path):
@@ -374,6 +447,9 @@ def test_nothing_to_add():
         ({"balance": "all"}, "balance"),
         ({"balance": "pool", "select": "confidence"}, "balance"),
         ({"redistribute": True, "select": "random"}, "redistribute"),
+        ({"redistribute": 2}, "redistribute"),
+        ({"warm_start": "no"}, "warm_start"),
+        ({"soft": "maybe"}, "soft"),
         ({"hidden": 1.0}, "hidden"),
         ({"random_state": -1}, "random_state"),
         ({"base": 3}, "base"),
@@ -419,6 +495,44 @@ def test_blocks_are_bounded(data, monkeypatch):
     plain(tiny(), iterations=1).fit(X, answers)
     assert max(asked) <= 50
     assert sum(asked) == answers.n_tasks * answers.n_workers - answers.n_answers
+
+
+class Guess(CrowdClassifier):
+    """Says anything, and counts what it is asked for."""
+
+    asked: list[int]
+
+    def _fit(self, given):
+        Guess.asked = []
+        self.proba_ = np.full((given.answers.n_tasks, 3), 1 / 3)
+
+    def _predict_proba(self, features):
+        return np.full((features.n_rows, 3), 1 / 3)
+
+    def _proba_of_answers(self, features, rows, row, worker):
+        Guess.asked.append(len(row))
+        p = (rows[row] * 7 + worker * 13) % 101 / 200  # (pairs,)
+        return np.column_stack([p, 0.5 - p, np.full(len(p), 0.5)])
+
+
+def test_a_larger_crowd_is_looked_at_in_blocks(monkeypatch):
+    """600,000 pairs: blocks of 200,000, of which twice M of each class are kept besides what is waiting."""
+    answers = cw.simulate.simulate(2000, n_workers=300, n_classes=3, answers_per_task=3, seed=0)
+    add, held = dasc.Lowest.add, []
+
+    def watched(self, *columns):
+        add(self, *columns)
+        held.append(sum(len(part[0]) for part in self._parts))
+
+    monkeypatch.setattr(dasc.Lowest, "add", watched)
+    fitted = []
+    choose = DASC._choose
+    monkeypatch.setattr(DASC, "_choose", lambda self, *a: (choose(self, *a), fitted.append(list(Guess.asked)))[0])
+    plain(Guess(), per_iteration=1000, iterations=1).fit(np.zeros((2000, 1), np.float32), answers)
+    (asked,) = fitted
+    assert max(asked) <= dasc.PAIRS
+    assert sum(asked) == 2000 * len(np.unique(answers.worker)) - answers.n_answers
+    assert max(held) <= 2 * 1000 * 3 + dasc.PAIRS
 
 
 def test_no_warnings_of_numbers(data):

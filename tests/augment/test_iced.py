@@ -6,7 +6,7 @@ import pytest
 import crowdwise as cw
 from crowdwise import simulate
 from crowdwise.augment.iced import ICED
-from crowdwise.augment.neighbours import quotas
+from crowdwise.augment.neighbours import between, quotas
 from crowdwise.errors import CrowdwiseError, FeaturesError, ParameterError
 from crowdwise.truth.base import vote_shares
 
@@ -29,7 +29,11 @@ def crowd(n_tasks=200, n_classes=2, balance=10.0, seed=0, distance=2.0):
 
 
 def quick(**parameters):
-    few = {"rounds": 2, "epochs": 2, "warmup_epochs": 1, "decoder_epochs": 2, "network": cw.MLP(16), "lr": 0.01}
+    few = {"rounds": 2, "epochs": 2, "network": cw.MLP(16), "lr": 0.01}
+    if parameters.get("warmup", "iced") is not None:  # what would be ignored is refused
+        few["warmup_epochs"] = 1
+    if parameters.get("decode", True):
+        few["decoder_epochs"] = 2
     return ICED(**{**few, **parameters})
 
 
@@ -187,6 +191,34 @@ class TestResampling:
         assert both.truth[200:].tolist() == [-1] * n_made
         np.testing.assert_array_equal(both[200:].label, model.truth_.answers_[200:].label)
 
+    @pytest.mark.parametrize("n_classes", [2, 4])
+    @pytest.mark.parametrize("rounds", [1, 2])
+    def test_as_many_of_each_class_by_the_labels_they_were_made_from(self, monkeypatch, rounds, n_classes):
+        X, answers = crowd(n_classes=n_classes)
+        seen = []
+
+        def spy(z, labels, *args, **options):
+            made = between(z, labels, *args, **options)
+            seen.append((labels, made))
+            return made
+
+        monkeypatch.setattr("crowdwise.augment.iced.between", spy)
+        model = quick(rounds=rounds)
+        _, both = model.fit_resample(X, answers)
+        labels, made = seen[-1]  # of the last round
+        np.testing.assert_array_equal(labels[made.second], labels[made.first])
+        count = np.bincount(labels[made.first], minlength=n_classes)  # tasks made of each class
+        np.testing.assert_array_equal(count, quotas(labels, n_classes))
+        assert both.n_tasks - 200 == count.sum() > 0
+        assert len(set(count + np.bincount(labels, minlength=n_classes))) == 1
+        if rounds == 1:
+            shares = vote_shares(answers)
+            clear = np.sort(shares, axis=1)[:, -2] < shares.max(axis=1)
+            np.testing.assert_array_equal(labels[clear], shares.argmax(axis=1)[clear])
+        else:  # the labels of the round before
+            before = quick(rounds=1).fit(X, answers)
+            np.testing.assert_array_equal(labels, before.truth_.codes_[:200])
+
     def test_other_learners_take_it(self, data):
         X, answers = data
         renamed = cw.Answers.from_codes(
@@ -222,7 +254,8 @@ class TestResampling:
     ("name", "value"),
     [
         ("rounds", 0), ("warmup", "trad3"), ("warmup_epochs", 0), ("delta", "random"), ("k", 0), ("noise", -0.1),
-        ("noise", 2), ("certainty_eps", 0), ("simulate", "mode"), ("decode", "yes"), ("decoder_epochs", 0),
+        ("noise", 2), ("certainty_eps", 0), ("simulate", "mode"), ("decode", "yes"), ("decode", 1),
+        ("decoder_epochs", 0),
         ("prior", "flat"), ("first", "votes"), ("smoothing", -1), ("checkpoint", "file"), ("loss", "focal"),
     ],
 )  # fmt: skip
@@ -231,21 +264,30 @@ def test_refused(data, name, value):
         quick(**{name: value}).fit(*data)
 
 
-@pytest.mark.parametrize(("n_classes", "balance", "distance"), [(2, 20.0, 2.5), (4, 10.0, 3.0)])
-def test_beats_its_baselines_on_balanced_accuracy(n_classes, balance, distance):
-    """Sparse crowds, rare classes, test sets of equal classes: ICED against MV+DNN and D&S+DNN over seeds, in pairs."""
+@pytest.mark.parametrize(
+    ("name", "ignored"),
+    [("noise", {"delta": "uniform", "noise": 0.9}), ("certainty_eps", {"delta": "uniform", "certainty_eps": 1.0}),
+     ("warmup_epochs", {"warmup": None, "warmup_epochs": 7}),
+     ("decoder_epochs", {"decode": False, "decoder_epochs": 3})],
+)  # fmt: skip
+def test_what_would_be_ignored_is_refused(data, name, ignored):
+    with pytest.raises(ParameterError, match=f"^{name}="):
+        ICED(**ignored).fit(*data)
+
+
+@pytest.mark.parametrize(("n_classes", "balance", "distance", "seeds"), [(2, 20.0, 2.5, 12), (4, 10.0, 3.0, 24)])
+def test_beats_its_baselines_on_balanced_accuracy(n_classes, balance, distance, seeds):
+    """Sparse crowds, rare classes, test sets of equal classes: against networks on labels of the vote, and of D&S."""
     shared = {"network": cw.MLP(32), "lr": 5e-3}
     truth = np.arange(800) % n_classes
     X_test = blobs(truth, 10_000, distance=distance)
     gains = []
-    for seed in range(8):
+    for seed in range(seeds):
         X, answers = crowd(400, n_classes, balance, seed, distance)
+        labels = ("majority-vote", *(cw.DawidSkene(s, "uniform", hard=True) for s in (None, "diagonal")))  # as ICED's
         models = (
             ICED(4, epochs=4, warmup_epochs=2, decoder_epochs=4, random_state=seed, **shared),
-            cw.Aggregated("majority-vote", soft=False, epochs=20, random_state=seed, **shared),
-            cw.Aggregated(
-                cw.DawidSkene(None, "uniform", hard=True), soft=False, epochs=20, random_state=seed, **shared
-            ),
+            *(cw.Aggregated(label, soft=False, epochs=20, random_state=seed, **shared) for label in labels),
         )
         scores = [(model.fit(X, answers).predict(X_test) == truth).mean() for model in models]
         gains.append([scores[0] - score for score in scores[1:]])

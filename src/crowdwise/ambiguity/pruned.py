@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.base import clone
 
 from crowdwise.ambiguity.aum import AUM
-from crowdwise.ambiguity.ranking import Ranked, in_blocks
+from crowdwise.ambiguity.ranking import ALPHA, SOFT_ALPHA, Ranked, in_blocks
 from crowdwise.ambiguity.recorder import Recorder
 from crowdwise.ambiguity.waum import WAUM
 from crowdwise.learn.aggregated import Aggregated
@@ -53,8 +53,9 @@ class Pruned(Ranked, Wrapper):
     by : "waum", "aum", WAUM(...) or AUM(...)
         What ranks the tasks. One that is only named trains the network of the base in the way the base does, where the
         base is a learner that trains one.
-    alpha : float
-        Share of the tasks to leave out; see `WAUM.prune`. With `soft`, see `WAUM.weights`.
+    alpha : float or None
+        Share of the tasks to leave out, see `WAUM.prune`; with `soft`, the quantile of half weight, see `WAUM.weights`.
+        None is what these take unless told: 0.01, and 0.1 with `soft`.
     random : bool
         The control: as many tasks, or the same weights, at random.
     soft : bool
@@ -85,7 +86,7 @@ class Pruned(Ranked, Wrapper):
         base: CrowdClassifier | TruthModel | str | None = None,
         by: Recorder | Literal["waum", "aum"] = "waum",
         *,
-        alpha: float = 0.01,
+        alpha: float | None = None,
         random: bool = False,
         soft: bool = False,
         random_state: int = 0,
@@ -102,9 +103,10 @@ class Pruned(Ranked, Wrapper):
     def _check_parameters(self) -> None:
         ranks = self.by in ("waum", "aum") if isinstance(self.by, str) else isinstance(self.by, Recorder)
         require(ranks, "by", self.by, "'waum', 'aum', WAUM(...) or AUM(...)")
-        fits = is_number(self.alpha) and (self.alpha > 0 if self.soft else 0 <= self.alpha < 1)
-        allowed = "a number above 0" if self.soft else "a share of the tasks, from 0 up to but not including 1"
-        require(fits, "alpha", self.alpha, allowed)
+        alpha = self._alpha()
+        fits = is_number(alpha) and 0 <= alpha < 1 and (alpha > 0 or not self.soft)
+        allowed = "a quantile, above 0 and below 1" if self.soft else "a share of the tasks, 0 or more and below 1"
+        require(fits, "alpha", alpha, f"{allowed}, or None")
         require(is_whole(self.random_state, 0), "random_state", self.random_state, "a whole number, 0 or more")
 
     def _fit(self, given: Given) -> None:
@@ -114,9 +116,9 @@ class Pruned(Ranked, Wrapper):
         self.scores_, self.aum_, self.trust_ = ranker.scores_, ranker.aum_, ranker.trust_
         self.kept_ = np.ones(answers.n_tasks, bool) if weight is None else weight > 0
         if self.soft:
-            weight = self.weights(self.alpha, random=self.random) * (1.0 if weight is None else weight)
+            weight = self.weights(self._alpha(), random=self.random) * (1.0 if weight is None else weight)
         else:
-            self.kept_[self.prune(self.alpha, random=self.random).removed] = False
+            self.kept_[self.prune(self._alpha(), random=self.random).removed] = False
         if gold is not None:
             self.kept_ |= gold >= 0
         # Tasks keep their places, so X stays whole: those left out have no answers any more.
@@ -134,6 +136,10 @@ class Pruned(Ranked, Wrapper):
         self.proba_[out] = in_blocks(base.predict_proba, features, out, answers.n_classes)
         stages = {"ranking": ranker.history_, "fitting": base.history_}
         self.history_ = [{"stage": stage, **record} for stage, records in stages.items() for record in records]
+
+    def _alpha(self) -> float:
+        default = SOFT_ALPHA if self.soft else ALPHA
+        return default if self.alpha is None else self.alpha
 
     def _ranker(self, base: CrowdClassifier) -> Any:
         if isinstance(self.by, Recorder):

@@ -1,7 +1,8 @@
 """What is done with scores of tasks, the lowest the most ambiguous: a table to read, a set to keep, weights.
 
     prune     tasks with a score <= the alpha-quantile go                       Lefort et al.: alpha 0.01, 0.05 or 0.1
-    weights   r^2 / (r^2 + alpha^2), with mean one                              ours: r = share of tasks ranked below
+    weights   odds w / (1 - w) = r^2 / (1 - r^2) over alpha^2 / (1 - alpha^2)   ours: r = share of tasks ranked below
+              so w is 0 at r = 0, 1/2 at alpha, 1 at 1; then scaled to mean one
 
 A task without answers that were trained on is not ranked: its score is +infinity, and it is never removed.
 """
@@ -20,6 +21,7 @@ from crowdwise.learn.base import Array
 from crowdwise.learn.features import Features
 from crowdwise.truth.base import is_number, is_whole, require
 
+ALPHA, SOFT_ALPHA = 0.01, 0.1  # unless told: of `prune`, and of `weights`
 CONTROL = 104729  # sets the draws of the control apart from others of the same seed
 BLOCK = 4096  # tasks at a time
 
@@ -83,7 +85,7 @@ class Ranked:
             }
         )
 
-    def prune(self, alpha: float = 0.01, *, random: bool = False, strict: bool = False) -> Kept:
+    def prune(self, alpha: float = ALPHA, *, random: bool = False, strict: bool = False) -> Kept:
         """Leave out the most ambiguous tasks.
 
         Parameters
@@ -101,6 +103,7 @@ class Ranked:
             `rows` and `answers` of the tasks kept, so that `fit(X[kept.rows], kept.answers)` goes on; `removed`;
             `threshold`. Where all tasks score the same, none is removed.
         """
+        require(isinstance(strict, (bool, np.bool_)), "strict", strict, "True or False")
         share = is_number(alpha) and 0 <= alpha < 1
         require(share, "alpha", alpha, "the share of tasks to remove, from 0 up to but not including 1")
         scores = self._dealt(random)
@@ -113,13 +116,13 @@ class Ranked:
         removed = removed[np.argsort(scores[removed], kind="stable")]
         return Kept(rows, self.answers_[rows], removed, threshold)
 
-    def weights(self, alpha: float = 0.1, *, random: bool = False) -> Array:
+    def weights(self, alpha: float = SOFT_ALPHA, *, random: bool = False) -> Array:
         """Weights of the tasks to pass as `sample_weight`: the more ambiguous, the less, but none is left out.
 
         Parameters
         ----------
         alpha : float
-            The task at this quantile weighs half of what the clearest do; the first ones weigh next to nothing.
+            The task at this quantile has half the weight of the clearest; the first ones weigh next to nothing.
         random : bool
             The control: the same weights, dealt out at random.
 
@@ -128,11 +131,11 @@ class Ranked:
         (tasks,) array
             With mean one over the tasks that are ranked, and one for the others.
         """
-        require(is_number(alpha) and alpha > 0, "alpha", alpha, "a number above 0")
+        require(is_number(alpha) and 0 < alpha < 1, "alpha", alpha, "a quantile, above 0 and below 1")
         scores = self._dealt(random)
         ranked = np.isfinite(scores)
         place = (rankdata(scores[ranked]) - 0.5) / max(ranked.sum(), 1)  # in (0, 1); equals share a place
-        soft = place**2 / (place**2 + alpha**2)
+        soft = place**2 / (place**2 + alpha**2 / (1 - alpha**2) * (1 - place**2))
         weights = np.ones(len(scores))
         weights[ranked] = soft / soft.mean() if len(soft) else soft
         return weights
@@ -147,6 +150,7 @@ class Ranked:
 
     def _dealt(self, random: bool) -> Array:
         """The scores; as a control, dealt out at random among the tasks that are ranked."""
+        require(isinstance(random, (bool, np.bool_)), "random", random, "True or False")
         scores = self.scores_.copy()
         if random:
             ranked = np.flatnonzero(np.isfinite(scores))

@@ -24,6 +24,7 @@ from crowdwise.ambiguity.margins import StackedModule
 from crowdwise.ambiguity.ranking import in_blocks, weighted_means
 from crowdwise.ambiguity.recorder import Recorder
 from crowdwise.learn.base import Array, CrowdClassifier, Given, trainable
+from crowdwise.learn.em import ConfusionWorkers
 from crowdwise.learn.features import Features, open_features
 from crowdwise.learn.networks import Spec
 from crowdwise.registry import make
@@ -37,8 +38,9 @@ class WAUM(Recorder):
     ----------
     network : as in `TrainingOptions`
         What is trained; need not be the one trained on what is kept.
-    trust : truth model or learner with confusion matrices, its name, (workers, classes, classes) array, or None
-        How workers are judged; None trusts all alike. The paper runs `DawidSkene(prior=None, max_iter=60, tol=0)`.
+    trust : truth model, learner, the name of one, (workers, classes, classes) array, or None
+        How workers are judged: by the model's confusion matrices, or where it has none by those that follow from the
+        truth it infers; None trusts all alike. The paper runs `DawidSkene(prior=None, max_iter=60, tol=0)`.
     per_worker : bool
         A network for each worker, each from the same start, in place of one for all answers.
     margin : {"yang", "pleiss"}
@@ -91,7 +93,7 @@ class WAUM(Recorder):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         known = self.trust is None or isinstance(self.trust, (str, TruthModel, CrowdClassifier, np.ndarray))
-        require(known, "trust", self.trust, "a model with confusion matrices, its name, an array of them, or None")
+        require(known, "trust", self.trust, "a truth model, a learner, the name of one, confusion matrices, or None")
         if self.per_worker:
             for name, idle in (("select", "last"), ("checkpoint", None)):
                 value = getattr(self, name)
@@ -128,7 +130,10 @@ class WAUM(Recorder):
         else:
             model.fit(features, answers, sample_weight=weight, gold=gold)
         confusion: Any = getattr(model, "confusion_", None)
-        require(confusion is not None, "trust", self.trust, "a model with confusion matrices, such as DawidSkene()")
+        if confusion is None:
+            workers = ConfusionWorkers(answers, "diagonal", weight)
+            workers.fit(model.proba_, model.proba_)
+            confusion = workers.confusion()
         return _diagonals(confusion, answers.n_workers, answers.n_classes)
 
     def _each_worker(self, given: Given) -> tuple[Array, Array, Array]:

@@ -89,7 +89,8 @@ class Completed(Wrapper):
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
-        require(self.hard in (None, True, False), "hard", self.hard, "True, False, or None")
+        given = self.hard is None or isinstance(self.hard, (bool, np.bool_))
+        require(given, "hard", self.hard, "True, False, or None")
         whole = self.max_pairs is None or is_whole(self.max_pairs, 1)
         require(whole, "max_pairs", self.max_pairs, "a whole number, 1 or more, or None")
         require(is_whole(self.random_state, 0), "random_state", self.random_state, "a whole number, 0 or more")
@@ -145,7 +146,7 @@ class Completed(Wrapper):
             new = np.flatnonzero(~_among(made, answers))
             return made.take(np.sort(rng.permutation(new)[:n]))
         task, worker = draw_missing(answers, n, rng)
-        label = fill_in(filler, features, task, worker, rng, hard=self.hard is not False)
+        label = fill_in(filler, features, task, worker, rng, hard=self.hard is None or bool(self.hard))
         return replace(
             answers, task=task.astype(np.int32), worker=worker.astype(np.int32), label=label,
             weight=None, pseudo=None, truth=None, removed={},

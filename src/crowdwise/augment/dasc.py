@@ -17,15 +17,18 @@ classes; at random, any M.
 Where M_c exceeds N'_c the rest is dropped, as printed; `redistribute` gives it to the other classes in proportion to
 tau (water-filling). `balance="pool"` takes for N'_c in tau the answers and pseudo-answers that say c so far, whose
 imbalance R = max / min the paper's figure 4 shows. A worker without answers gets none made up: nothing is known of him.
+Of all pairs without an answer a block is held at a time, and of those seen the M surest of each class, twice at most.
 
 "Distribution aware self-training based crowdsourcing learning", Machine Learning 112 (2023) 1823-1845. It trains until
 "expected performance"; here T times, or until hidden answers become clearly less likely. Pseudo-answers sharpen what
-the learner says and shift it to rare classes, so likelihood may fall while accuracy rises: only clear falls count.
+the learner says and shift it to rare classes, so likelihood may fall while accuracy rises: only clear falls count, of
+more than two standard errors and of more than 0.05 nats per answer, as with much data any fall is beyond its error.
 """
 
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Literal
@@ -37,7 +40,7 @@ from crowdwise.answers import Answers
 from crowdwise.augment.going_on import SavedState, State, start_of, started_from
 from crowdwise.augment.pairs import PAIRS, Lowest, blocks_of, draw_missing, missing_blocks, n_missing
 from crowdwise.augment.pseudo import Pseudo, eligible, facts, joined
-from crowdwise.errors import CrowdwiseError
+from crowdwise.errors import CrowdwiseError, CrowdwiseWarning
 from crowdwise.learn import checkpoint
 from crowdwise.learn.base import Array, CrowdClassifier, Given
 from crowdwise.learn.network_learner import NetworkLearner
@@ -48,6 +51,9 @@ from crowdwise.truth.base import TruthModel, is_number, is_whole, require
 from crowdwise.truth.check import LEAST_HIDDEN, mean_and_error, split_answers
 
 SHARE = 0.4  # M over the answers; the paper's are from 0.1 (Data1) over 0.3 (Music) and 0.45 (CIFAR10-H) to 0.8
+# The fall of the hidden answers' log-likelihood, in nats each, that is worth stopping for: they are 5% less likely. On
+# simulated crowds where stopping helped, falls beyond two standard errors were of 0.09 and more.
+FALL = 0.05
 CELLS = 20_000_000  # numbers in the largest array of a block: pairs x classes x classes
 
 
@@ -77,8 +83,8 @@ class DASC(Wrapper):
         Weigh pseudo-answers by their probability.
     hidden : float
         Share of the answers hidden to judge iterations by: when they become less likely than in the best iteration by
-        more than two standard errors, what was added last is undone. Then they join the rest for one last fit. 0, or
-        fewer than ten answers to hide: all T iterations, as in the paper.
+        more than two standard errors and 0.05 nats, what was added last is undone. Then they join the rest for one
+        last fit. 0, or fewer than ten answers to hide: all T iterations, as in the paper.
     max_pairs : int or None
         Choose among so many pairs drawn at random, for huge crowds.
     checkpoint : path or None
@@ -92,9 +98,9 @@ class DASC(Wrapper):
         The learner as it was fitted last; `model_.answers_` are the answers with the pseudo-answers.
     history_ : list of dict
         For each fit from the first (iteration 0) on: size and imbalance R of the pool, pseudo-answers `chosen` last by
-        class, `held_out` log-likelihood with its `change` since the likeliest iteration and its `error` (a clear fall
-        is the last record, of what was undone). Where truth
-        is known, of the chosen: `accuracy`, `precision_majority` (mean over the more frequent half of the classes) and
+        class; where answers are hidden, their log-likelihood `held_out` with its `change` since the likeliest iteration
+        and its `error`, and whether the iteration was `undone`, which only the last can be. Where truth is known, of
+        the chosen: `accuracy`, `precision_majority` (mean over the more frequent half of the classes) and
         `recall_minority` (over the other half).
 
     Examples
@@ -160,7 +166,6 @@ class DASC(Wrapper):
         require(is_whole(self.random_state, 0), "random_state", self.random_state, "a whole number, 0 or more")
 
     def _fit(self, given: Given) -> None:
-        answers = given.answers
         kept, held = self._hide(given)
         saved = self._saved(given)
         state = State.new() if saved is None else saved.load()
@@ -168,32 +173,53 @@ class DASC(Wrapper):
         for iteration in range(len(self.history_), self.iterations + 1):
             began = time.perf_counter()
             self.model_ = self._fit_base(given, joined(kept, state.pseudo, soft=self.soft), state.start, iteration)
-            record = {"iteration": iteration, "iterations": self.iterations, **facts(answers, state.pseudo, iteration)}
-            fell = False
+            record = {"iteration": iteration, "iterations": self.iterations}
+            record |= facts(given.answers, state.pseudo, iteration)
             if held is not None:
-                now = self.model_.answer_log_likelihood(given.features, held)  # (held,)
-                change, error = mean_and_error(now - state.best, held.task) if iteration else (0.0, 0.0)
-                fell = change < -2 * error
-                record |= {"held_out": float(now.mean()), "change": change, "error": error}
-                state = state if iteration and change <= 0 else state._replace(best=now)
+                judged, best = self._judge(given, held, state.best)
+                record, state = record | judged, state._replace(best=best)
             self.history_.append(record)
             if given.callback is not None:
                 given.callback({**record, "seconds": time.perf_counter() - began})
-            if fell:  # without what was added last
-                state = state._replace(pseudo=state.pseudo.before(iteration))
-            if fell or iteration == self.iterations:
+            if record.get("undone"):
+                state = self._undo(state, iteration)
                 break
-            chosen = self._choose(given, joined(answers, state.pseudo), iteration + 1)
-            if len(chosen.task) == 0:
+            if iteration == self.iterations or (following := self._add(given, state, iteration + 1)) is None:
                 break
-            start = start_of(self.model_) if self.warm_start else {}
-            state = State(state.pseudo.and_(chosen), self.history_, state.best, start)
+            state = following
             if saved is not None:
                 saved.keep(state)
         if held is not None:  # all that is known, at last
-            pool = joined(answers, state.pseudo, soft=self.soft)
+            pool = joined(given.answers, state.pseudo, soft=self.soft)
             self.model_ = self._fit_base(given, pool, state.start, len(self.history_) - 1)
         self.proba_ = self.model_.proba_
+
+    def _judge(self, given: Given, held: Answers, best: Array) -> tuple[dict[str, Any], Array]:
+        """What hidden answers say of the model that was fitted last; and their log-likelihood (held,) at its best."""
+        now = self.model_.answer_log_likelihood(given.features, held)
+        change, error = mean_and_error(now - best, held.task) if len(best) else (0.0, 0.0)
+        found = {
+            "held_out": float(now.mean()), "change": change, "error": error, "undone": clearly_fell(change, error),
+        }  # fmt: skip
+        return found, best if len(best) and change <= 0 else now
+
+    def _undo(self, state: State, iteration: int) -> State:
+        """The state without what was added last."""
+        if iteration == 1:
+            message = (
+                "no pseudo-answers were added: with the first, hidden answers became clearly less likely. The result "
+                "is that of the base alone; a smaller per_iteration may help, and hidden=0 adds them whatever comes."
+            )
+            warnings.warn(message, CrowdwiseWarning, stacklevel=4)
+        return state._replace(pseudo=state.pseudo.before(iteration))
+
+    def _add(self, given: Given, state: State, iteration: int) -> State | None:
+        """The state from which an iteration starts, None where there is nothing left to add."""
+        chosen = self._choose(given, joined(given.answers, state.pseudo), iteration)
+        if len(chosen.task) == 0:
+            return None
+        start = start_of(self.model_) if self.warm_start else {}
+        return State(state.pseudo.and_(chosen), self.history_, state.best, start)
 
     def _hide(self, given: Given) -> tuple[Answers, Answers | None]:
         """The answers to fit on and those to judge by: of tasks that count, none if there are too few."""
@@ -260,6 +286,15 @@ class DASC(Wrapper):
         settings = {name: value for name, value in self.get_params().items() if name != "checkpoint"}
         stamp = checkpoint.fingerprint(given.answers, given.features, settings, given.weight, given.gold)
         return SavedState(self.checkpoint, stamp)
+
+
+def clearly_fell(change: float, error: float) -> bool:
+    """Whether a log-likelihood per answer changed for the worse, beyond chance and by enough to matter.
+
+    >>> clearly_fell(-0.3, 0.1), clearly_fell(-0.3, 0.2), clearly_fell(-0.013, 0.0002)
+    (True, False, False)
+    """
+    return change < -max(2 * error, FALL)
 
 
 def quotas(found: Array, m: int, counts: Array | None = None, *, redistribute: bool = False) -> Array:

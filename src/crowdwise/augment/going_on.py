@@ -38,6 +38,9 @@ def started_from(start: dict[str, Tensor], model: CrowdClassifier) -> Iterator[N
 
     def module(network: Network, answers: Answers) -> CrowdModule:
         made = make(network, answers)
+        if unknown := start.keys() - made.state_dict().keys():  # they would be passed over
+            message = f"warm_start=True: a new {model} has no {', '.join(sorted(unknown))} to start from; use False."
+            raise ParameterError(message)
         try:
             made.load_state_dict(start, strict=False)
         except RuntimeError:

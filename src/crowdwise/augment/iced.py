@@ -164,7 +164,7 @@ class ICED(NetworkLearner):
             require(is_whole(getattr(self, name), 1), name, getattr(self, name), "a whole number, 1 or more")
         for name, allowed in {
             "warmup": ("iced", "trad1", "trad2", None), "delta": ("intended", "printed", "uniform"),
-            "simulate": ("frequency", "majority"), "decode": (True, False), "first": ("vote", "dawid-skene"),
+            "simulate": ("frequency", "majority"), "first": ("vote", "dawid-skene"),
             "prior": ("uniform", "estimated"),
         }.items():  # fmt: skip
             require(getattr(self, name) in allowed, name, getattr(self, name), " or ".join(map(repr, allowed)))
@@ -174,12 +174,23 @@ class ICED(NetworkLearner):
         counts: Any = self.smoothing
         fits = counts in ("diagonal", "hierarchical") if isinstance(counts, str) else is_number(counts) and counts >= 0
         require(counts is None or fits, "smoothing", counts, "a number, 0 or more, 'diagonal', 'hierarchical' or None")
+        for name, default, used, needed in (
+            ("warmup_epochs", 5, self.warmup is not None, "it with a warmup only"),
+            ("noise", 0.05, self.delta != "uniform", "it with delta='intended' or 'printed' only"),
+            ("certainty_eps", 0.05, self.delta != "uniform", "it with delta='intended' or 'printed' only"),
+            ("decoder_epochs", 10, self.decode, "it with decode=True only"),
+        ):
+            value = getattr(self, name)
+            require(used or value == default, name, value, needed)
         require(self.checkpoint is None, "checkpoint", self.checkpoint, "None: what a round makes is not kept on disk")
 
     def fit_resample(self, X: Any, answers: Answers, **options: Any) -> tuple[Array, Answers]:
-        """Fit, and return balanced features and answers: the real tasks, then those made in the last round.
+        """Fit, and return features and answers: the real tasks, then those made in the last round.
 
-        Made answers are marked in `pseudo`. Any learner can be fitted on the result.
+        Made answers are marked in `pseudo`. Any learner can be fitted on the result. As many tasks were made of each
+        class as it lacked to be as common as the commonest, by the labels that round began with: those the round before
+        inferred, or in the only round those of `first`. The labels inferred after, of real and made tasks, need not be
+        balanced.
 
         Parameters
         ----------
@@ -190,10 +201,10 @@ class ICED(NetworkLearner):
         --------
         >>> from crowdwise import ICED, CrowdLayer, simulate
         >>> X, answers = simulate.digits_crowd()
-        >>> X_balanced, balanced = ICED(rounds=1, epochs=2).fit_resample(X, answers)
-        >>> bool(len(X_balanced) == balanced.n_tasks > answers.n_tasks)
+        >>> X_more, more = ICED(rounds=1, epochs=2).fit_resample(X, answers)
+        >>> bool(len(X_more) == more.n_tasks > answers.n_tasks)
         True
-        >>> CrowdLayer(epochs=2).fit(X_balanced, balanced).predict(X[:3]).shape
+        >>> CrowdLayer(epochs=2).fit(X_more, more).predict(X[:3]).shape
         (3,)
         """
         require(self.decode, "decode", self.decode, "True: made tasks are features only when they are decoded")

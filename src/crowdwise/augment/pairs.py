@@ -1,6 +1,7 @@
 """Pairs of a task and a worker who did not answer it: all of them block by block, or some at random; and the best.
 
-There are tasks x workers of them, far too many to hold: nothing here is larger than a block, or than what is asked for.
+There are tasks x workers of them, far too many to hold: nothing here is larger than a block (of one task's pairs at
+least), or than twice what is asked for.
 """
 
 from __future__ import annotations
@@ -87,7 +88,8 @@ class Lowest:
     n_groups : int
         Groups are numbered from 0.
     k : int
-        Pairs kept of each: memory is that of twice as many, or of a block.
+        Pairs kept of each. Memory is that of twice as many of all groups (or of `PAIRS` more, where that is more), and
+        of the block that is added.
 
     Examples
     --------

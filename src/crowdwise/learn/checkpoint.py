@@ -34,14 +34,21 @@ class Saved:
     Parameters
     ----------
     path : path
-        The file; its folder is made.
+        The file; its folder is made where the one above is there.
     fingerprint : str
         Of the data and settings; a file with another one is refused.
     """
 
     def __init__(self, path: str | os.PathLike[str], fingerprint: str) -> None:
         self.path, self.fingerprint = Path(path), fingerprint
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if self.path.is_dir():
+            message = f"checkpoint={str(path)!r} is a folder: give the path of a file in it."
+            raise ModelFileError(message)
+        try:
+            self.path.parent.mkdir(exist_ok=True)
+        except OSError as error:
+            message = f"checkpoint={str(path)!r}: there is no folder for it, and none can be made ({error.strerror})."
+            raise ModelFileError(message) from None
 
     def save(self, trainer: Trainer) -> None:
         """Write the trainer's state, whole or not at all."""

@@ -199,10 +199,3 @@ def require(condition: bool, name: str, value: Any, allowed: str) -> None:
     if not condition:
         message = f"{name}={value!r}: use {allowed}."
         raise ParameterError(message)
-
-
-def require_bools(model: Any, *names: str) -> None:
-    """Refuse arguments that are neither True nor False: any text, "no" too, would count as true."""
-    for name in names:
-        value = getattr(model, name)
-        require(isinstance(value, (bool, np.bool_)), name, value, "True or False")

@@ -33,13 +33,12 @@ from crowdwise.augment.crowding.discriminator import Normalisation, cooccurrence
 from crowdwise.augment.crowding.game import Game
 from crowdwise.augment.crowding.module import CrowdInGModule, Rules
 from crowdwise.augment.crowding.objective import Objective, choose_pairs, entropy
-from crowdwise.augment.pairs import draw_labels, draw_missing, n_missing
-from crowdwise.errors import DivergenceWarning
+from crowdwise.augment.pairs import draw_labels, draw_missing
+from crowdwise.errors import CrowdwiseWarning
 from crowdwise.learn.base import Array, Given
 from crowdwise.learn.features import Features, open_features
 from crowdwise.learn.modules import Network
 from crowdwise.learn.network_learner import NetworkLearner, TrainingOptions
-from crowdwise.learn.predicting import held_out
 from crowdwise.learn.torched import torch
 from crowdwise.learn.training import CrowdModule, Trainer
 from crowdwise.truth.base import is_number, is_whole, require
@@ -47,6 +46,7 @@ from crowdwise.truth.check import split_answers
 
 GRID = (0.6, 0.7, 0.8, 0.9, 1.0)  # of mu
 NEAR = 0.1  # of the mean of G / G0 from one, that a searched mu may leave
+ALIKE = 1e-4  # nats a hidden answer: a difference to make nothing of
 BLOCK = 1024  # tasks at a time
 
 
@@ -63,7 +63,10 @@ class CrowdInG(NetworkLearner):
     `epochs`, `lr` and the other training options are those of the pre-training of the classifier, which is
     `CrowdLayer`'s, bit for bit; `loss` and `sampling` act there alone. `select` chooses an epoch there, and then one of
     the game, or the state before it. `answer_proba` is the generator's, the mean over noise. A fit that goes on from a
-    `checkpoint` plays the game from its start.
+    `checkpoint` plays the game from its start. Pre-training or a game that goes astray is said by a `DivergenceWarning`
+    (see `watch`), a player who had nothing to learn on by a `CrowdwiseWarning`. In `history_` an epoch of the game has,
+    beside losses, `generator_fit` and `classifier_fit` (mean log-likelihood of real answers), the `agreement` of the
+    classifier with what it was before the game, and the share of generated answers on tasks it is `sure` of.
 
     Parameters
     ----------
@@ -80,7 +83,8 @@ class CrowdInG(NetworkLearner):
         Otherwise both learn on all tasks, pass by pass in turn, and there is no `threshold`.
     multiplier : "mean", "search" or float
         mu: the mean of delta over the answers of a batch; the best of 0.6, 0.7, ..., 1.0 by the likelihood of hidden
-        answers, among those that keep the mean of G / G0 near one (six times the time); or a number.
+        answers, among those that keep the mean of G / G0 near one (six times the time), and the mean where the
+        likelihoods differ by no more than their noise; or a number.
     ratio_clip : float
         Largest G / G0.
     select_pairs : {"entropy", "random"}
@@ -115,13 +119,14 @@ class CrowdInG(NetworkLearner):
     multiplier_ : float or None
         mu, None where it is the mean.
     search_ : list of dict
-        For multiplier="search": each mu with its `held_out` likelihood and mean `ratio` G / G0.
+        For multiplier="search": each mu with its `held_out` likelihood, mean `ratio` G / G0, and whether it was
+        `chosen`; none was where the likelihoods do not differ.
 
     Examples
     --------
     >>> from crowdwise import AnnoReg, CrowdInG, simulate
     >>> X, answers = simulate.digits_crowd()
-    >>> model = CrowdInG(epochs=5, generator_epochs=2, discriminator_epochs=1, adversarial_epochs=2).fit(X, answers)
+    >>> model = CrowdInG(generator_epochs=2, discriminator_epochs=1, adversarial_epochs=2).fit(X, answers)
     >>> more = model.generate(X).answers
     >>> more.n_answers == answers.n_answers, bool(more.pseudo.all())
     (True, True)
@@ -185,7 +190,7 @@ class CrowdInG(NetworkLearner):
         self.adversarial_batch_size = adversarial_batch_size
 
     multiplier_: float | None
-    search_: list[dict[str, float]]
+    search_: list[dict[str, Any]]
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -230,24 +235,28 @@ class CrowdInG(NetworkLearner):
     def _fit(self, given: Given) -> None:
         self.multiplier_ = None if isinstance(self.multiplier, str) else self.multiplier
         if self.multiplier == "search":
-            self.search_ = [self._tried(mu, given) for mu in GRID]
-            near = [trial for trial in self.search_ if abs(trial["ratio"] - 1) <= NEAR]
-            self.multiplier_ = max(near or self.search_, key=lambda trial: trial["held_out"])["multiplier"]
+            self.multiplier_, self.search_ = self._searched(given)
         super()._fit(given)
 
-    def _tried(self, mu: float, given: Given) -> dict[str, float]:
-        """How likely hidden answers are under a model fitted with this mu on the others."""
+    def _searched(self, given: Given) -> tuple[float | None, list[dict[str, Any]]]:
+        """The best mu of the grid, or None where hidden answers tell no difference; and what was tried."""
         kept, held = split_answers(given.answers, self.hidden, self.random_state)
-        trial: CrowdInG = clone(self).set_params(multiplier=mu, select="last", checkpoint=None)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DivergenceWarning)
-            trial.fit(given.features, kept, sample_weight=given.weight)
-        ratio = trial.history_[-1].get("ratio", 1.0)
-        return {
-            "multiplier": mu,
-            "held_out": held_out(trial.module_, given.features, held, self.device),
-            "ratio": ratio,
-        }
+        tried, fits = [], []
+        for mu in GRID:
+            trial: CrowdInG = clone(self).set_params(multiplier=mu, select="last", checkpoint=None)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", CrowdwiseWarning)
+                trial.fit(given.features, kept, sample_weight=given.weight)
+            fits.append(trial.answer_log_likelihood(given.features, held))  # (held,)
+            ratio = trial.history_[-1].get("ratio", 1.0)
+            tried.append({"multiplier": mu, "held_out": float(fits[-1].mean()), "ratio": ratio, "chosen": False})
+        near = [i for i, trial in enumerate(tried) if abs(trial["ratio"] - 1) <= NEAR] or list(range(len(tried)))
+        best, worst = (pick(near, key=lambda i: tried[i]["held_out"]) for pick in (max, min))
+        gain = fits[best] - fits[worst]
+        if not gain.mean() > max(ALIKE, gain.std() / np.sqrt(len(gain))):
+            return None, tried
+        tried[best]["chosen"] = True
+        return GRID[best], tried
 
     def _train(self, trainer: Trainer) -> None:
         module = trainer.module
@@ -263,8 +272,7 @@ class CrowdInG(NetworkLearner):
             phase=1, parameters=list(module.generator.parameters()), loss=module.generator_loss,
         ).run()  # fmt: skip
         module.generating.fill_(True)
-        if n_missing(trainer.batches.answers):
-            Game(self, trainer, module).play()
+        Game(self, trainer, module).play()
 
     def generate(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,8 @@ import numpy as np
 from crowdwise.augment.crowding.module import CrowdInGModule
 from crowdwise.augment.crowding.objective import choose_pairs, entropy
 from crowdwise.augment.crowding.pool import Pool
-from crowdwise.augment.crowding.watch import ENOUGH, most_frequent, warn_if_astray
+from crowdwise.augment.crowding.watch import ENOUGH, Level, most_frequent, warn_if_astray, warn_if_sat_out
+from crowdwise.augment.pairs import n_missing
 from crowdwise.learn.base import Array
 from crowdwise.learn.batches import Batch
 from crowdwise.learn.torched import Tensor, nn
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Game:
-    """What is left to do when classifier and generator are pre-trained.
+    """What is left to do when classifier and generator are pre-trained, and a look at what came of it.
 
     Parameters
     ----------
@@ -36,8 +38,10 @@ class Game:
 
     def __init__(self, options: CrowdInG, trainer: Trainer, module: CrowdInGModule) -> None:
         self.options, self.trainer, self.module = options, trainer, module
-        self.n_epochs = options.discriminator_epochs + options.adversarial_epochs
+        self.begun = np.empty(0, np.int64)  # (models, tasks) what the classifier said before the game
         self.real = trainer.batches.answers
+        gaps = n_missing(self.real) > 0  # without, there is nobody to answer for
+        self.n_epochs = (options.discriminator_epochs + options.adversarial_epochs) * gaps
         counted = np.isin(self.real.task, trainer.batches.active)
         self.quota = np.bincount(self.real.worker[counted], minlength=self.real.n_workers)  # answers of each worker
         length, decay = options.adversarial_epochs, options.discriminator_decay
@@ -57,25 +61,34 @@ class Game:
     def play(self) -> None:
         """All epochs of the discriminator's pre-training, then those with all players."""
         options, module = self.options, self.module
-        before: dict[str, Array] = {}
+        pool, before = self._drawn(0)
+        figures, shares = before, []
         for epoch in range(self.n_epochs):
-            pool, figures = self._drawn(epoch)
             self._turns([self.judges] * options.steps, pool)
             if epoch >= options.discriminator_epochs:
-                before = before or figures
+                shares.append(pool.sure.sum(axis=1) / max(pool.generated.sum(), 1))  # (models,)
                 module.judge(pool)
                 movers, n = [self.generator, self.classifier], options.steps
                 self._turns([player for player in movers for _ in range(n)] if options.two_step else movers * n, pool)
-            figures |= module.figures()
+            learnt = module.figures()
+            if shares:
+                learnt["sure"] = shares[-1]
+            pool, figures = self._drawn(epoch + 1)
+            figures |= learnt
             self._record(epoch, figures)
             if self.classifier.stopped:
                 break
         self.classifier.finish()
-        if before:
-            _, after = self._drawn(self.n_epochs)
-            warn_if_astray(before, figures | after, most_frequent(self.real.label))
-        if self.n_epochs:
-            del module.pool  # nothing of a game stays but what was learnt
+        if self.classifier.monitor is not None:  # another epoch may have been chosen than the last
+            figures |= self._drawn(self.n_epochs)[1]
+        first = max(options.discriminator_epochs * options.steps - 1, 0)  # what the game, if any, starts from
+        if judged := [record["loss"] for record in self.judges.history[first:]]:
+            figures["loss_d"] = np.array(judged)
+        real_share = most_frequent(self.real.label)
+        warn_if_astray(before, figures, Level(real_share, -math.log(module.n_classes), module.judges_unknowing()))
+        if shares and options.two_step:
+            warn_if_sat_out(np.array(shares), options.threshold)
+        del module.pool  # nothing of a game stays but what was learnt
 
     def _player(
         self,
@@ -114,13 +127,16 @@ class Game:
         pool.sure = pool.generated & ~(unsure & options.two_step)[:, pool.answers.task]
         pool.unsure = pool.generated & (unsure | (not options.two_step))[:, pool.answers.task]
         figures = module.figures()
+        classes = pool.f[:, pool.active].argmax(2).cpu().numpy()  # (models, tasks)
+        self.begun = classes if epoch == 0 else self.begun
+        figures["agreement"] = (classes == self.begun).mean(axis=1)
         if len(here) >= ENOUGH:
             figures["entropy"] = uncertainty[:, here].mean(axis=1)
             figures["same"] = np.array([most_frequent(labels) for labels in said])
         return pool, figures
 
     def _record(self, epoch: int, figures: dict[str, Array]) -> None:
-        """An entry of the history: means over models, and over the passes of the epoch."""
+        """An entry of the history: means over models; losses over the passes, figures as the epoch left them."""
         steps, before = self.options.steps, self.options.discriminator_epochs
         playing = epoch >= before
         record: dict[str, Any] = {

@@ -158,6 +158,12 @@ class CrowdInGModule(CrowdLayerModule):
             loss = loss + self.rules.information * by_model(missed, some.model, self.n_models, weight * fake)
         return loss.sum()
 
+    def judges_unknowing(self) -> float:
+        """The loss of judges who take every answer for as likely real as not, and every class for as likely."""
+        rules = self.rules
+        told = (1 + FAKE) / 2 * math.log(2)
+        return told + rules.sparsity / 2 + rules.information * math.log(self.n_classes)
+
     def generator_risk(self, batch: Batch) -> Tensor:
         """The generator's risk on tasks the classifier is sure of."""
         self.eval()
