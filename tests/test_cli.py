@@ -281,7 +281,7 @@ def test_demo_marks_the_best(capsys):
         ("aggregate nowhere.csv", "no file 'nowhere.csv'"),
         ("inspect nowhere.csv --json", "no file 'nowhere.csv'"),
         ("aggregate answers.csv --method dawid", "Did you mean dawid-skene"),
-        ("aggregate answers.csv --set maxiter=3", "no parameter 'maxiter'; it has"),
+        ("aggregate answers.csv --set maxiter=3", "no parameter 'maxiter'. Did you mean max_iter? It has"),
         ("aggregate answers.csv --set max_iter", "write name=value"),
         ("aggregate answers.csv --set max_iter=0", "max_iter=0"),
         ("aggregate answers.csv --set max_iter=abc", "max_iter='abc': use a whole number"),

@@ -188,7 +188,7 @@ def opened(model: Any) -> Any:
     >>> opened(build("dasc", {}, 0, features=True)).base
     CrowdLayer()
     """
-    if hasattr(model, "base"):
+    if hasattr(model, "_new_base"):
         model.set_params(base=opened(model._new_base()))
     return model
 
