@@ -245,7 +245,7 @@ def bar(name: str, record: Mapping[str, Any], pace: float) -> tuple[str, int | N
     >>> bar("raykar", {"iteration": 7, "bound": -321.0}, 2.0)
     ('Fitting raykar, iteration 7, bound -321', 7, None)
     >>> bar("dasc", {"iteration": 2, "iterations": 5, "epoch": 3, "epochs": 10, "loss": 0.5}, 1.0)
-    ('Fitting dasc, iteration 2, epoch 3, loss 0.5, 37 s left', 13, 50)
+    ('Fitting dasc, iteration 2, epoch 3, loss 0.5, 37 s left', 23, 60)
     """
     units = [unit for unit in ("iteration", "epoch") if unit in record]
     words = [f"Fitting {name}", *(f"{unit} {record[unit]}" for unit in units)]
@@ -253,9 +253,9 @@ def bar(name: str, record: Mapping[str, Any], pace: float) -> tuple[str, int | N
     if not units:
         return ", ".join(words), None, None
     done, total = record[units[-1]], record.get(f"{units[-1]}s")
-    if len(units) == 2 and total is not None:  # epochs within iterations
-        done += (record["iteration"] - 1) * total
-        total = None if "iterations" not in record else record["iterations"] * total
+    if len(units) == 2 and total is not None:  # epochs within iterations, which count from 0: the first fit
+        done += record["iteration"] * total
+        total = None if "iterations" not in record else (record["iterations"] + 1) * total
     if total is not None:
         left = pace * (total - done)
         words.append(f"{left:.0f} s left" if left < 100 else f"{left / 60:.0f} min left")
