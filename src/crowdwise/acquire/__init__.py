@@ -3,6 +3,7 @@
     propose      the pairs worth buying, best first, with reasons             `proposing`
     replay       accuracy against answers bought, strategies side by side     `replaying`
     mean_curve   its mean and deviation over seeds
+    draw         the same as a figure                                         `drawing`
 
 What a strategy looks at is in `strategies`; what an answer is expected to tell, in `information`; what a fitted model
 believes of tasks and workers, in `beliefs`.
@@ -13,8 +14,9 @@ begin with two or three answers a task, or with a model of fewer parameters such
 
 from __future__ import annotations
 
+from crowdwise.acquire.drawing import draw
 from crowdwise.acquire.proposing import Proposal, propose
 from crowdwise.acquire.replaying import mean_curve, replay
 from crowdwise.acquire.strategies import STRATEGIES
 
-__all__ = ["STRATEGIES", "Proposal", "mean_curve", "propose", "replay"]
+__all__ = ["STRATEGIES", "Proposal", "draw", "mean_curve", "propose", "replay"]

@@ -129,7 +129,7 @@ def replay(
 
 
 def mean_curve(table: pa.Table) -> pa.Table:
-    """Mean of what `replay` recorded over seeds, with deviation and standard error: ready to plot.
+    """Mean of what `replay` recorded over seeds, with deviation and standard error (empty for one): ready to plot.
 
     >>> table = pa.table({"strategy": ["a", "a"], "answers": [9, 9], "bought": [3, 3], "accuracy": [0.5, 0.7]})
     >>> mean_curve(table).drop_columns(["deviation", "error"]).to_pylist()
@@ -146,8 +146,8 @@ def mean_curve(table: pa.Table) -> pa.Table:
             "bought": grouped.column("bought"),
             "answers": grouped.column("answers"),
             "accuracy": grouped.column("accuracy_mean"),
-            "deviation": deviation,
-            "error": deviation / np.sqrt(count),
+            "deviation": pa.array(deviation, mask=count < 2),
+            "error": pa.array(deviation / np.sqrt(count), mask=count < 2),
             "seeds": count,
         }
     )
