@@ -539,4 +539,5 @@ def test_no_warnings_of_numbers(data):
     X, answers = data
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        plain(tiny(epochs=30, lr=0.1), iterations=2, select="confidence").fit(X, answers)
+        model = plain(tiny(epochs=30, lr=0.1), iterations=2, select="confidence").fit(X, answers)
+    assert np.isfinite(model.predict_proba(X)).all()
