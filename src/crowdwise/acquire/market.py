@@ -6,7 +6,7 @@ import numpy as np
 
 from crowdwise.acquire.strategies import Rule
 from crowdwise.answers import Answers
-from crowdwise.answers.encoding import starts
+from crowdwise.answers.encoding import runs, starts
 from crowdwise.errors import ParameterError
 from crowdwise.learn.base import Array
 
@@ -92,15 +92,3 @@ class Market:
         member = np.zeros(self.n_workers, bool)
         member[workers] = True
         return member
-
-
-def runs(starts: Array, chosen: Array) -> tuple[Array, Array]:
-    """Positions start[i]:start[i + 1] of each chosen i, laid end to end, and whose each is.
-
-    >>> [part.tolist() for part in runs(np.array([0, 2, 5]), np.array([1, 0]))]
-    [[2, 3, 4, 0, 1], [0, 0, 0, 1, 1]]
-    """
-    length = starts[chosen + 1] - starts[chosen]
-    end = np.cumsum(length)
-    whose = np.repeat(np.arange(len(chosen)), length)
-    return np.arange(len(whose)) + np.repeat(starts[chosen] - (end - length), length), whose

@@ -17,6 +17,7 @@ import pyarrow as pa
 from scipy.stats import rankdata
 
 from crowdwise.answers import Answers
+from crowdwise.answers.encoding import runs
 from crowdwise.learn.base import Array
 from crowdwise.learn.features import Features
 from crowdwise.truth.base import is_number, is_whole, require
@@ -65,16 +66,14 @@ class Ranked:
         scores, answers = self.scores_, self.answers_
         order = np.argsort(scores, kind="stable")[:n]
         length = np.diff(answers.task_starts)[order]
-        ends = np.cumsum(length)
-        # Each task's run of answers, laid end to end.
-        at = np.arange(length.sum()) + np.repeat(answers.task_starts[order] - (ends - length), length)
+        at, _ = runs(answers.task_starts, order)
         parts = {
             "workers": answers.worker_ids.take(pa.array(answers.worker[at])),
             "labels": answers.class_ids.take(pa.array(answers.label[at])),
             "aum": pa.array(self.aum_[at]),
             "trust": pa.array(self.trust_[at]),
         }
-        offsets, unknown = pa.array(np.concatenate([[0], ends])), np.isinf(scores[order])
+        offsets, unknown = pa.array(np.concatenate([[0], np.cumsum(length)])), np.isinf(scores[order])
         return pa.table(
             {
                 "task": answers.task_ids.take(pa.array(order)),

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from crowdwise.answers import joining
 from crowdwise.answers.columns import columns_of, recognise
-from crowdwise.answers.encoding import lookup, stable_order, starts, to_numpy
+from crowdwise.answers.encoding import lookup, runs, stable_order, starts, to_numpy
 from crowdwise.answers.rows import (
     Array,
     Duplicates,
@@ -370,14 +370,10 @@ class Answers:
         if len(np.unique(rows)) < len(rows):
             message = "a task is selected twice; answers hold each task once. Use weights to count one more often."
             raise DuplicateError(message)
-        length = np.diff(self.task_starts)[rows]
-        end = np.cumsum(length)
-        # Each selected task's run of answers, laid end to end.
-        keep = np.arange(end[-1] if len(end) else 0) + np.repeat(self.task_starts[rows] - (end - length), length)
-        part = self.take(keep)
+        kept, task = runs(self.task_starts, rows)
         return replace(
-            part,
-            task=np.repeat(np.arange(len(rows), dtype=np.int32), length),
+            self.take(kept),
+            task=task.astype(np.int32),
             task_ids=self.task_ids.take(pa.array(rows)),
             truth=None if self.truth is None else self.truth[rows],
         )

@@ -205,3 +205,15 @@ def starts(codes: Codes, n_codes: int) -> np.ndarray:
     out = np.zeros(n_codes + 1, np.int64)
     np.cumsum(np.bincount(codes, minlength=n_codes), out=out[1:])
     return out
+
+
+def runs(starts: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Positions start[i]:start[i + 1] of each chosen i, laid end to end, and whose each is.
+
+    >>> [part.tolist() for part in runs(np.array([0, 2, 5]), np.array([1, 0]))]
+    [[2, 3, 4, 0, 1], [0, 0, 0, 1, 1]]
+    """
+    length = starts[chosen + 1] - starts[chosen]
+    end = np.cumsum(length)
+    whose = np.repeat(np.arange(len(chosen)), length)
+    return np.arange(len(whose)) + np.repeat(starts[chosen] - (end - length), length), whose

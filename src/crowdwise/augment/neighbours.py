@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
 from crowdwise.answers import Answers
+from crowdwise.answers.encoding import runs
 from crowdwise.learn.base import Array
 
 WarmUp = Literal["iced", "trad1", "trad2"] | None
@@ -188,11 +189,8 @@ def simulate_answers(answers: Answers, near: Array, kind: Simulate, rng: np.rand
     ([0, 0, 1], [0, 1, 0], [1, 0, 1])
     """
     n_made, k = near.shape
-    length = np.diff(answers.task_starts)[near.ravel()]  # (made * k,)
-    end = np.cumsum(length)
-    # Each neighbour's run of answers, laid end to end.
-    at = np.arange(length.sum()) + np.repeat(answers.task_starts[near.ravel()] - (end - length), length)
-    task = np.repeat(np.arange(n_made).repeat(k), length)
+    at, neighbour = runs(answers.task_starts, near.ravel())  # answers of all neighbours; whose of made * k each is
+    task = neighbour // k
     weight = np.ones(len(at)) if answers.weight is None else answers.weight[at]
     pair = task * answers.n_workers + answers.worker[at]  # who answers what
     said, place = np.unique(pair * answers.n_classes + answers.label[at], return_inverse=True)  # (said,)
