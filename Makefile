@@ -7,7 +7,7 @@ export CROWDWISE_DATA ?= $(abspath ../shared/data)
 endif
 
 .PHONY: setup demo test lint bench bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-systems bench-difficulty \
-	bench-choose bench-acquire bench-simulated clean
+	bench-choose bench-acquire bench-simulated bench-systems-scale clean
 
 setup: .venv/ready            ## a .venv with every extra and the dev tools
 
@@ -29,7 +29,7 @@ lint: setup
 	$(BIN)/mypy
 
 bench: bench-accuracy bench-truth bench-learn-accuracy bench-learn bench-systems bench-difficulty bench-choose \
-	bench-acquire bench-simulated
+	bench-acquire bench-simulated bench-systems-scale
 
 bench-truth: setup .venv-peers/ready    ## speed and memory beside the peers; ARGS=--huge adds 10^8 answers
 	$(BIN)/python benchmarks/truth_speed.py $(ARGS)
@@ -57,6 +57,9 @@ bench-acquire: setup          ## accuracy against answers bought, strategies sid
 
 bench-simulated: setup        ## self-training, made-up tasks and ambiguity on simulated crowds of known truth
 	$(BIN)/python benchmarks/systems_simulated.py $(ARGS)
+
+bench-systems-scale: setup    ## time and memory of self-training and of buying answers on large crowds
+	$(BIN)/python benchmarks/systems_scale.py
 
 # Peers have needs that clash with ours: they get an environment of their own.
 .venv-peers/ready: benchmarks/peers.txt constraints.txt

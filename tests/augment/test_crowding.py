@@ -368,10 +368,13 @@ def test_what_was_astray_before_the_game_is_not_laid_on_it():
 
 def test_nothing_is_said_of_a_game_that_went_well():
     well = figures(ratio=1.2, generator_fit=-0.5, classifier_fit=-1.2, agreement=0.8, loss_d=1.9)
-    watch.warn_if_astray(figures(), well, LEVEL)
     near = figures(generator_fit=-2.2)  # hardly trained
-    watch.warn_if_astray(near, near, LEVEL)
-    watch.warn_if_astray(figures(), figures(same=1.0), LEVEL._replace(real_share=0.95))  # as in the real answers
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        watch.warn_if_astray(figures(), well, LEVEL)
+        watch.warn_if_astray(near, near, LEVEL)
+        watch.warn_if_astray(figures(), figures(same=1.0), LEVEL._replace(real_share=0.95))  # as in the real answers
+    assert said == []
 
 
 # Generated answers

@@ -42,6 +42,7 @@ from scipy.stats import t as student
 
 from crowdwise.acquire.beliefs import Beliefs
 from crowdwise.acquire.information import BITS, TINY, capacity, entropy, gain, heard
+from crowdwise.ambiguity.ranking import most_ambiguous
 from crowdwise.answers import Answers
 from crowdwise.errors import ParameterError
 from crowdwise.learn.base import Array
@@ -194,10 +195,7 @@ def hopeless_tasks(hopeless: Any, alpha: float | None, tasks: Array) -> Array:
         return values
     alpha = 0.01 if alpha is None else alpha
     require(is_number(alpha) and 0 <= alpha < 1, "alpha", alpha, "a share of the tasks, from 0 to below 1")
-    values = values.astype(float)
-    known = np.isfinite(values)
-    out = known & (values <= (np.quantile(values[known], alpha) if alpha and known.any() else -np.inf))
-    return out if out.sum() < known.sum() else np.zeros_like(out)
+    return most_ambiguous(values.astype(float), alpha)[0]
 
 
 def activelab(answers: Answers, beliefs: Beliefs) -> Array:

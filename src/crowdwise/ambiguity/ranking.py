@@ -106,11 +106,7 @@ class Ranked:
         share = is_number(alpha) and 0 <= alpha < 1
         require(share, "alpha", alpha, "the share of tasks to remove, from 0 up to but not including 1")
         scores = self._dealt(random)
-        ranked = np.isfinite(scores)
-        threshold = float(np.quantile(scores[ranked], alpha)) if alpha and ranked.any() else -np.inf
-        out = scores < threshold if strict else scores <= threshold
-        if out.sum() == ranked.sum():  # nothing tells one task from another
-            out[:] = False
+        out, threshold = most_ambiguous(scores, alpha, strict=strict)
         rows, removed = np.flatnonzero(~out), np.flatnonzero(out)
         removed = removed[np.argsort(scores[removed], kind="stable")]
         return Kept(rows, self.answers_[rows], removed, threshold)
@@ -155,6 +151,23 @@ class Ranked:
             ranked = np.flatnonzero(np.isfinite(scores))
             scores[ranked] = np.random.default_rng([self.random_state, CONTROL]).permutation(scores[ranked])
         return scores
+
+
+def most_ambiguous(scores: Array, alpha: float, *, strict: bool = False) -> tuple[Array, float]:
+    """Which tasks score no more (less, if `strict`) than the alpha-quantile, (tasks,); and that quantile.
+
+    Scores that are not finite are of tasks nothing is known of, and count for nothing. Where all tasks score the same,
+    nothing tells one from another: none is ambiguous.
+
+    >>> most_ambiguous(np.array([0.1, 0.9, np.inf, 0.8]), 0.0)[0].tolist()
+    [False, False, False, False]
+    >>> most_ambiguous(np.array([0.1, 0.9, np.inf, 0.8]), 0.2)[0].tolist()
+    [True, False, False, False]
+    """
+    ranked = np.isfinite(scores)
+    threshold = float(np.quantile(scores[ranked], alpha)) if alpha and ranked.any() else -np.inf
+    out = ranked & (scores < threshold if strict else scores <= threshold)
+    return (np.zeros_like(out) if out.sum() == ranked.sum() else out), threshold
 
 
 def weighted_means(values: Array, weight: Array, task: Array, n_tasks: int) -> Array:

@@ -12,7 +12,7 @@
 A missing pair stands beside each real answer: the same task, with a worker drawn from those who did not answer it.
 
 Wang et al., "IRGAN: a minimax game for unifying generative and discriminative information retrieval models", SIGIR
-2017, where documents are in the place of answers; as a baseline in CrowdInG (Chu, Ma and Wang, KDD 2021).
+2017, where documents are in the place of answers; as a baseline in CrowdInG (Chu and Wang, KDD 2021).
 """
 
 from __future__ import annotations
