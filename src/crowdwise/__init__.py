@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # the same names, for editors and type checkers
     from crowdwise import acquire as acquire
     from crowdwise import choose as choose
+    from crowdwise import datasets as datasets
     from crowdwise import errors as errors
     from crowdwise import evaluate as evaluate
     from crowdwise import simulate as simulate
@@ -125,7 +126,7 @@ _HOME = {
     "MLP": "learn.networks",
     "CNN": "learn.networks",
 }
-_ROOMS = ("acquire", "choose", "errors", "evaluate", "simulate")
+_ROOMS = ("acquire", "choose", "datasets", "errors", "evaluate", "simulate")
 
 __all__ = ["__version__", *sorted((*_HOME, *_ROOMS))]
 

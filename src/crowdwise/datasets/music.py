@@ -1,0 +1,69 @@
+"""Music: 1,000 clips of songs in 10 genres, 700 of them answered by 44 workers of Mechanical Turk.
+
+124 features (Marsyas), unscaled. The originals are three tables: gold (id, features, class of the training songs),
+test (the same of the others) and mturk (a row an answer: id of the song, features, annotator, class).
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.csv
+
+from crowdwise.datasets.base import Dataset, Entry, arrays, rows_of
+from crowdwise.datasets.fetching import File, members
+from crowdwise.io import read
+
+ARCHIVE = File("http://fprodrigues.com/mturk-datasets.tar.gz")
+TABLES = ["music_genre_gold.csv", "music_genre_test.csv", "music_genre_mturk.csv"]
+
+
+def load(folder: Path) -> Dataset:
+    """Read the prepared files."""
+    file = folder / "features.npz"
+    classes, X, X_test, y, y_test = arrays(file, "classes", "X_train", "X_test", "y_train", "y_test")
+    answers = read(folder / "answers.csv", tasks=np.arange(len(X)))
+    answers = answers.with_truth((answers.tasks, classes[y]))
+    return Dataset(
+        "music", answers, classes[y], answers.classes, rows_of(file, X),
+        X_test=rows_of(file, X_test), truth_test=classes[y_test],
+    )  # fmt: skip
+
+
+def prepare(raw: Path, out: Path) -> None:
+    """From the archive: tasks are the rows of the gold table, workers numbered as they first occur."""
+    found = members(raw / ARCHIVE.name, TABLES)
+    gold, test, given = (pyarrow.csv.read_csv(io.BytesIO(found[name])) for name in TABLES)
+    task = {song: row for row, song in enumerate(gold["id"].to_pylist())}
+    worker = {name: number for number, name in enumerate(dict.fromkeys(given["annotator"].to_pylist()))}
+    triples = zip(*(given[name].to_pylist() for name in ("id", "annotator", "class")), strict=True)
+    rows = sorted((task[song], worker[name], label) for song, name, label in triples)
+    lines = (f"{t},w{w:02d},{label}\n" for t, w, label in rows)
+    (out / "answers.csv").write_text("task,worker,label\n" + "".join(lines))
+    classes = np.unique(gold["class"].to_pylist())
+    parts: dict[str, Any] = {}
+    for split, table in (("train", gold), ("test", test)):
+        features = [name for name in table.column_names if name not in ("id", "class")]
+        parts[f"X_{split}"] = np.column_stack([table[name].to_numpy() for name in features])
+        parts[f"y_{split}"] = np.searchsorted(classes, table["class"].to_pylist())
+    np.savez_compressed(out / "features.npz", classes=classes, **parts)
+
+
+ENTRIES = {
+    "music": Entry(
+        load,
+        needs=("answers.csv", "features.npz"),
+        files=(ARCHIVE,),
+        prepare=prepare,
+        source=ARCHIVE.address,
+        licence=(
+            "Songs of the GTZAN collection (Tzanetakis and Cook, 2002); features and answers by F. Rodrigues, F. "
+            "Pereira and B. Ribeiro, who publish them without naming a licence. For research; ask the authors for any "
+            "other use. Cite: Rodrigues, Pereira and Ribeiro, Learning from multiple annotators, Pattern Recognition "
+            "Letters 2013."
+        ),
+    )
+}

@@ -1,0 +1,64 @@
+"""Product: are two offers of a shop the same product? 8,315 pairs, three answers each, 12.2 % are.
+
+Heavily imbalanced, and really so. `X` holds 12 similarities of the two texts, named in `extra["names"]`; `texts` the
+name, description and price of the left and the right offer.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+
+from crowdwise.datasets.base import Array, Dataset, Entry, arrays, rows_of
+from crowdwise.errors import FormatError
+from crowdwise.io import read
+
+SIDES = tuple(f"{side}_{what}" for side in ("left", "right") for what in ("name", "desc", "price"))
+
+
+def load(folder: Path) -> Dataset:
+    """Read the files."""
+    file, pairs = folder / "features.npz", folder / "pairs_text.csv.gz"
+    X, y, names = arrays(file, "X", "y", "names")
+    answers = read(folder / "answers.csv.gz", tasks=np.arange(len(X)))
+    answers = answers.with_truth((answers.tasks, y.astype(np.int64)))
+    return Dataset(
+        "product", answers, answers.classes[answers.truth], answers.classes, rows_of(file, X),
+        texts=_texts(pairs) if pairs.exists() else None, extra={"names": names},
+    )  # fmt: skip
+
+
+def _texts(file: Path) -> dict[str, Array]:
+    try:
+        table = pyarrow.csv.read_csv(
+            file,
+            parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+            convert_options=pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(SIDES, pa.string())),
+        )
+    except (OSError, pa.ArrowInvalid) as error:
+        message = f"{file} is damaged ({error}): replace it by a whole copy, or delete it to do without texts."
+        raise FormatError(message) from None
+    table = table.sort_by("task")
+    return {name: table[name].to_numpy() for name in SIDES}
+
+
+ENTRIES = {
+    "product": Entry(
+        load,
+        needs=("answers.csv.gz", "features.npz"),
+        source="https://zhydhkcws.github.io/crowd_truth_inference/datasets.zip; texts: Abt-Buy, University of Leipzig",
+        by_hand=(
+            "Its features are our own, made from the texts. The answers are d_jn-product of "
+            "https://zhydhkcws.github.io/crowd_truth_inference/datasets.zip. Put answers.csv.gz (task,worker,label), "
+            "features.npz (X, y, names) and, if you have them, pairs_text.csv.gz into a folder product/"
+        ),
+        licence=(
+            "Answers of J. Wang, T. Kraska, M. Franklin and J. Feng, published by Y. Zheng et al. without naming a "
+            "licence. For research. Cite: Wang et al., CrowdER, PVLDB 2012; Zheng et al., Truth inference in "
+            "crowdsourcing, PVLDB 2017."
+        ),
+    )
+}
