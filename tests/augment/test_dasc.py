@@ -7,9 +7,10 @@ import pytest
 from scipy.special import entr
 
 import crowdwise as cw
-from crowdwise.augment import dasc
-from crowdwise.augment.dasc import DASC, clearly_fell, quotas
+from crowdwise.augment import dasc, pairs
+from crowdwise.augment.dasc import DASC, clearly_fell
 from crowdwise.augment.going_on import start_of, started_from
+from crowdwise.augment.surest import quotas
 from crowdwise.errors import CrowdwiseWarning, ModelFileError, ParameterError
 from crowdwise.learn.base import CrowdClassifier
 from crowdwise.registry import methods
@@ -47,52 +48,6 @@ def tiny(**options):
 def data():
     X, answers, *_ = crowd()
     return X, answers
-
-
-# Quotas, against cases computed by hand
-
-
-def test_quotas_are_inverse_to_the_counts():
-    # 1/60 : 1/30 : 1/20 = 1 : 2 : 3, of 12
-    assert quotas(np.array([60, 30, 20]), 12).tolist() == [2, 4, 6]
-
-
-def test_a_class_without_pseudo_answers_has_no_share():
-    # 1/90 : 1/10 = 1 : 9
-    assert quotas(np.array([90, 0, 10]), 10).tolist() == [1, 0, 9]
-
-
-def test_what_a_class_lacks_is_dropped_or_shared():
-    # 1/100 : 1/50 : 1/4 = 1 : 2 : 25, of 56: 2, 4 and 50, of which there are 4
-    found = np.array([100, 50, 4])
-    assert quotas(found, 56).tolist() == [2, 4, 4]
-    # 52 are left for the others, by 1 : 2: 17.3 and 34.7
-    assert quotas(found, 56, redistribute=True).tolist() == [17, 35, 4]
-    # of 110, 106 are left: 35.3 and 70.7, but of those there are 50, and 56 are left for the first
-    assert quotas(found, 110, redistribute=True).tolist() == [56, 50, 4]
-
-
-def test_by_the_pool():
-    # what is inverted is the pool's 10 : 40, what caps is found
-    assert quotas(np.array([50, 50]), 20, np.array([10, 40])).tolist() == [16, 4]
-    assert quotas(np.array([5, 50]), 20, np.array([10, 40])).tolist() == [5, 4]
-    assert quotas(np.array([5, 50]), 20, np.array([0, 40]), redistribute=True).tolist() == [5, 15]
-
-
-def test_quotas_keep_within_bounds():
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        found, m = rng.integers(0, 40, rng.integers(1, 6)), int(rng.integers(1, 100))
-        n = quotas(found, m)
-        assert (n <= found).all()
-        assert n.sum() <= m
-        n = quotas(found, m, redistribute=True)
-        tau = np.where(found > 0, 1 / np.maximum(found, 1), 0)
-        levels = np.linspace(0, 40 * 40, 20_001)[:, None]  # water rises until m are under it
-        under = np.minimum(found, levels * tau)
-        level = under[np.searchsorted(under.sum(axis=1), min(m, found.sum()) - 1e-9)]
-        assert n.sum() == min(m, found.sum())
-        assert (np.abs(n - level) < 1.1).all()
 
 
 # Selection, against all pairs looked at one by one
@@ -240,6 +195,7 @@ def test_history_is_plain_and_truth_changes_nothing_else(data):
     assert without.history_ == [{k: h[k] for k in without.history_[0]} for h in model.history_]
     epochs = [record for record in told if "epoch" in record]
     assert {record["iterations"] for record in epochs} == {2}
+    assert epochs[-1]["module"] is model.model_.module_  # whoever listens can measure it
     assert [r["iteration"] for r in epochs] == sorted(r["iteration"] for r in epochs)
     ends = [record for record in told if "chosen" in record]
     assert [{k: v for k, v in record.items() if k != "seconds"} for record in ends] == model.history_
@@ -518,13 +474,13 @@ class Guess(CrowdClassifier):
 def test_a_larger_crowd_is_looked_at_in_blocks(monkeypatch):
     """600,000 pairs: blocks of 200,000, of which twice M of each class are kept besides what is waiting."""
     answers = cw.simulate.simulate(2000, n_workers=300, n_classes=3, answers_per_task=3, seed=0)
-    add, held = dasc.Lowest.add, []
+    add, held = pairs.Lowest.add, []
 
     def watched(self, *columns):
         add(self, *columns)
         held.append(sum(len(part[0]) for part in self._parts))
 
-    monkeypatch.setattr(dasc.Lowest, "add", watched)
+    monkeypatch.setattr(pairs.Lowest, "add", watched)
     fitted = []
     choose = DASC._choose
     monkeypatch.setattr(DASC, "_choose", lambda self, *a: (choose(self, *a), fitted.append(list(Guess.asked)))[0])

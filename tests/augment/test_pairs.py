@@ -23,6 +23,36 @@ def test_blocks_hold_each_missing_pair_once(answers, size):
     assert set(found) == all_missing(answers)
 
 
+def of_each(blocks, n_pools):
+    """The pairs of each pool, one by one."""
+    found = [[] for _ in range(n_pools)]
+    for tasks, row, worker, whose in blocks:
+        for mine, which in zip(found, whose, strict=True):
+            mine += zip(tasks[row][which].tolist(), worker[which].tolist(), strict=True)
+    return found
+
+
+@pytest.mark.parametrize("size", [1, 10, 1000])
+def test_blocks_say_what_each_pool_lacks(answers, size):
+    rng = np.random.default_rng(0)
+    keep = [np.sort(rng.permutation(answers.n_answers)[:n]) for n in (40, 90)]
+    shared = answers.take(np.intersect1d(*keep))
+    pools = [shared, *(answers.take(each) for each in keep)]
+    for pool, mine in zip(pools, of_each(pairs.blocks_for_each(shared, pools, size), 3), strict=True):
+        assert len(mine) == len(set(mine))
+        assert set(mine) == all_missing(pool)
+
+
+@pytest.mark.parametrize("size", [1, 10, 1000])
+def test_each_pool_draws_its_own(answers, size):
+    pools = [answers, answers.take(np.arange(60))]
+    rngs = [np.random.default_rng(seed) for seed in (0, 1)]
+    found = of_each(pairs.drawn_blocks(pools, [30, 50], rngs, size), 2)
+    for seed, (pool, mine, n) in enumerate(zip(pools, found, (30, 50), strict=True)):
+        drawn = pairs.draw_missing(pool, n, np.random.default_rng(seed))
+        assert mine == list(zip(*(column.tolist() for column in drawn), strict=True))
+
+
 def test_a_task_answered_by_all_is_not_there():
     answers = cw.Answers.from_codes([0, 0, 1], [0, 1, 0], [0, 1, 1], tasks=2, workers=2, classes=2)
     assert [tasks[row].tolist() for tasks, row, _ in pairs.missing_blocks(answers, 1)] == [[1]]

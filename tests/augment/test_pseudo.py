@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
-from crowdwise.augment.pseudo import Pseudo, facts, joined, quality
+from crowdwise.augment.pseudo import Pseudo, facts, joined, mean_facts, quality
 
 
 def test_pseudo_answers_weigh_as_much_as_answers_do():
@@ -12,7 +12,7 @@ def test_pseudo_answers_weigh_as_much_as_answers_do():
         tasks=answers.n_tasks, workers=answers.n_workers, classes=answers.n_classes,
     )  # fmt: skip
     task, worker = np.setdiff1d(np.arange(answers.n_workers), answers.worker[answers.task == 0])[:1], np.zeros(1, int)
-    pseudo = Pseudo(worker, task, np.array([1]), np.array([0.5]), np.array([1]))
+    pseudo = Pseudo(worker, task, np.array([1]), np.array([0.5]), np.array([1]), np.array([0]))
     assert joined(weighted, pseudo).weight.tolist() == pytest.approx([0.2] * (answers.n_answers + 1))
     assert joined(weighted, pseudo, soft=True).weight.min() == pytest.approx(0.1)
     assert joined(answers, pseudo).weight is None
@@ -32,10 +32,21 @@ def test_quality_by_hand():
 
 def test_facts_by_hand():
     answers = cw.Answers.from_codes([0, 0, 1], [0, 1, 0], [0, 0, 1], tasks=2, workers=3, classes=2)
-    pseudo = Pseudo(*map(np.array, ([1, 1], [1, 2], [1, 1], [0.9, 0.8], [1, 2])))
+    pseudo = Pseudo(*map(np.array, ([1, 1], [1, 2], [1, 1], [0.9, 0.8], [1, 2], [0, 1])))
     assert facts(answers, pseudo, 2) == {"answers": 5, "imbalance": 1.5, "chosen": [0, 1]}
     known = answers.with_truth(np.array([0, 1], np.int32))
     # class 0 is the majority, and was not chosen; class 1 was, and rightly
     right = {"accuracy": 1.0, "precision_majority": None, "recall_minority": 1.0}
     assert facts(known, pseudo, 2) == {"answers": 5, "imbalance": 1.5, "chosen": [0, 1], **right}
     assert facts(known, pseudo.before(1), 0) == {"answers": 3, "imbalance": 2.0, "chosen": [0, 0]}
+    assert facts(known, pseudo.of(1), 2) == {"answers": 4, "imbalance": 1.0, "chosen": [0, 1], **right}
+
+
+def test_means_are_over_the_members_that_have_a_figure():
+    members = [
+        {"answers": 4, "chosen": [0, 0]},
+        {"answers": 5, "chosen": [0, 1], "accuracy": 1.0, "recall_minority": None},
+        {"answers": 6, "chosen": [3, 2], "accuracy": 0.5, "recall_minority": None},
+    ]
+    means = {"answers": 5.0, "chosen": [1.0, 1.0], "accuracy": 0.75, "recall_minority": None}
+    assert mean_facts(members) == {**means, "members": members}

@@ -69,6 +69,41 @@ def test_loss_is_that_of_the_workers_own_heads():
     assert module.loss(batch).item() == pytest.approx(2 * -np.log(p).mean(), rel=1e-6)
 
 
+def test_all_heads_say_what_one_says(monkeypatch):
+    """One product of matrices, or a head fetched for each answer: the same loss and gradients, and predictions."""
+    module, _, batch = small()
+    row, worker = torch.arange(10).repeat_interleave(4), torch.cat([torch.arange(4).repeat(5) + 4 * m for m in (0, 1)])
+    log_f = module.class_log_proba(batch.x).flatten(0, 1)
+    everyone = module.answer_log_proba(batch.x, log_f, row, worker)  # all pairs: one product
+    some = [module.answer_log_proba(batch.x, log_f, row[[a]], worker[[a]])[0] for a in range(40)]
+    torch.testing.assert_close(everyone, torch.stack(some))
+    said = []
+    for dense in (0, 10**9):
+        monkeypatch.setattr(doctornet, "DENSE", dense)
+        loss = module.loss(batch)
+        said.append(
+            [loss, *torch.autograd.grad(loss, [*module.network.layers.parameters(), module.heads, module.bias])]
+        )
+    for fetched, all_at_once in zip(*said, strict=True):
+        torch.testing.assert_close(fetched, all_at_once)
+        assert fetched.abs().max() > 0
+
+
+@pytest.mark.parametrize("exclude_self", [False, True])
+def test_heads_are_kept_while_weights_are_learnt(exclude_self, monkeypatch):
+    """Where they fit in memory; with or without, weights come out the same."""
+    X, truth = blobs(n_tasks=60)
+    answers = answers_of(truth, uneven())
+    options = {"network": MLP(8, batchnorm=True), "epochs": 3, "weight_epochs": 20, "weight_lr": 0.1, "n_models": 2}
+    fitted = []
+    for kept in (0, doctornet.KEPT):
+        monkeypatch.setattr(doctornet, "KEPT", kept)
+        fitted.append(DoctorNet(exclude_self=exclude_self, batch_size=16, **options).fit(X, answers))
+    np.testing.assert_allclose(fitted[0].weight_, fitted[1].weight_, rtol=1e-4)
+    assert fitted[0].weight_.std() > 1e-3
+    assert fitted[1].module_.kept is None  # only so long
+
+
 @pytest.mark.parametrize("exclude_self", [False, True])
 def test_weight_loss_is_the_formula(exclude_self):
     module, answers, batch = small(exclude_self=exclude_self)
@@ -252,6 +287,6 @@ def test_votes_given_are_those_of_people():
     )
     fitted = {votes: DoctorNet(votes=votes, epochs=1, weight_epochs=1).fit(X, mixed) for votes in ("all", "given")}
     people = answers.take(np.flatnonzero(~pseudo))
-    np.testing.assert_allclose(fitted["all"].module_.votes, vote_shares(answers), atol=1e-6)
-    np.testing.assert_allclose(fitted["given"].module_.votes, vote_shares(people), atol=1e-6)
+    np.testing.assert_allclose(fitted["all"].module_.votes[0], vote_shares(answers), atol=1e-6)
+    np.testing.assert_allclose(fitted["given"].module_.votes[0], vote_shares(people), atol=1e-6)
     assert np.abs(fitted["all"].weight_ - fitted["given"].weight_).max() > 0

@@ -1,6 +1,7 @@
 """What every registered learner must do, whatever its model."""
 
 import importlib.util
+import json
 import pickle
 import warnings
 
@@ -20,6 +21,9 @@ from crowdwise.errors import (
     SingleClassError,
     UnknownIdError,
 )
+from crowdwise.learn.features import open_features
+from crowdwise.learn.predicting import predict_answers, predict_members
+from crowdwise.learn.training import CrowdModule
 from crowdwise.registry import methods
 from crowdwise.truth.check import split_answers
 
@@ -324,6 +328,30 @@ def test_members_differ_and_average(name, data):
     assert members.shape == (3, 90, 3)
     np.testing.assert_allclose(members.mean(axis=0), model.predict_proba(X), atol=1e-7)
     assert np.abs(members[0] - members[1]).max() > 1e-4
+
+
+def test_a_callback_sees_the_network_in_training(name, data):
+    """After the last epoch it is the one that is fitted, and looking at it changes nothing."""
+    model, again = quick(name), quick(name)
+    if not trains_networks(model):
+        pytest.skip("trains no networks")
+    X, answers, _ = data
+    features, row, worker, said = open_features(X), np.array([0, 4]), np.array([1, 0]), []
+
+    def look(record):
+        if "module" in record:
+            assert isinstance(record["module"], CrowdModule)
+            said.append(predict_members(record["module"], features, "cpu"))
+            assert predict_answers(record["module"], X[:5], row, worker, "cpu").isfinite().all()
+
+    for each in (model, again):
+        reset(each, {"n_models": 2})
+    model.fit(X, answers, callback=look)
+    np.testing.assert_array_equal(said[-1], model.member_proba(X))
+    assert not np.array_equal(said[0], said[-1])
+    np.testing.assert_array_equal(again.fit(X, answers).proba_, model.proba_)
+    assert again.history_ == model.history_
+    json.dumps(model.history_)  # as checkpoints and the command line write it: it holds no network
 
 
 def test_held_out_answers_choose_an_epoch(name, data):

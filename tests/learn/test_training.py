@@ -67,6 +67,51 @@ def test_weights_reach_each_answer(data):
         np.testing.assert_allclose(batch.task_weight, by_task[batch.task] / by_task[by_task > 0].mean(), rtol=1e-6)
 
 
+def some_pools(answers):
+    """Three parts of the answers, of different size; the second leaves tasks without any, that the others have."""
+    rng = np.random.default_rng(0)
+    keep = [rng.random(answers.n_answers) < share for share in (0.9, 0.2, 0.6)]
+    return [answers.take(np.flatnonzero(each)) for each in keep]
+
+
+@pytest.mark.parametrize("resample", [False, True])
+def test_models_draw_from_their_own_pools(data, resample):
+    X, answers, _ = data
+    pools = some_pools(answers)
+    own = [np.random.default_rng(m).uniform(0.5, 2, pool.n_answers) for m, pool in enumerate(pools)]
+    seen = {}
+    for batch in batches(X, pools, n_models=3, weight=own, resample=resample).epoch(1):
+        rows = len(batch.task) // 3
+        model = batch.row // rows
+        count = np.bincount(model, minlength=3)
+        for m in np.unique(model):
+            pool, mine = pools[m], model == m
+            np.testing.assert_array_equal(batch.x[m].numpy(), X[batch.task[m * rows : (m + 1) * rows]])
+            keys = zip(
+                batch.task[batch.row[mine]], batch.worker[mine] - m * pool.n_workers, batch.label[mine], strict=True
+            )
+            scale = len(model) / 3 / count[m]  # makes the mean over all answers that over the model's own
+            seen |= {(m, *key): w / scale for key, w in zip(keys, batch.weight[mine], strict=True)}
+    for m, pool in enumerate(pools):
+        keys = [(m, *key) for key in zip(pool.task, pool.worker, pool.label, strict=True)]
+        found = np.array([seen.pop(key) for key in keys])
+        if resample:
+            np.testing.assert_allclose(found.sum(), pool.n_answers, rtol=1e-5)  # as often as there are answers
+        else:
+            np.testing.assert_allclose(found, own[m] / own[m].mean(), rtol=1e-5)
+    assert not seen
+
+
+def test_each_pool_has_its_own_mean(data):
+    X, answers, _ = data
+    rng = np.random.default_rng(0)
+    for batch in batches(X, some_pools(answers), n_models=3, gamma=2.0).epoch(0):
+        log_p = torch.from_numpy(-rng.exponential(size=len(batch.row)).astype(np.float32))
+        model, loss = batch.row // (len(batch.task) // 3), (1 - log_p.exp()) ** 2 * -log_p
+        means = [loss[model == m].mean() for m in np.unique(model)]
+        np.testing.assert_allclose(batch.answer_loss(log_p), sum(means), rtol=1e-5)
+
+
 def test_resampling_balances_the_labels():
     X, truth = blobs(n_tasks=2000, shares=[0.8, 0.15, 0.05])
     answers = answers_of(truth, uneven(good=(0.9, 0.95)))

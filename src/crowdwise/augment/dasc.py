@@ -30,23 +30,29 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import entr
 
 from crowdwise.answers import Answers
-from crowdwise.augment.going_on import SavedState, State, start_of, started_from
-from crowdwise.augment.pairs import PAIRS, Lowest, blocks_of, draw_missing, missing_blocks, n_missing
-from crowdwise.augment.pseudo import Pseudo, eligible, facts, joined
+from crowdwise.augment.going_on import SavedState, State, fitted_to, start_of, started_from
+from crowdwise.augment.pairs import PAIRS, blocks_for_each, drawn_blocks, n_missing
+from crowdwise.augment.pseudo import Pseudo, eligible, facts, joined, mean_facts
+from crowdwise.augment.surest import quotas, surest
 from crowdwise.errors import CrowdwiseError, CrowdwiseWarning
 from crowdwise.learn import checkpoint
+from crowdwise.learn.annoreg import AnnoReg
 from crowdwise.learn.base import Array, CrowdClassifier, Given
+from crowdwise.learn.conal import CoNAL
+from crowdwise.learn.crowdlayer import CrowdLayer
+from crowdwise.learn.doctornet import DoctorNet
+from crowdwise.learn.features import Features
+from crowdwise.learn.geocrowdnet import GeoCrowdNet
 from crowdwise.learn.network_learner import NetworkLearner
+from crowdwise.learn.predicting import predict_answers
 from crowdwise.learn.torched import Tensor
 from crowdwise.learn.wrapping import Wrapper
-from crowdwise.simulate.balance import split
 from crowdwise.truth.base import TruthModel, is_number, is_whole, require
 from crowdwise.truth.check import LEAST_HIDDEN, mean_and_error, split_answers
 
@@ -55,6 +61,9 @@ SHARE = 0.4  # M over the answers; the paper's are from 0.1 (Data1) over 0.3 (Mu
 # simulated crowds where stopping helped, falls beyond two standard errors were of 0.09 and more.
 FALL = 0.05
 CELLS = 20_000_000  # numbers in the largest array of a block: pairs x classes x classes
+# Learners whose networks can have answers of their own: all that they know of answers comes in batches, or by pool.
+# Others infer labels from all answers first, or draw pairs without one.
+APART = (CrowdLayer, AnnoReg, GeoCrowdNet, CoNAL, DoctorNet)
 
 
 class DASC(Wrapper):
@@ -87,6 +96,10 @@ class DASC(Wrapper):
         last fit. 0, or fewer than ten answers to hide: all T iterations, as in the paper.
     max_pairs : int or None
         Choose among so many pairs drawn at random, for huge crowds.
+    apart : bool
+        Each of the base's `n_models` networks has pseudo-answers of its own, chosen by that network alone: as many
+        independent runs, trained at once. `member_proba` says what each run predicts, the rest is their mean. Otherwise
+        all have the same, chosen by the mean of the networks.
     checkpoint : path or None
         File that keeps the pseudo-answers after each iteration; a fit that finds one goes on from there.
     random_state : int
@@ -95,13 +108,17 @@ class DASC(Wrapper):
     Attributes
     ----------
     model_ : CrowdClassifier
-        The learner as it was fitted last; `model_.answers_` are the answers with the pseudo-answers.
+        The learner as it was fitted last; `model_.answers_` are the answers with the pseudo-answers (with `apart`, of
+        the first network).
+    pseudo_ : dict of arrays
+        Of each pseudo-answer `task`, `worker`, `label` (as codes), `proba`, the `iteration` it was added in, and the
+        `member`, the network it was made for.
     history_ : list of dict
         For each fit from the first (iteration 0) on: size and imbalance R of the pool, pseudo-answers `chosen` last by
         class; where answers are hidden, their log-likelihood `held_out` with its `change` since the likeliest iteration
         and its `error`, and whether the iteration was `undone`, which only the last can be. Where truth is known, of
         the chosen: `accuracy`, `precision_majority` (mean over the more frequent half of the classes) and
-        `recall_minority` (over the other half).
+        `recall_minority` (over the other half). With `apart` these are means, and `members` has those of each network.
 
     Examples
     --------
@@ -125,6 +142,7 @@ class DASC(Wrapper):
         soft: bool = False,
         hidden: float = 0.1,
         max_pairs: int | None = None,
+        apart: bool = False,
         checkpoint: str | None = None,
         random_state: int = 0,
     ) -> None:
@@ -138,6 +156,7 @@ class DASC(Wrapper):
         self.soft = soft
         self.hidden = hidden
         self.max_pairs = max_pairs
+        self.apart = apart
         self.checkpoint = checkpoint
         self.random_state = random_state
 
@@ -164,6 +183,17 @@ class DASC(Wrapper):
         share = is_number(self.hidden) and 0 <= self.hidden < 1
         require(share, "hidden", self.hidden, "the share of answers to hide, 0 or more and below 1")
         require(is_whole(self.random_state, 0), "random_state", self.random_state, "a whole number, 0 or more")
+        if self.apart:
+            self._check_apart(base)
+
+    def _check_apart(self, base: Any) -> None:
+        """Refuse what would tie the networks to each other."""
+        names = ", ".join(kind.__name__ for kind in APART)
+        require(type(base) in APART, "apart", self.apart, f"False: of the bases only {names} train networks apart")
+        require(self.hidden == 0, "hidden", self.hidden, "0 with apart=True: each network would end at another time")
+        for name, idle in (("select", "last"), ("clip", None)):
+            value = getattr(base, name)
+            require(value == idle, name, value, f"{idle!r} in the base with apart=True: it is for all networks at once")
 
     def _fit(self, given: Given) -> None:
         kept, held = self._hide(given)
@@ -172,9 +202,10 @@ class DASC(Wrapper):
         self.history_ += state.history
         for iteration in range(len(self.history_), self.iterations + 1):
             began = time.perf_counter()
-            self.model_ = self._fit_base(given, joined(kept, state.pseudo, soft=self.soft), state.start, iteration)
-            record = {"iteration": iteration, "iterations": self.iterations}
-            record |= facts(given.answers, state.pseudo, iteration)
+            self.model_ = self._fit_base(given, self._pools(kept, state.pseudo), state.start, iteration)
+            record: dict[str, Any] = {"iteration": iteration, "iterations": self.iterations}
+            members = [facts(given.answers, pseudo, iteration) for pseudo in self._by_member(state.pseudo)]
+            record |= mean_facts(members) if self.apart else members[0]
             if held is not None:
                 judged, best = self._judge(given, held, state.best)
                 record, state = record | judged, state._replace(best=best)
@@ -184,15 +215,26 @@ class DASC(Wrapper):
             if record.get("undone"):
                 state = self._undo(state, iteration)
                 break
-            if iteration == self.iterations or (following := self._add(given, state, iteration + 1)) is None:
+            if iteration == self.iterations or (following := self._add(given, kept, state, iteration + 1)) is None:
                 break
             state = following
             if saved is not None:
                 saved.keep(state)
         if held is not None:  # all that is known, at last
-            pool = joined(given.answers, state.pseudo, soft=self.soft)
-            self.model_ = self._fit_base(given, pool, state.start, len(self.history_) - 1)
-        self.proba_ = self.model_.proba_
+            pools = self._pools(given.answers, state.pseudo)
+            self.model_ = self._fit_base(given, pools, state.start, len(self.history_) - 1)
+        self.proba_, self.pseudo_ = self.model_.proba_, state.pseudo._asdict()
+
+    def _by_member(self, pseudo: Pseudo) -> list[Pseudo]:
+        """The pseudo-answers of each network, or those of all."""
+        n_members = getattr(self._new_base(), "n_models", 1) if self.apart else 1
+        return [pseudo.of(member) for member in range(n_members)]
+
+    def _pools(self, answers: Answers, pseudo: Pseudo) -> list[Answers]:
+        """What each network is fitted on, or all of them."""
+        if len(pseudo.task) == 0:  # the same: not only equal
+            return [joined(answers, pseudo, soft=self.soft)] * len(self._by_member(pseudo))
+        return [joined(answers, own, soft=self.soft) for own in self._by_member(pseudo)]
 
     def _judge(self, given: Given, held: Answers, best: Array) -> tuple[dict[str, Any], Array]:
         """What hidden answers say of the model that was fitted last; and their log-likelihood (held,) at its best."""
@@ -213,9 +255,9 @@ class DASC(Wrapper):
             warnings.warn(message, CrowdwiseWarning, stacklevel=4)
         return state._replace(pseudo=state.pseudo.before(iteration))
 
-    def _add(self, given: Given, state: State, iteration: int) -> State | None:
+    def _add(self, given: Given, kept: Answers, state: State, iteration: int) -> State | None:
         """The state from which an iteration starts, None where there is nothing left to add."""
-        chosen = self._choose(given, joined(given.answers, state.pseudo), iteration)
+        chosen = self._choose(given, kept, state.pseudo, iteration)
         if len(chosen.task) == 0:
             return None
         start = start_of(self.model_) if self.warm_start else {}
@@ -232,7 +274,9 @@ class DASC(Wrapper):
                     return kept, held
         return given.answers, None
 
-    def _fit_base(self, given: Given, pool: Answers, start: dict[str, Tensor], iteration: int) -> CrowdClassifier:
+    def _fit_base(
+        self, given: Given, pools: list[Answers], start: dict[str, Tensor], iteration: int
+    ) -> CrowdClassifier:
         """The base fitted on answers and pseudo-answers; its epochs are told with the iteration they are of."""
         callback = given.callback
 
@@ -241,44 +285,57 @@ class DASC(Wrapper):
             callback({**record, "iteration": iteration, "iterations": self.iterations})
 
         model = self._new_base()
-        with started_from(start, model):
+        with ExitStack() as ways:
+            ways.enter_context(started_from(start, model))
+            if self.apart:
+                ways.enter_context(fitted_to(pools, model))
             return model.fit(
-                given.features, pool, sample_weight=given.weight, gold=given.gold, validation=given.validation,
+                given.features, pools[0], sample_weight=given.weight, gold=given.gold, validation=given.validation,
                 callback=None if callback is None else told,
             )  # fmt: skip
 
-    def _choose(self, given: Given, pool: Answers, iteration: int) -> Pseudo:
-        """The pseudo-answers to add to a pool, by the model that was fitted last."""
-        rng = np.random.default_rng([self.random_state, iteration])
-        part, tasks, workers = eligible(pool, given.weight)
-        share = round(SHARE * given.answers.n_answers)
-        m = min(max(share, 1) if self.per_iteration is None else self.per_iteration, n_missing(part))
-        if m == 0:
+    def _choose(self, given: Given, kept: Answers, pseudo: Pseudo, iteration: int) -> Pseudo:
+        """The pseudo-answers to add, by the model that was fitted last; for each network by that one, if `apart`."""
+        n_classes, by_class = given.answers.n_classes, self.select == "distribution"
+        each = self._by_member(pseudo)
+        found = [eligible(joined(given.answers, own), given.weight) for own in each]
+        pools, (_, tasks, workers) = [pool for pool, *_ in found], found[0]  # who and what counts is the same for all
+        share = max(round(SHARE * given.answers.n_answers), 1)
+        most = share if self.per_iteration is None else self.per_iteration
+        m = [min(most, n_missing(pool)) for pool in pools]
+        if not any(m):
             return Pseudo.none()
-        n_models = getattr(self.model_, "n_models", 1)
-        size = max(1, min(PAIRS, CELLS // (n_models * pool.n_classes**2)))
+        size = max(1, min(PAIRS, CELLS // (getattr(self.model_, "n_models", 1) * n_classes**2)))
         if self.select == "random" or self.max_pairs is not None:
-            drawn = draw_missing(part, m if self.max_pairs is None else self.max_pairs, rng)
-            blocks = blocks_of(*drawn, size)
+            # A trailing 0 draws what is drawn without it: the first member draws as one alone would.
+            seeds = [[self.random_state, iteration, member] for member in range(len(each))]
+            n = m if self.max_pairs is None else [self.max_pairs] * len(each)
+            blocks = drawn_blocks(pools, n, [np.random.default_rng(seed) for seed in seeds], size)
         else:
-            blocks = missing_blocks(part, size)
-        by_class = self.select == "distribution"
-        best = Lowest(pool.n_classes if by_class else 1, m)
-        found = np.zeros(pool.n_classes, np.int64)  # N'
-        for block, row, worker in blocks:
-            q = self.model_._proba_of_answers(given.features, tasks[block], row, workers[worker])  # (pairs, classes)
-            label = q.argmax(axis=1)
-            found += np.bincount(label, minlength=pool.n_classes)
-            group = label if by_class else np.zeros_like(label)
-            best.add(group, entr(q).sum(axis=1), tasks[block][row], workers[worker], label, q.max(axis=1))
-        if by_class:
-            fitted = self.model_.answers_.label  # without those that are hidden
-            counts = np.bincount(fitted, minlength=pool.n_classes) if self.balance == "pool" else found
-            n = quotas(found, m, counts, redistribute=self.redistribute)
-        else:
-            n = np.array([m])
-        task, worker, label, proba = best.first(n)
-        return Pseudo(task, worker, label, proba, np.full(len(task), iteration))
+            shared = pools[0] if len(pools) == 1 else eligible(given.answers, given.weight)[0]
+            blocks = blocks_for_each(shared, pools, size)
+        said = (
+            (tasks[block][row], workers[worker], self._said(given.features, tasks[block], row, workers[worker]), whose)
+            for block, row, worker, whose in blocks
+        )
+        best, count = surest(said, m, n_classes, by_class=by_class)
+        chosen = Pseudo.none()
+        for member, n_wanted in enumerate(m):
+            wanted = np.array([n_wanted])
+            if by_class:
+                pool = np.bincount(np.concatenate([kept.label, each[member].label]), minlength=n_classes)
+                counts = pool if self.balance == "pool" else count[member]
+                wanted = quotas(count[member], n_wanted, counts, redistribute=self.redistribute)
+            columns = best[member].first(wanted)
+            chosen = chosen.and_(Pseudo(*columns, *np.full((2, len(columns[0])), [[iteration], [member]])))
+        return chosen
+
+    def _said(self, features: Features, tasks: Array, row: Array, worker: Array) -> Array:
+        """P(label), (members, pairs, classes): of each network, or their mean."""
+        model: Any = self.model_
+        if not self.apart:
+            return model._proba_of_answers(features, tasks, row, worker)[None]
+        return predict_answers(model.module_, features.rows(tasks), row, worker, model.device).exp().numpy()
 
     def _saved(self, given: Given) -> SavedState | None:
         if self.checkpoint is None:
@@ -295,35 +352,3 @@ def clearly_fell(change: float, error: float) -> bool:
     (True, False, False)
     """
     return change < -max(2 * error, FALL)
-
-
-def quotas(found: Array, m: int, counts: Array | None = None, *, redistribute: bool = False) -> Array:
-    """M_c: how many pseudo-answers of each class to add.
-
-    Parameters
-    ----------
-    found : (classes,) array
-        N'_c, how many there are to choose from.
-    m : int
-        M, how many in all.
-    counts : (classes,) array, optional
-        What tau is inverse to, `found` unless given.
-    redistribute : bool
-        Whether what a class has not is taken from the others.
-
-    Examples
-    --------
-    >>> quotas(np.array([60, 30, 20]), 12).tolist()
-    [2, 4, 6]
-    >>> quotas(np.array([600, 300, 2]), 100).tolist(), quotas(np.array([600, 300, 2]), 100, redistribute=True).tolist()
-    ([0, 1, 2], [33, 65, 2])
-    """
-    if m >= found.sum():
-        return found.copy()
-    tau = np.where(found > 0, 1 / np.maximum(found if counts is None else counts, 1), 0.0)
-    exact = m * tau / tau.sum()
-    full = np.zeros(len(found), bool)
-    while redistribute and (over := ~full & (exact > found)).any():
-        full |= over
-        exact = np.where(full, found, (m - found[full].sum()) * tau / tau[~full].sum())
-    return np.minimum(split(m, exact / m), found)

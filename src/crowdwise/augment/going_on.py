@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -53,6 +53,18 @@ def started_from(start: dict[str, Tensor], model: CrowdClassifier) -> Iterator[N
         yield
     finally:
         del model._module
+
+
+@contextmanager
+def fitted_to(pools: Sequence[Answers], model: CrowdClassifier) -> Iterator[None]:
+    """Let the fit of a network learner train each of its networks on answers of its own."""
+    assert isinstance(model, NetworkLearner)
+    assert len(pools) == model.n_models
+    model._pools = pools
+    try:
+        yield
+    finally:
+        del model._pools
 
 
 class State(NamedTuple):

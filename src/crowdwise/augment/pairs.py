@@ -7,6 +7,7 @@ least), or than twice what is asked for.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +52,7 @@ def draw_missing(answers: Answers, n: int, rng: np.random.Generator) -> tuple[Ar
     ([0, 2, 2], [0, 0, 1])
     """
     n_workers, n = answers.n_workers, min(n, n_missing(answers))
-    given = answers.task.astype(np.int64) * n_workers + answers.worker  # increasing
+    given = keys_of(answers)
     # The m-th missing pair lies after as many answers as come before it: its code is m plus their number.
     rank = np.sort(_distinct(n_missing(answers), n, rng))  # (n,)
     before = np.searchsorted(given - np.arange(len(given)), rank, side="right")
@@ -69,6 +70,11 @@ def draw_labels(proba: Array, dice: Array) -> Array:
     return (dice[:, None] * cumulative[:, -1:] >= cumulative[:, :-1]).sum(axis=1)
 
 
+def keys_of(answers: Answers) -> Array:
+    """The pairs that have an answer as numbers, task * workers + worker, increasing."""
+    return answers.task.astype(np.int64) * answers.n_workers + answers.worker
+
+
 def blocks_of(task: Array, worker: Array, pairs: int = PAIRS) -> Iterator[tuple[Array, Array, Array]]:
     """Given pairs, sorted by task, in blocks as `missing_blocks` yields them.
 
@@ -78,6 +84,37 @@ def blocks_of(task: Array, worker: Array, pairs: int = PAIRS) -> Iterator[tuple[
     for first in range(0, len(task), pairs):
         tasks, row = np.unique(task[first : first + pairs], return_inverse=True)
         yield tasks, row, worker[first : first + pairs]
+
+
+def blocks_for_each(
+    shared: Answers, pools: list[Answers], pairs: int = PAIRS
+) -> Iterator[tuple[Array, Array, Array, list[Any]]]:
+    """The pairs without an answer in `shared`, as `missing_blocks` yields them; and which of them each pool lacks.
+
+    Pools hold the shared answers and more.
+
+    >>> shared, more = (Answers.from_codes([0] * n, range(n), [0] * n, tasks=1, workers=3, classes=2) for n in (1, 2))
+    >>> [(worker.tolist(), lacks) for _, _, worker, lacks in blocks_for_each(shared, [more])]
+    [([1, 2], [array([False,  True])])]
+    """
+    keys = [keys_of(pool) for pool in pools]
+    for tasks, row, worker in missing_blocks(shared, pairs):
+        key = tasks[row] * shared.n_workers + worker
+        yield tasks, row, worker, [slice(None) if pool is shared else ~_among(key, own)
+                                   for pool, own in zip(pools, keys, strict=True)]  # fmt: skip
+
+
+def drawn_blocks(
+    pools: list[Answers], n: list[int], rngs: list[np.random.Generator], pairs: int = PAIRS
+) -> Iterator[tuple[Array, Array, Array, list[Any]]]:
+    """The same of n[k] pairs that pool k lacks, drawn by a generator of its own; each pair comes once."""
+    n_workers = pools[0].n_workers
+    drawn = [draw_missing(pool, most, rng) for pool, most, rng in zip(pools, n, rngs, strict=True)]
+    keys = [task * n_workers + worker for task, worker in drawn]
+    every = np.unique(np.concatenate(keys))
+    for tasks, row, worker in blocks_of(every // n_workers, every % n_workers, pairs):
+        key = tasks[row] * n_workers + worker
+        yield tasks, row, worker, [_among(key, own) for own in keys]
 
 
 class Lowest:
@@ -146,3 +183,10 @@ def _distinct(n: int, k: int, rng: np.random.Generator) -> Array:
     while len(found) < k:
         found = np.unique(np.concatenate([found, rng.integers(0, n, k - len(found) + 16)]))
     return rng.permutation(found)[:k]
+
+
+def _among(keys: Array, table: Array) -> Array:
+    """Which keys are in a sorted table."""
+    if len(table) == 0:
+        return np.zeros(len(keys), bool)
+    return table[np.minimum(np.searchsorted(table, keys), len(table) - 1)] == keys

@@ -19,16 +19,21 @@ class Pseudo(NamedTuple):
     label: Array
     proba: Array  # of the label
     iteration: Array  # in which it was added
+    member: Array  # the network that it was made for, where each has its own; 0 otherwise
 
     @classmethod
     def none(cls) -> Pseudo:
         """None yet."""
         empty = np.empty(0, np.int64)
-        return cls(empty, empty, empty, np.empty(0), empty)
+        return cls(empty, empty, empty, np.empty(0), empty, empty)
 
     def and_(self, more: Pseudo) -> Pseudo:
         """These and more."""
         return Pseudo(*(np.concatenate(pair) for pair in zip(self, more, strict=True)))
+
+    def of(self, member: int) -> Pseudo:
+        """Those of one network."""
+        return Pseudo(*(column[self.member == member] for column in self))
 
     def before(self, iteration: int) -> Pseudo:
         """Those added before an iteration."""
@@ -75,6 +80,19 @@ def facts(answers: Answers, pseudo: Pseudo, iteration: int) -> dict[str, Any]:
     if answers.truth is not None and len(label):
         out |= quality(label, answers.truth[pseudo.task[last]], given)
     return out
+
+
+def mean_facts(members: list[dict[str, Any]]) -> dict[str, Any]:
+    """Means of the facts of several members, and all of them as `members`; a member without a figure has no part in it.
+
+    >>> mean_facts([{"answers": 3, "chosen": [1, 0]}, {"answers": 4, "chosen": [2, 0], "accuracy": 0.5}])
+    {'answers': 3.5, 'chosen': [1.5, 0.0], 'accuracy': 0.5, 'members': [{...}, {...}]}
+    """
+    out: dict[str, Any] = {}
+    for name in {name: None for facts in members for name in facts}:
+        known = [facts[name] for facts in members if facts.get(name) is not None]
+        out[name] = np.mean(known, axis=0).tolist() if known else None
+    return {**out, "members": members}
 
 
 def quality(label: Array, truth: Array, given: Array) -> dict[str, float | None]:

@@ -22,7 +22,10 @@ from crowdwise.learn.features import Features, open_features
 from crowdwise.truth.base import pick, require
 
 Array = np.ndarray[Any, np.dtype[Any]]
-# Called after each epoch or iteration with what is known: epoch, epochs, loss, seconds, ...
+# Called after each epoch or iteration with what is known: "epoch", "epochs" and "loss", or "iteration", "iterations"
+# and "bound"; "seconds" it took; and where a network is trained, "module": the `CrowdModule` as the epoch left it. That
+# is the one in training, not a copy: it must not be changed. `predicting.predict_members` and `predict_answers` say
+# what it predicts, and leave it as it was.
 Callback = Callable[[Mapping[str, Any]], None]
 
 MAX_CELLS = 200_000_000  # of answer_proba: tasks x workers x classes
@@ -92,7 +95,7 @@ class CrowdClassifier(Fitted):
         validation : (X, labels), optional
             Tasks of known label, to choose an epoch with `select="validation"`.
         callback : callable, optional
-            Called after each epoch or iteration with a mapping of what was measured.
+            Called after each epoch or iteration with a mapping of what was measured, and of the "module" in training.
         """
         if not isinstance(answers, Answers):
             message = f"fit takes Answers, not {type(answers).__name__}; use crowdwise.Answers.from_frame(...)."

@@ -2,12 +2,12 @@
 
 A batch holds `n_models` draws of tasks, one for each network that is trained, laid end to end: row m * B + b is the
 b-th task of model m, and worker m * W + w is worker w as model m sees him. So a loss over the answers of many models
-is written as for one.
+is written as for one. All models have the same answers, or each a pool of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -45,8 +45,9 @@ class Batch:
     def answer_loss(self, log_proba: Tensor) -> Tensor:
         """Mean loss over the answers, from the log probability (answers,) of what each worker said.
 
-        Cross-entropy, or focal (1 - p)^gamma times it. Summed over models, each with its own mean, so that no model's
-        step depends on how many are trained beside it.
+        Cross-entropy, or focal (1 - p)^gamma times it. Summed over models, so that no model's step grows or shrinks
+        with how many are trained beside it. The mean is over the answers that all of them drew, of which each has its
+        share but for chance; weights make it each model's own where they have pools of their own.
         """
         loss = -log_proba
         if self.gamma:
@@ -67,13 +68,15 @@ class Batches:
 
     Parameters
     ----------
-    features, answers
-        What is trained on; rows of features follow `answers.tasks`.
+    features : Features
+        Rows follow the tasks of the answers.
+    answers : Answers, or a sequence of them
+        What is trained on: the same for all models, or a pool for each, over the same tasks, workers and classes.
     batch_size : int
         Tasks in a batch, at most; batches differ by one task at most, so none is tiny.
     n_models : int
         Draws in each batch.
-    weight : (answers,) array, optional
+    weight : (answers,) array, or one for each pool, optional
         How much each answer counts.
     task_weight : (tasks,) or (models, tasks) array, optional
         How much each task counts, on top.
@@ -88,11 +91,11 @@ class Batches:
     def __init__(
         self,
         features: Features,
-        answers: Answers,
+        answers: Answers | Sequence[Answers],
         *,
         batch_size: int,
         n_models: int = 1,
-        weight: Array | None = None,
+        weight: Array | Sequence[Array] | None = None,
         task_weight: Array | None = None,
         active: Array | None = None,
         resample: bool = False,
@@ -100,17 +103,25 @@ class Batches:
         device: str = "cpu",
         seed: int = 0,
     ) -> None:
-        self.features, self.answers = features, answers
+        pools = [answers] if isinstance(answers, Answers) else list(answers)
+        weights = [weight] if isinstance(weight, np.ndarray) else weight
+        if all(pool is pools[0] for pool in pools):
+            pools, weights = pools[:1], None if weights is None else weights[:1]
+        self.features, self.answers = features, pools[0]
         self.batch_size, self.n_models, self.gamma = batch_size, n_models, gamma
         self.device, self.seed = torch.device(device), seed
-        self.length = np.diff(answers.task_starts)  # answers of each task
-        self.active = np.flatnonzero(self.length > 0 if active is None else active)
-        self.worker, self.label = answers.worker.astype(np.int64), answers.label.astype(np.int64)
+        self.length = np.array([np.diff(pool.task_starts) for pool in pools])  # (pools, tasks): answers of each task
+        self.active = np.flatnonzero((self.length > 0).any(axis=0) if active is None else active)
+        # The answers of all pools end to end, and where those of each task start in them.
+        self.worker = np.concatenate([pool.worker for pool in pools]).astype(np.int64)
+        self.label = np.concatenate([pool.label for pool in pools]).astype(np.int64)
+        first = np.cumsum([0, *(pool.n_answers for pool in pools[:-1])])
+        self.starts = np.array([pool.task_starts[:-1] for pool in pools]) + first[:, None]  # (pools, tasks)
         self.task_weight = (
             None if task_weight is None else np.atleast_2d(_mean_one(task_weight))
         )  # (1 or models, tasks)
-        self.weight = None if weight is None else _mean_one(weight)
-        self.resample = 1 / np.bincount(answers.label, minlength=answers.n_classes)[answers.label] if resample else None
+        self.weight = None if weights is None else np.concatenate([_mean_one(each) for each in weights])
+        self.resample = [1 / np.bincount(pool.label)[pool.label] for pool in pools] if resample else None
         memory = getattr(features, "array", None)
         self.memory = None if memory is None else torch.from_numpy(memory)  # (tasks, *shape) when all in memory
 
@@ -123,17 +134,21 @@ class Batches:
         cuts = np.linspace(0, len(self.active), len(self) + 1).astype(np.int64)
         order, model = _by_batch(drawn, cuts)  # (models * tasks,) each
         first_row = cuts * self.n_models
-        length = self.length[order]
+        pool = 0 if model is None or len(self.length) == 1 else model
+        length = self.length[pool, order]
         ends = np.cumsum(length)
         first_answer = np.concatenate([[0], ends])[first_row]
         # Each drawn task's run of answers, laid end to end.
-        at = np.arange(ends[-1]) + np.repeat(self.answers.task_starts[order] - (ends - length), length)
+        at = np.arange(ends[-1]) + np.repeat(self.starts[pool, order] - (ends - length), length)
         row = np.repeat(np.arange(len(order)) - np.repeat(first_row[:-1], np.diff(first_row)), length)
         worker = self.worker[at]
         if model is not None:
             worker += np.repeat(model * self.answers.n_workers, length)
         label = self.label[at]
         weight = self._answer_weights(at, np.repeat(order, length), model, length, epoch)
+        if len(self.length) > 1:
+            own = _own_means(length, cuts, self.n_models)
+            weight = own if weight is None else weight * own
         by_task = None
         if self.task_weight is not None:
             by_task = self.task_weight[0 if len(self.task_weight) == 1 or model is None else model, order]
@@ -160,9 +175,13 @@ class Batches:
             of_task = self.task_weight[which, task]
             weight = of_task if weight is None else weight * of_task
         if self.resample is not None:
-            rng = np.random.default_rng([self.seed, epoch, len(self.resample)])
-            share = self.resample if self.weight is None else self.resample * self.weight
-            times = rng.multinomial(len(share), share / share.sum()).astype(np.float32)
+            shares = self.resample
+            if self.weight is not None:
+                parts = np.split(self.weight, np.cumsum([len(share) for share in shares])[:-1])
+                shares = [share * part for share, part in zip(shares, parts, strict=True)]
+            drawn = [np.random.default_rng([self.seed, epoch, len(share)]).multinomial(len(share), share / share.sum())
+                     for share in shares]  # fmt: skip
+            times = np.concatenate(drawn).astype(np.float32)
             weight = times[at] if self.task_weight is None else times[at] * of_task
         return weight
 
@@ -175,6 +194,20 @@ def _by_batch(drawn: list[Array], cuts: Array) -> tuple[Array, Array | None]:
     parts = [table[:, a:b] for a, b in pairwise(cuts)]
     model = [np.repeat(np.arange(len(drawn)), part.shape[1]) for part in parts]
     return np.concatenate([part.ravel() for part in parts]), np.concatenate(model)
+
+
+def _own_means(length: Array, cuts: Array, n_models: int) -> Array:
+    """Weights (answers,) that turn the mean over the answers of a batch into that of each model's, by their numbers.
+
+    `length` (models * tasks,) is how many answers each row has, batch by batch, cut at `cuts`.
+
+    >>> _own_means(np.array([1, 0, 2, 1]), np.array([0, 2]), 2)  # a batch of two rows for each of two models
+    array([2.       , 0.6666667, 0.6666667, 0.6666667], dtype=float32)
+    """
+    first = cuts[:-1, None] * n_models + np.arange(n_models) * np.diff(cuts)[:, None]  # (batches, models) rows
+    count = np.add.reduceat(length, first.ravel()).reshape(first.shape)
+    share = count.sum(axis=1, keepdims=True) / np.maximum(n_models * count, 1)
+    return np.repeat(share.ravel(), count.ravel()).astype(np.float32)
 
 
 def _mean_one(weight: Array) -> Array:

@@ -35,6 +35,10 @@ from crowdwise.truth.base import require, vote_shares
 
 TINY = 1e-12
 CELLS = 1_000_000  # numbers in the largest array made at a time, outside training
+KEPT = 20_000_000  # numbers that may be kept while weights are learnt: tasks x workers x classes of each model
+# Pairs of a row and a worker, for each answer, up to which all heads on all rows, one product of matrices, are cheaper
+# than a head fetched for each answer: measured with 40 to 200 workers, by 3 to 10 classes.
+DENSE = 20
 HEADS = 101  # sets the draws of the heads apart from those of the network's layers
 
 
@@ -91,7 +95,8 @@ class DoctorNet(NetworkLearner):
         require(self.weight_lr > 0, "weight_lr", self.weight_lr, "a number above 0")
 
     def _module(self, network: Network, answers: Answers) -> CrowdModule:
-        return DoctorModule(network, answers, self.random_state, self._shares(answers), exclude_self=self.exclude_self)
+        shares = np.array([self._shares(pool) for pool in self._pools or [answers]])  # (1 or models, tasks, classes)
+        return DoctorModule(network, answers, self.random_state, shares, exclude_self=self.exclude_self)
 
     def _shares(self, answers: Answers) -> Array:
         """The votes of each task, (tasks, classes)."""
@@ -120,10 +125,13 @@ class DoctorNet(NetworkLearner):
         assert isinstance(module, DoctorModule)
         module.zero_grad()  # what is frozen must not count in the norm that `clip` limits
         settings = replace(trainer.settings, epochs=self.weight_epochs, lr=self.weight_lr)
-        Trainer(
+        after = Trainer(
             module, trainer.batches, settings, history=trainer.history, callback=trainer.callback, saved=trainer.saved,
             phase=1, parameters=[module.weight], loss=module.weight_loss,
-        ).run()  # fmt: skip
+        )  # fmt: skip
+        module.keep_heads(trainer.batches.features)
+        after.run()
+        module.kept = None
 
     @property
     def weight_(self) -> Array:
@@ -139,6 +147,7 @@ class DoctorModule(CrowdModule):
 
     silent: Tensor
     votes: Tensor
+    kept: tuple[Tensor, Tensor] | None = None  # what `_scaled` says of all tasks, end to end, while heads are frozen
 
     def __init__(self, network: Network, answers: Answers, seed: int, shares: Array, *, exclude_self: bool) -> None:
         super().__init__(network, answers.n_workers)
@@ -149,24 +158,44 @@ class DoctorModule(CrowdModule):
         self.heads, self.bias = nn.Parameter(values[:, :-1].contiguous()), nn.Parameter(values[:, -1].contiguous())
         self.weight = nn.Parameter(torch.zeros(self.n_models, self.n_workers))
         self.register_buffer("silent", torch.zeros(self.n_workers, dtype=torch.bool))
-        self.register_buffer("votes", torch.tensor(shares, dtype=torch.float32), persistent=False)  # (tasks, classes)
+        votes = torch.tensor(shares, dtype=torch.float32).view(-1, *shares.shape[-2:])  # (1 or models, tasks, classes)
+        self.register_buffer("votes", votes, persistent=False)
 
     def loss(self, batch: Batch) -> Tensor:
         """Mean loss over answers of their workers' heads; no other head is looked at."""
-        hidden = self.network.embed(batch.x).flatten(0, 1)  # (models * rows, width)
-        said = self._said(hidden, batch.tensor(batch.row), batch.tensor(batch.worker))
+        hidden = self.network.embed(batch.x)  # (models, rows, width)
+        dense = len(batch.task) * self.n_workers <= DENSE * len(batch.row)
+        said = (self._dense if dense else self._said)(hidden, batch.tensor(batch.row), batch.tensor(batch.worker))
         return batch.answer_loss(said.gather(1, batch.tensor(batch.label)[:, None])[:, 0])
 
     def weight_loss(self, batch: Batch) -> Tensor:
         """Loss of the mixture against the votes, in which only weights are learnt."""
-        self.network.eval()  # frozen: no dropout, no running means
-        with torch.no_grad():
-            log_p = self._all_heads(self.network.embed(batch.x))
-        log_weight = self.log_weight()[:, None]  # (models, 1, workers)
+        task = batch.tensor(batch.task).view(self.n_models, -1)  # (models, rows)
+        model = torch.arange(self.n_models, device=task.device)[:, None]
+        if self.kept is None:
+            self.network.eval()  # frozen: no dropout, no running means
+            with torch.no_grad():
+                p, top = self._scaled(batch.x)
+        else:
+            p, top = (kept[model, task] for kept in self.kept)
         if self.exclude_self:
-            log_weight = self._of_others(batch)
-        log_f = torch.logsumexp(log_p + log_weight[..., None], dim=2).flatten(0, 1)  # (models * rows, classes)
-        return batch.task_loss(-(self.votes[batch.tensor(batch.task)] * log_f).sum(1))
+            mixed = (p @ self._of_others(batch).exp()[..., None])[..., 0]  # (models, rows, classes)
+        else:
+            mixed = (p.flatten(1, 2) @ self.log_weight().exp()[..., None]).view_as(top)
+        log_f = top + mixed.clamp_min(1e-30).log()
+        votes = self.votes[model % len(self.votes), task]
+        return batch.task_loss(-(votes * log_f).sum(2).flatten())
+
+    def keep_heads(self, features: Features) -> None:
+        """Keep what heads say of all tasks, where it fits: they are frozen while weights are learnt."""
+        if features.n_rows * self.weight.numel() * self.n_classes > KEPT:
+            return
+        self.network.eval()
+        size = max(1, CELLS // (self.weight.numel() * self.n_classes))
+        with torch.no_grad():
+            rows = (torch.from_numpy(block).to(self.weight.device) for block in features.blocks(size))
+            p, top = zip(*(self._scaled(x.expand(self.n_models, *x.shape)) for x in rows), strict=True)
+        self.kept = torch.cat(p, dim=1), torch.cat(top, dim=1)
 
     def class_log_proba(self, x: Tensor) -> Tensor:
         """Log of the mixture, in blocks of rows: all heads on all rows would not fit in memory."""
@@ -177,10 +206,13 @@ class DoctorModule(CrowdModule):
         return torch.cat(mixed, dim=1).clamp_min(TINY).log()
 
     def answer_log_proba(self, x: Tensor, log_f: Tensor, row: Tensor, worker: Tensor) -> Tensor:  # noqa: D102
-        hidden = self.network.embed(x).flatten(0, 1)
+        hidden = self.network.embed(x)
         size = max(1, CELLS // self.heads[0].numel())
-        parts = zip(torch.split(row, size), torch.split(worker, size), strict=True)
-        said = torch.cat([self._said(hidden, r, w) for r, w in parts])
+        if len(log_f) * self.n_workers <= 2 * len(row):  # most of all pairs: memory is twice that of the result
+            said = self._dense(hidden, row, worker)
+        else:
+            parts = zip(torch.split(row, size), torch.split(worker, size), strict=True)
+            said = torch.cat([self._said(hidden, r, w) for r, w in parts])
         return torch.where(self.silent[worker % self.n_workers, None], log_f[row], said)
 
     def log_weight(self) -> Tensor:
@@ -197,17 +229,24 @@ class DoctorModule(CrowdModule):
         return functional.log_softmax(weight, dim=2)
 
     def _said(self, hidden: Tensor, row: Tensor, worker: Tensor) -> Tensor:
-        """Log probabilities (answers, classes) of each answer's own worker."""
+        """Log probabilities (answers, classes) of each answer's own worker, by his head alone."""
         heads = self.heads.index_select(0, worker)  # (answers, width, classes)
-        logits = torch.bmm(hidden.index_select(0, row)[:, None], heads)[:, 0] + self.bias.index_select(0, worker)
-        return functional.log_softmax(logits, dim=1)
+        own = hidden.flatten(0, 1).index_select(0, row)[:, None]  # (answers, 1, width)
+        return functional.log_softmax(torch.bmm(own, heads)[:, 0] + self.bias.index_select(0, worker), dim=1)
 
-    def _all_heads(self, hidden: Tensor) -> Tensor:
-        """Log probabilities (models, rows, workers, classes) of every worker on every row."""
-        return functional.log_softmax(self._logits(hidden), dim=3)
+    def _dense(self, hidden: Tensor, row: Tensor, worker: Tensor) -> Tensor:
+        """The same, by all heads on all rows."""
+        logits = self._logits(hidden).flatten(0, 2)  # (models * rows * workers, classes)
+        return functional.log_softmax(logits.index_select(0, row * self.n_workers + worker % self.n_workers), dim=1)
+
+    def _scaled(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """P(class) by every head over its largest by any, (models, rows, classes, workers), and the log of that."""
+        log_p = functional.log_softmax(self._logits(self.network.embed(x)), dim=3).transpose(2, 3)
+        top = log_p.amax(3)
+        return (log_p - top[..., None]).exp().contiguous(), top
 
     def _logits(self, hidden: Tensor) -> Tensor:
         """Logits (models, rows, workers, classes) of every worker on every row."""
-        heads = self.heads.view(self.n_models, self.n_workers, -1, self.n_classes)
-        bias = self.bias.view(self.n_models, 1, self.n_workers, -1)
-        return torch.einsum("mrh,mwhc->mrwc", hidden, heads) + bias
+        heads = self.heads.view(self.n_models, self.n_workers, -1, self.n_classes).transpose(1, 2).flatten(2)
+        logits = torch.baddbmm(self.bias.view(self.n_models, 1, -1), hidden, heads)  # (models, rows, workers * classes)
+        return logits.view(*hidden.shape[:2], self.n_workers, self.n_classes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, TypedDict, Unpack
 
 import numpy as np
@@ -114,6 +115,9 @@ class NetworkLearner(CrowdClassifier):
     random_state: int
 
     module_: CrowdModule
+    # The answers of each network, where they are to differ (DASC gives them): over the tables of those given to `fit`,
+    # and of the same workers, so that who has answers is the same for all.
+    _pools: Sequence[Answers] | None = None
 
     def __init__(self, **training: Unpack[TrainingOptions]) -> None:
         for name in training:
@@ -192,13 +196,13 @@ class NetworkLearner(CrowdClassifier):
         **options: Any,
     ) -> Trainer:
         """A trainer of the module on these answers, by the options of this learner."""
-        by_label = answer_weights(self.loss, answers) if self.answer_loss else None
-        if answers.weight is not None:
-            by_label = answers.weight if by_label is None else by_label * answers.weight
+        pools = [answers] if self._pools is None else self._pools
+        weights = [by_answer for pool in pools if (by_answer := self._answer_weight(pool)) is not None]  # all or none
         batches = Batches(
-            features, answers, batch_size=self.batch_size, n_models=module.n_models, weight=by_label,
-            task_weight=weight, active=trainable(answers, weight, gold), resample=self.sampling == "resample",
-            gamma=focus(self.loss), device=self.device, seed=self.random_state,
+            features, pools, batch_size=self.batch_size, n_models=module.n_models,
+            weight=weights or None, task_weight=weight,
+            active=np.any([trainable(pool, weight, gold) for pool in pools], axis=0),
+            resample=self.sampling == "resample", gamma=focus(self.loss), device=self.device, seed=self.random_state,
         )  # fmt: skip
         saved = None
         if self.checkpoint is not None:
@@ -207,6 +211,13 @@ class NetworkLearner(CrowdClassifier):
             stamp = checkpoint.fingerprint(answers, features, settings, weight, gold, monitor and monitor.stamp)
             saved = checkpoint.Saved(self.checkpoint, stamp)
         return Trainer(module, batches, self._settings(), history=self.history_, saved=saved, **options)
+
+    def _answer_weight(self, answers: Answers) -> Array | None:
+        """How much each answer counts, by its label and by itself; None where all count alike."""
+        by_label = answer_weights(self.loss, answers) if self.answer_loss else None
+        if answers.weight is None:
+            return by_label
+        return answers.weight if by_label is None else by_label * answers.weight
 
     def _settings(self) -> Settings:
         return Settings(

@@ -153,4 +153,4 @@ class Game:
             record[monitor.name] = self.classifier.history[-1][monitor.name]
         self.trainer.history.append(record)
         if self.trainer.callback is not None:
-            self.trainer.callback(record)
+            self.trainer.callback({**record, "module": self.trainer.module})
