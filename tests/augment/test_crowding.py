@@ -10,6 +10,7 @@ import crowdwise as cw
 from crowdwise.augment.crowding import watch
 from crowdwise.augment.crowding.crowding import GRID, CrowdInG
 from crowdwise.augment.crowding.game import Game
+from crowdwise.augment.crowding.module import CrowdInGModule
 from crowdwise.augment.crowding.objective import entropy
 from crowdwise.errors import CrowdwiseWarning, DivergenceWarning, NotFittedError, ParameterError
 from crowdwise.truth.check import split_answers
@@ -55,12 +56,33 @@ def plain(data):
 # Pre-training and variants
 
 
-def test_without_a_game_the_classifier_is_crowdlayers(data):
+@pytest.mark.parametrize(
+    "game", [{"adversarial_epochs": 0}, {"classifier_lr": 1e-30}, {"scale": 2.0, "classifier_lr": 1e-30}]
+)
+def test_without_a_game_or_at_rest_in_it_the_classifier_is_crowdlayers(data, game):
     X, answers, _ = data
-    none = CrowdInG(**{**FEW, "adversarial_epochs": 0}).fit(X, answers)
-    plain = cw.CrowdLayer(network=FEW["network"], epochs=8, lr=0.02, batch_size=32).fit(X, answers)
+    none = CrowdInG(**{**FEW, **game}).fit(X, answers)
+    plain = cw.CrowdLayer(network=FEW["network"], scale=game.get("scale", 1.0), epochs=8, lr=0.02, batch_size=32)
+    plain.fit(X, answers)
     np.testing.assert_array_equal(none.predict_proba(X), plain.predict_proba(X))
     assert [r["loss"] for r in none.history_[:8]] == [r["loss"] for r in plain.history_]
+
+
+def test_a_discriminator_that_knows_the_truth_teaches_it(data, monkeypatch):
+    """The classifier moves to what passes for real, through a generator that says what the classifier says."""
+    X, answers, truth = data
+
+    def judge(module, pool):
+        pool.unlikely[:] = (pool.said != torch.from_numpy(truth[pool.answers.task])).float()
+
+    monkeypatch.setattr(CrowdInGModule, "judge", judge)
+    options = {**FAST, "epochs": 2, "generator_epochs": 40, "use_task": False, "two_step": False}
+    options |= {"adversarial_lr": 1e-30, "adversarial_epochs": 5}
+    sure = []
+    for game in ({"classifier_lr": 1e-30}, {}):
+        proba = CrowdInG(**options | game).fit(X, answers).predict_proba(X)
+        sure.append(np.log(proba[np.arange(len(X)), truth]).mean())
+    assert sure[1] > sure[0] + 0.1
 
 
 def trained(answers, X, **options):
@@ -132,7 +154,8 @@ def test_without_features_the_generator_knows_them_through_the_classifier_only(d
     [{"multiplier": "best"}, {"threshold": -1}, {"two_step": False, "threshold": 0.2}, {"ratio_clip": 0.5},
      {"graph": False, "normalisation": "row"}, {"steps": 0}, {"objective": "wgan"}, {"max_pairs": 0},
      {"graph": "no"}, {"two_step": 1}, {"use_task": "no"}, {"use_worker": None},
-     {"information": np.nan}, {"select_pairs": "best"}, {"generator_lr": 0}, {"adversarial_epochs": -1}],
+     {"information": np.nan}, {"scale": "2"}, {"select_pairs": "best"}, {"generator_lr": 0},
+     {"adversarial_epochs": -1}],
 )  # fmt: skip
 def test_wrong_options_are_named(data, wrong):
     X, answers, _ = data

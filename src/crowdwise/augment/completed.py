@@ -25,7 +25,7 @@ from sklearn.base import clone
 from crowdwise.answers import Answers
 from crowdwise.augment.pairs import blocks_of, draw_labels, draw_missing
 from crowdwise.evaluate.metrics import imbalance_ratio
-from crowdwise.learn.base import Array, CrowdClassifier, Given
+from crowdwise.learn.base import Array, Callback, CrowdClassifier, Given
 from crowdwise.learn.features import Features
 from crowdwise.learn.wrapping import Wrapper
 from crowdwise.registry import make
@@ -133,7 +133,7 @@ class Completed(Wrapper):
         features, answers, rng = given.features, given.answers, np.random.default_rng(self.random_state)
         options: dict[str, Any] = {}
         if isinstance(filler, CrowdClassifier):
-            options = {"sample_weight": given.weight, "callback": given.callback}
+            options = {"sample_weight": given.weight, "callback": of_filler(given.callback)}
             if filler._takes_validation():
                 options["validation"] = given.validation
         if self.fill == "self":
@@ -164,6 +164,11 @@ def fill_in(
         proba = proba_of(features, tasks, row, who)  # (block, classes)
         parts.append(pick(proba, rng) if hard else draw_labels(proba, rng.random(len(proba))))
     return np.concatenate(parts)
+
+
+def of_filler(callback: Callback | None) -> Callback | None:
+    """The callback for the epochs of the filler: told apart from those of the learner that stays."""
+    return None if callback is None else lambda record: callback({"stage": "filling", **record})
 
 
 def described(answers: Answers, filled: Answers) -> dict[str, Any]:

@@ -17,6 +17,8 @@ Formulas: `objective` (the risk of 3. and 4., choice of pairs), `generator`, `di
 information=0; CrowdInG-U, -I, -R are use_task=False, use_worker=False, select_pairs="random".
 
 All that D knows it learnt from the answers that CrowdLayer learnt from: f moves little from where pre-training left it.
+What is drawn by 1 / entropy mostly agrees with f; D may come to take such answers for false, and f drift from what is
+right (on LabelMe it does). select_pairs="random" and a short game drift less.
 """
 
 from __future__ import annotations
@@ -107,6 +109,8 @@ class CrowdInG(NetworkLearner):
         lambda_b: weight of the mean of the discriminator's outputs.
     noise : float
         Deviation of the generator's noise.
+    scale : float
+        First value on the diagonal of the crowd layer's matrices in pre-training, as in `CrowdLayer`.
     max_pairs : int
         Most pairs that are answered in an epoch: its cost grows with this and the answers, not with tasks x workers.
     adversarial_batch_size : int
@@ -159,6 +163,7 @@ class CrowdInG(NetworkLearner):
         discriminator_decay: float = 1e-2,
         sparsity: float = 0.01,
         noise: float = 1.0,
+        scale: float = 1.0,
         max_pairs: int = 10_000,
         adversarial_batch_size: int = 256,
         **training: Unpack[TrainingOptions],
@@ -186,6 +191,7 @@ class CrowdInG(NetworkLearner):
         self.discriminator_decay = discriminator_decay
         self.sparsity = sparsity
         self.noise = noise
+        self.scale = scale
         self.max_pairs = max_pairs
         self.adversarial_batch_size = adversarial_batch_size
 
@@ -204,6 +210,7 @@ class CrowdInG(NetworkLearner):
         for name in ("information", "threshold", "discriminator_decay", "sparsity", "noise"):
             value = getattr(self, name)
             require(is_number(value) and value >= 0, name, value, "a number, 0 or more")
+        require(is_number(self.scale), "scale", self.scale, "a number")
         mu = self.multiplier
         require(mu in ("mean", "search") or is_number(mu), "multiplier", mu, "'mean', 'search' or a number")
         clip = self.ratio_clip
@@ -221,7 +228,7 @@ class CrowdInG(NetworkLearner):
         rules = Rules(self.information, self.sparsity, mu, self.ratio_clip, self.objective, self.noise)
         return CrowdInGModule(
             network, answers.n_workers, int(np.prod(self.shape_in_)), self.random_state, rules, use_task=self.use_task,
-            use_worker=self.use_worker, graph=self.graph,
+            use_worker=self.use_worker, graph=self.graph, scale=self.scale,
         )  # fmt: skip
 
     def _prepare(

@@ -62,8 +62,9 @@ class CrowdInGModule(CrowdLayerModule):
         use_task: bool,
         use_worker: bool,
         graph: bool,
+        scale: float = 1.0,
     ) -> None:
-        super().__init__(network, n_workers, "mw", 1.0)
+        super().__init__(network, n_workers, "mw", scale)
         n, c = self.n_models, self.n_classes
         self.rules, self.fresh = rules, Noise()
         self.generator = Generator(n, n_features, n_workers, c, seed, use_task=use_task, use_worker=use_worker)
