@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from crowdwise import __version__
-from crowdwise.cli import aggregate, data, demo, learn, next, rank
+from crowdwise.cli import aggregate, bench, data, demo, learn, next, rank
 from crowdwise.cli.screen import notes, say
 from crowdwise.errors import CrowdwiseError
 
@@ -52,6 +52,7 @@ app.command(epilog=data.INSPECT)(data.inspect)
 app.command(epilog=data.CONVERT)(data.convert)
 app.command(epilog=data.SIMULATE)(data.simulate)
 app.command(epilog=next.EXAMPLE)(next.next)
+app.command(epilog=bench.BENCH)(bench.bench)
 app.command(epilog=demo.METHODS)(demo.methods)
 app.command(epilog=demo.DEMO)(demo.demo)
 

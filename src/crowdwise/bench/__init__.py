@@ -1,0 +1,22 @@
+"""The papers' tables and figures, one command each: `crowdwise bench NAME`.
+
+    problems      named data sets as the papers use them: features, answers, truth, test tasks
+    cells         one method on one problem for some seeds: the unit that is computed, kept and never repeated
+    measuring     fits a model, looks at it after each epoch, and returns the figures of a cell
+    store         finished cells, in a JSON file a family of methods
+    running       the cells that are missing, in parallel processes
+    experiments   a table or a figure: methods x problems, what the paper says; its lines, from finished cells
+    drawing       a figure of an experiment
+    dasc, crowding, waum, iced, difficulty      the methods and the experiments of each paper
+    saving        CSV, JSON and the figure
+    catalogue     all experiments by name
+
+Cells know their methods by name only, so that they can be sent to a process and kept in a file.
+"""
+
+from crowdwise.bench.catalogue import EXPERIMENTS, find
+from crowdwise.bench.experiments import Experiment, lines
+from crowdwise.bench.running import run
+from crowdwise.bench.store import Store
+
+__all__ = ["EXPERIMENTS", "Experiment", "Store", "find", "lines", "run"]

@@ -1,0 +1,128 @@
+"""Compute the cells that are missing, in parallel processes; a finished one is kept at once and never repeated."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+
+from crowdwise.bench.cells import Cell, Family, Figures
+from crowdwise.bench.store import Store
+from crowdwise.errors import CrowdwiseError
+
+
+@dataclass
+class Progress:
+    """How far a run is."""
+
+    total: int
+    jobs: int
+    done: int = 0
+    spent: dict[tuple[str, str], list[float]] = field(default_factory=dict)  # seconds of cells by method and problem
+    waiting: dict[tuple[str, str], int] = field(default_factory=dict)
+    last: Cell | None = None
+    failed: dict[Cell, str] = field(default_factory=dict)
+
+    @property
+    def left(self) -> float | None:
+        """Seconds that are left, by the cells that are finished: of the same method and problem, or of all."""
+        every = [s for seconds in self.spent.values() for s in seconds]
+        if not every:
+            return None
+        usual = sum(every) / len(every)
+        means = {kind: sum(seconds) / len(seconds) for kind, seconds in self.spent.items()}
+        return sum(n * means.get(kind, usual) for kind, n in self.waiting.items()) / self.jobs
+
+
+Told = Callable[[Progress], None]
+
+
+def missing(cells: Iterable[Cell], families: dict[str, Family], store: Store) -> list[Cell]:
+    """Cells that are not finished, each once, in order."""
+    return [
+        cell for cell in dict.fromkeys(cells) if store.get(cell, families[cell.family].stamp(cell)) is None
+    ]  # fmt: skip
+
+
+def run(
+    cells: Iterable[Cell], families: dict[str, Family], store: Store, *, jobs: int, told: Told = lambda progress: None
+) -> Progress:
+    """Compute what is missing; `told` is called after each cell.
+
+    A cell that fails is named in `failed` with its error, and the others go on. When the run is stopped or killed, the
+    next one computes what was not finished.
+    """
+    todo = missing(cells, families, store)
+    progress = Progress(len(todo), jobs)
+    for cell in todo:
+        kind = (cell.method, cell.problem)
+        progress.waiting[kind] = progress.waiting.get(kind, 0) + 1
+    if not todo:
+        return progress
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # processes of several threads each would stall one another
+    pool = ProcessPoolExecutor(
+        jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_end_with, initargs=(os.getpid(),)
+    )
+    try:
+        running: dict[Future[tuple[list[Figures], float]], Cell] = {}
+        ahead = iter(todo)
+        while True:
+            while len(running) < jobs + 1 and (following := next(ahead, None)) is not None:  # one more than run
+                running[pool.submit(compute, following)] = following
+            if not running:
+                break
+            finished, _ = wait(running, return_when=FIRST_COMPLETED)
+            for job in finished:
+                _take(job, running.pop(job), families, store, progress)
+                told(progress)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+    return progress
+
+
+def _end_with(parent: int) -> None:
+    """Let this process end when the one that started it is gone, killed perhaps: nobody waits for its cell then."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def compute(cell: Cell) -> tuple[list[Figures], float]:
+    """The figures of a cell, and how long it took; in a process of its own."""
+    from crowdwise.bench.catalogue import FAMILIES
+    from crowdwise.learn.torched import torch
+
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)  # sure networks have gradients so small that processors take ten times as long
+    start = time.perf_counter()
+    return FAMILIES[cell.family].run(cell), time.perf_counter() - start
+
+
+def _take(
+    job: Future[tuple[list[Figures], float]], cell: Cell, families: dict[str, Family], store: Store, progress: Progress
+) -> None:
+    kind = (cell.method, cell.problem)
+    progress.done += 1
+    progress.waiting[kind] -= 1
+    progress.last = cell
+    try:
+        figures, seconds = job.result()
+    except BrokenProcessPool:
+        message = f"a process died while it computed {cell.key} or its neighbour (was memory short?): run it again."
+        raise CrowdwiseError(message) from None
+    except Exception as error:  # of one cell: the others are not to be lost
+        progress.failed[cell] = f"{type(error).__name__}: {error}"
+        return
+    progress.spent.setdefault(kind, []).append(seconds)
+    for each in figures:
+        each["seconds"] = seconds / len(figures)  # of a seed, data and looking included
+    store.put(cell, families[cell.family].stamp(cell), figures)

@@ -1,0 +1,63 @@
+"""How networks are trained on each data set: what the papers say, as far as features instead of images allow.
+
+    labelme     FC128, dropout .5, features as they are, Adam 1e-3, batch 51, 25 epochs, weight decay 5e-4: the steps of
+                DASC's 25 epochs on 10,000 augmented images in batches of 512
+    music       FC128 with batch normalisation, Adam 1e-3 (Weighted Doctor Net 1e-2), batch 128, 100 epochs
+    cifar10h    FC128 on fixed features (the papers fine-tune a ResNet18 or VGG16), Adam 1e-3, batch 128, 50 epochs,
+                weight decay 5e-4
+    heavy       FC128 (the paper: FC1000 at a rate lost in print), Adam 1e-3, batch 128, 50 epochs
+    product     the same, batch 512, 25 epochs
+
+Whatever a paper leaves open is what the learners take by default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from crowdwise.bench.cells import Method, Setting
+from crowdwise.learn.networks import MLP
+from crowdwise.registry import make as make_method
+
+Make = Callable[[Setting], Any]
+
+TRAINING: dict[str, dict[str, Any]] = {
+    "digits": {"network": MLP(), "epochs": 25, "batch_size": 64},
+    "labelme": {"network": MLP(standardise=False), "epochs": 25, "batch_size": 51, "weight_decay": 5e-4},
+    "music": {"network": MLP(batchnorm=True), "epochs": 100, "batch_size": 128},
+    "cifar10h": {"network": MLP(), "epochs": 50, "batch_size": 128, "weight_decay": 5e-4},
+    "cifar10h-103": {"network": MLP(), "epochs": 25, "batch_size": 128, "weight_decay": 5e-4},
+    "heavy": {"network": MLP(), "epochs": 50, "batch_size": 128},
+    "product": {"network": MLP(), "epochs": 25, "batch_size": 512},
+}
+
+
+def training(setting: Setting) -> dict[str, Any]:
+    """Options of the training loop on the data set of a setting."""
+    data = setting.data
+    found = TRAINING["heavy" if data.startswith("heavy") else data]
+    own = {"random_state": setting.seed, "n_models": setting.n_models, "epochs": setting.epochs(found["epochs"])}
+    return {**found, **own}
+
+
+def learner(name: str, **options: Any) -> Make:
+    """A learner by its name, trained as the data set asks for; `options` go before."""
+
+    def make(setting: Setting) -> Any:
+        given = training(setting)
+        if name == "doctornet" and setting.data == "music":
+            given["lr"] = 1e-2
+        if name == "doctornet" and setting.quick:
+            given["weight_epochs"] = 10
+        return make_method(name, **{**given, **options})
+
+    return make
+
+
+def aggregated(truth: Any, **options: Any) -> Make:
+    """A network on the labels of a truth method."""
+    return lambda setting: make_method("aggregated", truth=truth, **{**training(setting), **options})
+
+
+CEILING = Method(aggregated("majority-vote", soft=False), together=True, truth=True)
