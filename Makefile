@@ -6,7 +6,7 @@ ifneq ($(wildcard ../shared/data/README.md),)
 export CROWDWISE_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup demo test lint bench bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-systems bench-difficulty \
+.PHONY: setup demo test lint bench bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-papers \
 	bench-choose bench-acquire bench-simulated bench-systems-scale clean
 
 setup: .venv/ready            ## a .venv with every extra and the dev tools
@@ -28,7 +28,7 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: bench-accuracy bench-truth bench-learn-accuracy bench-learn bench-systems bench-difficulty bench-choose \
+bench: bench-accuracy bench-truth bench-learn-accuracy bench-learn bench-papers bench-choose \
 	bench-acquire bench-simulated bench-systems-scale
 
 bench-truth: setup .venv-peers/ready    ## speed and memory beside the peers; ARGS=--huge adds 10^8 answers
@@ -43,11 +43,9 @@ bench-learn: setup .venv-peers/ready    ## seconds an epoch beside the bare netw
 bench-learn-accuracy: setup   ## every learner on LabelMe and Music, five seeds, beside the vote and the ceiling
 	$(BIN)/python benchmarks/learn_accuracy.py $(ARGS)
 
-bench-systems: setup          ## the five systems on LabelMe and Music, five seeds, beside their base learners
-	$(BIN)/python benchmarks/systems_accuracy.py $(ARGS)
-
-bench-difficulty: setup       ## difficulty EM on the paper's two simulations
-	$(BIN)/python benchmarks/difficulty.py $(ARGS)
+bench-papers: setup           ## the five papers' tables and figures beside what they print; ARGS=dasc-table2 for one
+	$(BIN)/crowdwise bench $(or $(ARGS),all) --out benchmarks/results/papers
+	$(BIN)/python benchmarks/results_page.py
 
 bench-choose: setup           ## how well choosing without ground truth agrees with test accuracy
 	$(BIN)/python benchmarks/choose_agreement.py $(ARGS)

@@ -25,9 +25,6 @@ from rich.table import Table
 import crowdwise as cw
 from crowdwise.acquire import STRATEGIES, replay
 from crowdwise.errors import CrowdwiseWarning
-from crowdwise.io import read_truth
-from learn_accuracy import load
-from truth_accuracy import data_folder
 
 TARGET = Path(__file__).parent / "results" / "acquire.json"
 
@@ -50,20 +47,10 @@ CASES = {
 }
 
 
-def answers_of(data: str) -> cw.Answers:
-    """Answers with the truth they are scored against."""
-    if data == "labelme":
-        _, y, _, _, answers = load(data)
-        return answers.with_truth((answers.tasks, y))
-    folder = data_folder() / "truth" / data
-    answers = cw.read(folder / "answers.csv.gz")
-    known = read_truth(folder / "truth.csv.gz", like=answers)
-    return answers.with_truth((known.column("task"), known.column("label")), ignore_unknown=True)
-
-
 def measure(case: Case, seeds: int) -> dict[str, Any]:
     """Mean over the curve of each strategy minus that of buying at random."""
-    table = replay(answers_of(case.data), STRATEGIES, model=case.model, start=case.start, step=0.05, seeds=range(seeds))
+    answers = cw.datasets.load(case.data if case.data == "labelme" else f"truth/{case.data}").answers
+    table = replay(answers, STRATEGIES, model=case.model, start=case.start, step=0.05, seeds=range(seeds))
     known, seed, strategy, accuracy = (
         table.column(name).to_numpy() for name in ("answers", "seed", "strategy", "accuracy")
     )

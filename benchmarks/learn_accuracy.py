@@ -30,7 +30,6 @@ from sklearn.base import clone
 
 import crowdwise as cw
 from crowdwise.errors import CrowdwiseWarning
-from truth_accuracy import data_folder
 
 HERE = Path(__file__).parent
 SEEDS = range(5)
@@ -86,11 +85,8 @@ ROWS: dict[str, Any] = {
 
 def load(name: str) -> tuple[Any, ...]:
     """Features, labels (train and test) and answers."""
-    folder = data_folder() / name
-    with np.load(folder / "features.npz", allow_pickle=False) as file:
-        classes = file["classes"]
-        parts = [file["X_train"], classes[file["y_train"]], file["X_test"], classes[file["y_test"]]]
-    return *parts, cw.read(folder / "answers.csv")
+    data = cw.datasets.load(name)
+    return data.X, data.truth, data.X_test, data.truth_test, data.answers
 
 
 def configured(model: Any, options: dict[str, Any]) -> Any:

@@ -9,7 +9,6 @@ random are averaged over five seeds. `vote check` is what held-out answers say o
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 import warnings
@@ -21,34 +20,17 @@ from rich.table import Table
 
 import crowdwise as cw
 from crowdwise.errors import CrowdwiseError, CrowdwiseWarning
-from crowdwise.io import read_truth
 
 HERE = Path(__file__).parent
 SEEDS = range(5)
 
 
-def data_folder() -> Path:
-    """Where the real data sets are."""
-    folder = Path(os.environ.get("CROWDWISE_DATA", Path.home() / ".cache" / "crowdwise"))
-    if not (folder / "truth").is_dir():
-        sys.exit(f"no data at {folder}: set CROWDWISE_DATA to the folder that holds truth/, labelme/ and music/")
-    return folder
-
-
 def data_sets() -> dict[str, cw.Answers]:
     """The eleven sets of answers with truth, then LabelMe and Music."""
-    folder = data_folder()
-    sets = {}
-    for path in sorted((folder / "truth").iterdir()):
-        answers = cw.read(path / "answers.csv.gz", duplicates="last")
-        known = read_truth(path / "truth.csv.gz")
-        sets[path.name] = answers.with_truth(tuple(known.columns))
-    for name in ("labelme", "music"):
-        answers = cw.read(folder / name / "answers.csv")
-        with np.load(folder / name / "features.npz", allow_pickle=False) as file:
-            labels = file["classes"][file["y_train"]]
-        sets[name] = answers.with_truth(dict(enumerate(labels.tolist())))
-    return sets
+    names = [name for name in cw.datasets.names() if name.startswith("truth/")]
+    return {
+        name.removeprefix("truth/"): cw.datasets.load(name).answers for name in [*sorted(names), "labelme", "music"]
+    }
 
 
 def accuracy(name: str, answers: cw.Answers) -> float | None:

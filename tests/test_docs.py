@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from crowdwise.cli import app
 
 ROOT = Path(__file__).parent.parent
-DOCS = ("formats", "learning", "methods", "systems")  # benchmarks.md holds figures only
+DOCS = ("datasets", "formats", "learning", "methods", "systems")  # benchmarks.md and results.md hold figures only
 PAGES = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in DOCS)]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS

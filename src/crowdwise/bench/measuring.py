@@ -12,7 +12,6 @@ of each training are looked at, evenly spaced and with the last, and none where 
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Mapping
 from functools import cache
@@ -59,17 +58,15 @@ def measure(model: Any, problem: Problem, *, hide: bool = False, looks: int = LO
     """The figures of each network of a model that is fitted to a problem; of the held-out choice alone with `hide`."""
     answers, held = split_answers(problem.answers, HIDDEN, seed) if hide else (problem.answers, None)
     watch = Watch(problem, held, looks)
-    start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrowdwiseWarning)
         model.fit(problem.X, answers, callback=watch if looks else None)
-    seconds = time.perf_counter() - start - watch.seconds
     proba = members(model, problem.X_test)
     n = len(proba)
     if hide:
         chosen = watch.held_out(n)
         at_last = [accuracy(each, problem) for each in proba]
-        return [{"held_out": value, "seconds": seconds} for value in chosen or at_last]
+        return [{"held_out": value} for value in chosen or at_last]
     own = model.proba_[None] if n == 1 else members(model, problem.X)
     out = []
     for m in range(n):
@@ -81,7 +78,6 @@ def measure(model: Any, problem: Problem, *, hide: bool = False, looks: int = LO
             "f1": 100 * float(f1_score(problem.y_test, said, average="macro")),
             "ece": float(reliability(proba[m].max(axis=1), right).ece or 0.0),
             "labels": 100 * float((own[m].argmax(1) == problem.answers.truth).mean()),
-            "seconds": seconds,
             **watch.chosen_on_validation(m),
             **curves(model.history_, watch, m),
         })  # fmt: skip
@@ -114,7 +110,6 @@ class Watch:
     def __init__(self, problem: Problem, held: Answers | None, looks: int = LOOKS) -> None:
         self.problem, self.held, self.looks = problem, held, looks
         self.test, self.valid, self.likely, self.iteration = [], [], [], []  # type: ignore[var-annotated]
-        self.seconds = 0.0
         self.features: dict[str, Features] = {}
 
     def __call__(self, record: Mapping[str, Any]) -> None:
@@ -123,7 +118,6 @@ class Watch:
             return
         if (record["epochs"] - record["epoch"]) % -(-record["epochs"] // self.looks):
             return
-        start = time.perf_counter()
         problem, module = self.problem, record["module"]
         self.test.append(self._right(module, "test", problem.X_test, problem.y_test))
         if problem.valid is not None and self.held is None:
@@ -131,7 +125,6 @@ class Watch:
         if self.held is not None:
             self.likely.append(self._likely(module, self.held))
         self.iteration.append(record.get("iteration", 0))
-        self.seconds += time.perf_counter() - start
 
     def series(self, name: str, member: int) -> list[float]:
         """What was noted of a network, epoch by epoch."""

@@ -27,6 +27,7 @@ RECENT = 12  # lines of the live table
 def bench(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Experiments, or all.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="One seed, a fifth of the epochs: a trial.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Compute nothing: show what is finished.")] = False,
     seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Seeds of each cell.")] = 5,
     jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Processes; one a core unless given.")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the results.")] = Path("crowdwise-bench"),
@@ -55,7 +56,7 @@ def bench(
         seeds = 1
     jobs = jobs or os.cpu_count() or 1
     store = Store(out)
-    cells = [cell for each in chosen for cell in each.cells(seeds, quick=quick)]
+    cells = [] if show else [cell for each in chosen for cell in each.cells(seeds, quick=quick)]
     start = time.perf_counter()
     with live(chosen, store, seeds, quick=quick) as told:
         try:
@@ -73,7 +74,7 @@ def bench(
         seconds = core_seconds(each, store, seeds, quick=quick)
         results.append({"name": each.name, "title": each.title, "core_seconds": seconds, "lines": found})
         if not json:
-            show(each, found)
+            print_table(each, found)
             say(f"{each.name}: {_clock(seconds)} on one core; saved in {target}", "dim")
             say()
     if json:
@@ -86,7 +87,7 @@ def bench(
         raise CrowdwiseError(message)
 
 
-def show(experiment: Experiment, found: list[Line]) -> None:
+def print_table(experiment: Experiment, found: list[Line]) -> None:
     """Print the table of an experiment."""
     say(experiment.title, "bold")
     if experiment.curve or experiment.axis:
