@@ -3,6 +3,7 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.augment import pairs
+from crowdwise.simulate.drawing import draw_labels
 
 
 @pytest.fixture
@@ -121,6 +122,6 @@ def test_memory_of_the_lowest_is_bounded(monkeypatch):
 
 def test_labels_are_drawn_by_their_probability():
     proba = np.tile([0.2, 0.0, 0.5, 0.3], (4000, 1))
-    label = pairs.draw_labels(proba, np.random.default_rng(0).random(4000))
+    label = draw_labels(proba, np.random.default_rng(0).random(4000))
     np.testing.assert_allclose(np.bincount(label, minlength=4) / 4000, proba[0], atol=0.03)
-    assert pairs.draw_labels(proba[:2], np.array([0.0, 1 - 1e-16])).tolist() == [0, 3]
+    assert draw_labels(proba[:2], np.array([0.0, 1 - 1e-16])).tolist() == [0, 3]

@@ -23,12 +23,13 @@ import numpy as np
 from sklearn.base import clone
 
 from crowdwise.answers import Answers
-from crowdwise.augment.pairs import blocks_of, draw_labels, draw_missing
+from crowdwise.augment.pairs import blocks_of, draw_missing
 from crowdwise.evaluate.metrics import imbalance_ratio
 from crowdwise.learn.base import Array, Callback, CrowdClassifier, Given
 from crowdwise.learn.features import Features
 from crowdwise.learn.wrapping import Wrapper
 from crowdwise.registry import make
+from crowdwise.simulate.drawing import draw_labels
 from crowdwise.truth.base import TruthModel, is_whole, pick, require
 
 BLOCK = 4096  # pairs scored at a time

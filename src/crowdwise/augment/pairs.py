@@ -60,16 +60,6 @@ def draw_missing(answers: Answers, n: int, rng: np.random.Generator) -> tuple[Ar
     return code // n_workers, code % n_workers
 
 
-def draw_labels(proba: Array, dice: Array) -> Array:
-    """A label, (answers,) int64, from each distribution (answers, classes) by a number (answers,) evenly from [0, 1).
-
-    >>> draw_labels(np.array([[0.25, 0.75], [0.25, 0.75]]), np.array([0.2, 0.3])).tolist()
-    [0, 1]
-    """
-    cumulative = proba.cumsum(axis=1)
-    return (dice[:, None] * cumulative[:, -1:] >= cumulative[:, :-1]).sum(axis=1)
-
-
 def keys_of(answers: Answers) -> Array:
     """The pairs that have an answer as numbers, task * workers + worker, increasing."""
     return answers.task.astype(np.int64) * answers.n_workers + answers.worker

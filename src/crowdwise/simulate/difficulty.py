@@ -34,6 +34,7 @@ from crowdwise.answers import Answers
 from crowdwise.errors import ParameterError
 from crowdwise.simulate.answering import assign
 from crowdwise.simulate.balance import Array, Seed
+from crowdwise.simulate.drawing import streams
 from crowdwise.truth.base import is_whole, require
 
 # The paper's workers: specificity and sensitivity, (workers, classes).
@@ -76,16 +77,16 @@ def gaussian_mixture(
     require(isinstance(constant, (bool, np.bool_)), "constant", constant, "True or False")
     for name, value in (("n_train", n_train), ("n_test", n_test)):
         require(is_whole(value, 0), name, value, "a whole number of tasks, 0 or more")
-    streams: Any
+    rngs: Any
     if isinstance(seed, str):
         if seed != "paper" or (n_train, n_test) != (1000, 1000):
             message = f"seed={seed!r}: give a number, or 'paper', which is 1000 tasks to train on and 1000 to test on."
             raise ParameterError(message)
-        streams = [np.random.RandomState(1228)] * 2  # one stream, as numpy drew when the paper was written
+        rngs = [np.random.RandomState(1228)] * 2  # one stream, as numpy drew when the paper was written
     else:
-        streams = _streams(seed, 2)
-    X, truth = _clouds(streams[0], n_train)
-    X_test, truth_test = _clouds(streams[1], n_test)
+        rngs = streams(seed, 2)
+    X, truth = _clouds(rngs[0], n_train)
+    X_test, truth_test = _clouds(rngs[1], n_test)
     p = expit(X.sum(axis=1))
     if constant:
         X, X_test = (np.column_stack([x, np.ones(len(x))]) for x in (X, X_test))
@@ -146,7 +147,7 @@ def structural_answers(
     if p.shape != (len(truth), n_classes) or not ((p >= 0) & (p <= 1)).all() or not np.allclose(p.sum(axis=1), 1):
         message = f"p: give {len(truth)} x {n_classes} probabilities, rows that sum to one (two classes: class 1's)."
         raise ParameterError(message)
-    who, what = _streams(seed, 2)
+    who, what = streams(seed, 2)
     task, worker = _assigned(truth, len(skill), answers_per_task, who)
     guess = np.log(n_classes - 1)
     easiness = (np.square(p).sum(axis=1) - 1 / n_classes) / (1 - 1 / n_classes)  # (tasks,): 1 where one class is sure
@@ -195,16 +196,10 @@ def unstructured_answers(
         message = f"per={per!r}: use 'answer' or 'task'."
         raise ParameterError(message)
     truth = _codes(truth, n_classes)
-    who, how, what = _streams(seed, 3)
+    who, how, what = streams(seed, 3)
     task, worker = _assigned(truth, n_workers, answers_per_task, who)
     rate = how.choice(errors, size=len(task)) if per == "answer" else how.choice(errors, size=len(truth))[task]
     return _spoken(truth, task, worker, 1 - rate, (n_workers, n_classes), classes, what)
-
-
-def _streams(seed: Seed, n: int) -> list[np.random.Generator]:
-    fits = isinstance(seed, np.random.Generator) or is_whole(seed, 0)
-    require(fits, "seed", seed, "a whole number, 0 or more, or a numpy Generator")
-    return np.random.default_rng(seed).spawn(n)
 
 
 def _codes(truth: Any, n_classes: int) -> Array:

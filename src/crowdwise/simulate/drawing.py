@@ -36,6 +36,16 @@ def streams(seed: Seed, n: int) -> list[np.random.Generator]:
     return np.random.default_rng(seed).spawn(n)
 
 
+def draw_labels(proba: Array, dice: Array) -> Array:
+    """A label, (answers,) int64, from each distribution (answers, classes) by a number (answers,) evenly from [0, 1).
+
+    >>> draw_labels(np.array([[0.25, 0.75], [0.25, 0.75]]), np.array([0.2, 0.3])).tolist()
+    [0, 1]
+    """
+    cumulative = proba.cumsum(axis=1)
+    return (dice[:, None] * cumulative[:, -1:] >= cumulative[:, :-1]).sum(axis=1)
+
+
 def class_codes(y: Any, name: str = "y") -> Array:
     """Class codes as int64, refused unless whole numbers; -1 is a task of no class."""
     codes = np.asarray(y)

@@ -36,11 +36,10 @@ import numpy as np
 from scipy.optimize import brentq
 
 from crowdwise.answers import Answers
-from crowdwise.augment.pairs import draw_labels
 from crowdwise.errors import ParameterError
 from crowdwise.simulate.answering import assign
 from crowdwise.simulate.balance import Array, Seed, shares, split
-from crowdwise.simulate.drawing import Subset, balanced, class_codes, draw_rows, published, streams
+from crowdwise.simulate.drawing import Subset, balanced, class_codes, draw_labels, draw_rows, published, streams
 from crowdwise.truth.base import is_number, is_whole, require
 
 SHRINK = 5.0  # pseudo-answers behind a worker's accuracy and behind each row of errors

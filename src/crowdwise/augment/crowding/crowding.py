@@ -35,7 +35,7 @@ from crowdwise.augment.crowding.discriminator import Normalisation, cooccurrence
 from crowdwise.augment.crowding.game import Game
 from crowdwise.augment.crowding.module import CrowdInGModule, Rules
 from crowdwise.augment.crowding.objective import Objective, choose_pairs, entropy
-from crowdwise.augment.pairs import draw_labels, draw_missing
+from crowdwise.augment.pairs import draw_missing
 from crowdwise.errors import CrowdwiseWarning
 from crowdwise.learn.base import Array, Given
 from crowdwise.learn.features import Features, open_features
@@ -43,6 +43,7 @@ from crowdwise.learn.modules import Network
 from crowdwise.learn.network_learner import NetworkLearner, TrainingOptions
 from crowdwise.learn.torched import torch
 from crowdwise.learn.training import CrowdModule, Trainer
+from crowdwise.simulate.drawing import draw_labels
 from crowdwise.truth.base import is_number, is_whole, require
 from crowdwise.truth.check import split_answers
 
