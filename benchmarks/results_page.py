@@ -54,9 +54,9 @@ GOALS = [
     ),
     *(
         Goal("difficulty-tables", above, below, data, measure)
-        for data in ("gaussian structural", "dogs structural")
+        for data in ("gaussian-structural", "dogs-structural")
         for measure in ("last", "labels")
-        for above, below in (("Fixed", "Adaptive"), ("Adaptive", "Raykar"))
+        for above, below in (("Fixed", "Adaptive"), ("Fixed prior=votes", "Adaptive"), ("Adaptive", "Raykar"))
     ),
 ]
 
@@ -76,6 +76,7 @@ def page(results: dict[str, Any]) -> str:
     parts = ["# Results: the papers' tables and figures, computed here", "", note("intro"), ""]
     parts += ["## The goals", "", *goals(results), ""]
     parts += ["## More than two points below the paper, on LabelMe or Music", "", *gaps(results), ""]
+    parts += ["## How long it takes", "", *times(results), ""]
     for name in order(results):
         found = results[name]
         parts += [f"## {found['title']}", "", f"`crowdwise bench {name}` ({clock(found['core_seconds'])} on one core, "
@@ -90,6 +91,14 @@ def order(results: dict[str, Any]) -> list[str]:
     from crowdwise.bench import EXPERIMENTS
 
     return [name for name in EXPERIMENTS if name in results]
+
+
+def times(results: dict[str, Any]) -> Iterator[str]:
+    """Seconds of the processor that each experiment takes; cells that several share are counted in each."""
+    yield from ("| experiment | cells' time on one core |", "| --- | ---: |")
+    yield from (f"| {name} | {clock(results[name]['core_seconds'])} |" for name in order(results))
+    yield ""
+    yield note("times")
 
 
 def sentence(text: str) -> str:
