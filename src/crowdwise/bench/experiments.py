@@ -43,6 +43,8 @@ class Experiment:
         Whether the held-out choice of an epoch is computed too, and the problems where it would take too long.
     except_for
         Pairs (method, problem) that are left out.
+    most_seeds
+        Seeds beyond which no more are computed, where many settings are tried.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Experiment:
     hide: bool = False
     never_hide: tuple[str, ...] = ()
     except_for: frozenset[tuple[str, str]] = frozenset()
+    most_seeds: int = 100
 
     def cells(self, seeds: int, *, quick: bool = False) -> list[Cell]:
         """What has to be computed for it; nothing is hidden when it has to be quick."""
@@ -72,7 +75,7 @@ class Experiment:
             for hidden in hide
             for method, problem in pairs
             if not (hidden and (method == self.ceiling or problem in self.never_hide))  # the truth leaves no choice
-            for cell in cells_of(self.family, method, problem, seeds, hide=hidden, quick=quick)
+            for cell in cells_of(self.family, method, problem, min(seeds, self.most_seeds), hide=hidden, quick=quick)
         ]
 
 
