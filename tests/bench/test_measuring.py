@@ -7,9 +7,10 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.bench.cells import Cell, Method
-from crowdwise.bench.measuring import Watch, learners, measure, members
+from crowdwise.bench.measuring import HIDDEN, Watch, learners, measure, members
 from crowdwise.bench.problems import PROBLEMS, Problem, load_problem
 from crowdwise.errors import ParameterError
+from crowdwise.truth.check import split_answers
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,18 @@ def test_the_last_of_equally_likely_epochs_is_chosen(problem: Problem) -> None:
     watch = Watch(problem, None)
     watch.test = [np.array([1.0, 5.0]), np.array([2.0, 6.0]), np.array([3.0, 7.0])]
     watch.likely = [np.array([-1.0, -1.0]), np.array([-1.0, -2.0]), np.array([-3.0, -2.0])]
+    watch.phase = [0, 0, 0]
     assert watch.held_out(2) == [2.0, 5.0]
+    watch.phase = [0, 1, 1]  # the first epoch is no model yet
+    assert watch.held_out(2) == [2.0, 7.0]
+
+
+def test_heads_whose_weights_are_not_learnt_yet_are_not_chosen(problem: Problem) -> None:
+    (found,) = measure(cw.DoctorNet(epochs=3, weight_epochs=3), problem, hide=True)
+    kept, _ = split_answers(problem.answers, HIDDEN, 0)
+    model = cw.DoctorNet(epochs=3, weight_epochs=3).fit(problem.X, kept)
+    right = model.predict_proba(problem.X_test).argmax(1) == problem.y_test
+    assert found["held_out"] == 100 * right.mean()
 
 
 def test_curves_of_self_training_follow_its_iterations(problem: Problem) -> None:

@@ -109,7 +109,7 @@ class Watch:
 
     def __init__(self, problem: Problem, held: Answers | None, looks: int = LOOKS) -> None:
         self.problem, self.held, self.looks = problem, held, looks
-        self.test, self.valid, self.likely, self.iteration = [], [], [], []  # type: ignore[var-annotated]
+        self.test, self.valid, self.likely, self.iteration, self.phase = [], [], [], [], []  # type: ignore[var-annotated]
         self.features: dict[str, Features] = {}
 
     def __call__(self, record: Mapping[str, Any]) -> None:
@@ -125,6 +125,7 @@ class Watch:
         if self.held is not None:
             self.likely.append(self._likely(module, self.held))
         self.iteration.append(record.get("iteration", 0))
+        self.phase.append(record.get("phase", 0))
 
     def series(self, name: str, member: int) -> list[float]:
         """What was noted of a network, epoch by epoch."""
@@ -136,12 +137,15 @@ class Watch:
         return [last[i] for i in sorted(last)]
 
     def held_out(self, n_models: int) -> list[float]:
-        """Test accuracy of each network in the epoch under which its hidden answers are likeliest; the last of many."""
+        """Test accuracy of each network in the epoch under which its hidden answers are likeliest; the last of many.
+
+        Only epochs of the last phase are models to choose from: before it, part of the network is not trained.
+        """
         if not self.likely:
             return []
-        likely = np.array(self.likely)[::-1]  # (epochs, models)
-        best = len(likely) - 1 - likely.argmax(axis=0)
-        return [self.series("test", m)[best[m]] for m in range(n_models)]
+        last = [i for i, phase in enumerate(self.phase) if phase == max(self.phase)][::-1]
+        best = np.array(self.likely)[last].argmax(axis=0)  # (models,)
+        return [self.series("test", m)[last[best[m]]] for m in range(n_models)]
 
     def chosen_on_validation(self, member: int) -> Figures:
         """Test accuracy of the epoch that is best on the validation tasks."""

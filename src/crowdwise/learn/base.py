@@ -25,7 +25,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 # Called after each epoch or iteration with what is known: "epoch", "epochs" and "loss", or "iteration", "iterations"
 # and "bound"; "seconds" it took; and where a network is trained, "module": the `CrowdModule` as the epoch left it. That
 # is the one in training, not a copy: it must not be changed. `predicting.predict_members` and `predict_answers` say
-# what it predicts, and leave it as it was.
+# what it predicts, and leave it as it was. "phase" counts the trainings of a method that has more than one.
 Callback = Callable[[Mapping[str, Any]], None]
 
 MAX_CELLS = 200_000_000  # of answer_proba: tasks x workers x classes

@@ -109,7 +109,7 @@ class Trainer:
     history : list
         Gets a record for each epoch.
     callback : callable, optional
-        Called with each record, the seconds it took, and the module.
+        Called with each record, the seconds it took, the module, and the phase.
     saved : checkpoint.Saved, optional
         Where to keep the state after each epoch, and to go on from.
     phase : int
@@ -184,7 +184,8 @@ class Trainer:
         self.epoch += 1
         self.history.append(record)
         if self.callback is not None:  # how long it took is for the eye: it would make two equal runs differ
-            self.callback({**record, "seconds": time.perf_counter() - start, "module": self.module})
+            told = {**record, "seconds": time.perf_counter() - start, "module": self.module, "phase": self.phase}
+            self.callback(told)
 
     def backward(self, batch: Batch) -> Tensor:
         """Gradients of the loss of this phase, and the loss."""
