@@ -86,6 +86,8 @@ def test_too_few_tasks_are_refused():
         simulate.binary_imbalanced([0, 0, 0, 1, 1], (0, 1), 1, 2, 2)
     with pytest.raises(ParameterError, match="n_test=3"):
         simulate.binary_imbalanced([0, 0, 1, 1], (0, 1), 1, 1, 3)
+    with pytest.raises(ParameterError, match=r"n_test=0.*none of which may be without"):
+        simulate.binary_imbalanced([0, 0, 1, 1], (0, 1), 1, 1, 0)
     with pytest.raises(ParameterError, match="both sides"):
         simulate.binary_imbalanced([0, 0, 1, 1], ((0, 1), 1), 1, 1, 2)
 
@@ -100,6 +102,10 @@ def test_holdout_is_balanced_and_unanswered():
     assert kept.n_answers == (~np.isin(answers.task, test)).sum()
     unknown = np.where(np.arange(500) % 2, answers.truth, -1)
     assert (unknown[simulate.balanced_holdout(answers, unknown, 40).test] >= 0).all()
+    with pytest.raises(ParameterError, match="n_test=0"):
+        simulate.balanced_holdout(answers, answers.truth, 0)
+    with pytest.raises(ParameterError, match="answers is of type NoneType"):
+        simulate.balanced_holdout(None, answers.truth, 40)
 
 
 def test_skills_leave_room_for_the_noise_of_counting():
@@ -142,7 +148,7 @@ def test_answers_follow_the_images_votes():
     counts = np.eye(2)[np.where(np.arange(200) % 10 == 0, 1 - y, y)]
     some = Answers.from_arrays([1, 101, 2], list("aab"), [0, 1, 0])
     _, answers, _ = simulate.low_quality_subset(
-        counts, y, some, n_tasks=200, n_workers=2, n_answers=400, accuracy=(0.9, 0.0)
+        counts, y, some, n_tasks=199, n_workers=2, n_answers=398, accuracy=(0.95, 0.0)
     )
     np.testing.assert_array_equal(answers.label, counts[answers.tasks[answers.task]].argmax(axis=1))
 
@@ -153,7 +159,7 @@ def test_errors_are_the_workers_own():
     some = Answers.from_arrays(task, np.repeat(["a", "b"], 100), np.repeat([1, 2], 100), classes=[0, 1, 2])
     _, answers, _ = simulate.low_quality_subset(
         np.full((300, 3), [[1, 1, 1]]) + 20 * np.eye(3, dtype=int)[y], y, some,
-        n_tasks=300, n_workers=2, n_answers=600, accuracy=(0.4, None),
+        n_tasks=299, n_workers=2, n_answers=598, accuracy=(0.4, None),
     )  # fmt: skip
     for worker, lure in (("a", 1), ("b", 2)):
         w = answers.workers.tolist().index(worker)
@@ -183,8 +189,16 @@ def test_mistakes_in_votes_are_refused(votes):
         simulate.low_quality_subset(counts, y, some, **{**small, "n_workers": 500})
     with pytest.raises(ParameterError, match="ids of tasks"):
         simulate.low_quality_subset(counts[:30], y[:30], some, **{**small, "n_tasks": 20})
-    with pytest.raises(ParameterError, match="accuracy="):
-        simulate.low_quality_subset(counts, y, some, accuracy=(1.2, 0.1), **small)
+    for accuracy in ((1.2, 0.1), 0.5, (0.5,), (0.5, 0.9), (0.9, 0.301), (0.5, -0.1), (None, 0.1), ("a", "b")):
+        with pytest.raises(ParameterError, match=r"accuracy=.*sqrt\(mean \(1 - mean\)\)"):
+            simulate.low_quality_subset(counts, y, some, accuracy=accuracy, **small)
+    simulate.low_quality_subset(counts, y, some, accuracy=(0.9, 0.3), **small)  # nine of ten always right
+    with pytest.raises(ParameterError, match=r"n_tasks=1200: use fewer than all 1200"):
+        simulate.low_quality_subset(counts, y, some, **{**small, "n_tasks": 1200, "n_answers": 1200})
+    with pytest.raises(ParameterError, match="answers is of type NoneType: give Answers"):
+        simulate.long_tailed_subset(counts, y, None, n_test=30, **small)
+    with pytest.raises(ParameterError, match="n_test=0"):
+        simulate.long_tailed_subset(counts, y, some, n_test=0, **small)
     with pytest.raises(ParameterError, match="answer_ratio=0"):
         simulate.long_tailed_subset(counts, y, some, answer_ratio=0.5, n_test=30, **small)
 
@@ -268,6 +282,9 @@ def test_gisette_like_features():
         simulate.gisette_like(images, n_features=70)
     with pytest.raises(ParameterError, match="images of shape"):
         simulate.gisette_like(images[:, :35])
+    for source in (np.zeros(199, int), np.zeros((200, 1), int), 3):
+        with pytest.raises(ParameterError, match=r"source of shape .* each of the 200 images"):
+            simulate.gisette_like(images, source, n_features=72)
 
 
 def test_copies_of_a_digit_differ():
@@ -300,6 +317,21 @@ def test_iced_sizes(data, shape, folder, features):
     np.testing.assert_array_equal(np.isin(files["y"][answers.tasks], syn.pair[1]), answers.truth)
 
 
+def test_shapes_that_are_none_are_refused():
+    X, y = np.zeros((60, 1)), np.repeat([0, 1, 2], 20)
+    for shape in (3, None, "gisette", ["usps"]):
+        with pytest.raises(ParameterError, match=r"shape=.*: use gisette_like, usps, gas_drift, or a Syn"):
+            simulate.iced_set(X, y, shape)
+        with pytest.raises(ParameterError, match=r"shape=.*data2-4, or a Heavy"):
+            simulate.heavy_binary(X, y, 2, shape)
+    syn = simulate.Syn((0, 2), n_major=15, n_minor=3, n_test=8, n_workers=5, accuracy=0.7)
+    for name, value in (("n_minor", 0), ("n_major", 2.5), ("n_test", 0)):
+        with pytest.raises(ParameterError, match=f"{name}={value}"):
+            simulate.iced_set(X, y, syn._replace(**{name: value}))
+    with pytest.raises(ParameterError, match="accuracy="):
+        simulate.heavy_binary(X, y, 2, HEAVY["data1-2"]._replace(accuracy=(0.9, 0.5)))
+
+
 def test_gisette_like_set(data):
     files = np.load(data / "usps/features.npz")
     X, answers, X_test, y_test = simulate.iced_set(files["X"], files["y"], "gisette_like")
@@ -309,8 +341,6 @@ def test_gisette_like_set(data):
     half = files["y"] % 2 == 0
     with pytest.raises(ParameterError, match="too few"):
         simulate.iced_set(files["X"][half][:300], files["y"][half][:300], "gisette_like")
-    with pytest.raises(ParameterError, match="shape='gisette'"):
-        simulate.iced_set(files["X"], files["y"], "gisette")
 
 
 # Heavily imbalanced binary tasks

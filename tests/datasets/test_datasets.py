@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from crowdwise import datasets
-from crowdwise.datasets import facts, labelme, truth_sets, usps
+from crowdwise.datasets import cifar, facts, labelme, usps
 from crowdwise.errors import CrowdwiseError, FormatError, ParameterError
 
 pytest_plugins = ["dataset_server"]  # fixtures home, server, serve, archive
@@ -65,15 +65,6 @@ def test_measures_by_hand(home, tmp_path):
     assert found.answer_accuracy == 0.25  # of the four answers to tasks of known truth one is right
     assert found.majority_vote == 0.25  # of two tasks, one tied between right and wrong
     assert found.answer_imbalance == 1.5 and found.truth_imbalance == 1.0
-
-
-def test_content_does_not_depend_on_names_of_workers(tmp_path):
-    folder = small(tmp_path)
-    before = facts.measure(truth_sets.load(folder, name="bluebird"))
-    write(folder / "answers.csv.gz", "task,worker,label\n7,z,1\n7,a,0\n8,z,1\n9,z,0\n9,a,1\n")
-    assert facts.measure(truth_sets.load(folder, name="bluebird")) == before
-    write(folder / "answers.csv.gz", "task,worker,label\n7,z,0\n7,a,1\n8,z,0\n9,z,0\n9,a,1\n")
-    assert facts.measure(truth_sets.load(folder, name="bluebird")).content != before.content
 
 
 def test_the_environment_comes_before_the_cache(home, tmp_path, monkeypatch, facts_of_small):
@@ -173,6 +164,65 @@ def test_flipped_bytes_missing_arrays_and_pickles_are_refused(tmp_path):
     np.savez(file, X=np.array([{}], dtype=object), y=np.zeros(1))
     with pytest.raises(FormatError, match="damaged"):
         usps.load(tmp_path)
+
+
+def tiny_music(folder: Path, **changed: np.ndarray) -> Path:
+    folder = folder / "music"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "answers.csv").write_text("task,worker,label\n0,a,rock\n0,b,jazz\n1,a,jazz\n")
+    parts = {
+        "X_train": np.eye(2),
+        "X_test": np.ones((3, 2)),
+        "y_train": np.array([1, 0]),
+        "y_test": np.array([0, 1, 1]),
+    }
+    np.savez(folder / "features.npz", classes=np.array(["jazz", "rock"]), **{**parts, **changed})
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"y_train": np.array([1, 2])}, r"y_train\[1\] is 2, but codes of classes go from 0 to 1"),
+        ({"y_test": np.array([0, -1, 1])}, r"y_test\[1\] is -1"),
+        ({"y_test": np.array([0.0, 1.0, 1.0])}, r"y_test is float64 of shape \(3,\)"),
+        ({"y_train": np.array([1])}, r"y_train is int64 of shape \(1,\), not a code for each of 2 tasks"),
+        ({"X_test": np.ones((2, 2))}, r"y_test is int64 of shape \(3,\), not a code for each of 2 tasks"),
+        ({"X_test": np.ones(3)}, r"features have shape \(3,\)"),
+    ],
+)
+def test_truth_that_does_not_fit_is_refused_by_name(home, tmp_path, monkeypatch, changed, said):
+    monkeypatch.setenv("CROWDWISE_DATA", str(tmp_path))
+    tiny_music(tmp_path)
+    assert datasets.load("music", check=False).truth_test.tolist() == ["jazz", "rock", "rock"]
+    tiny_music(tmp_path, **changed)
+    with pytest.raises(FormatError, match=rf"features\.npz: {said}.*replace the file by a whole copy"):
+        datasets.load("music", check=False)
+
+
+def tiny_cifar10h(folder: Path, tasks: str = "34", **changed: np.ndarray) -> None:
+    write(folder / "answers_500.csv.gz", "task,worker,label\n" + "".join(f"{t},a,1\n{t},b,0\n" for t in tasks))
+    parts = {"counts": np.ones((5, 2), int), "y": np.array([0, 1, 0, 1, 0]), "classes": np.array(["cat", "dog"])}
+    np.savez(folder / "counts.npz", **{**parts, **changed})
+    np.savez(folder / "features.npz", X=np.ones((5, 3)))
+
+
+def test_parts_of_cifar_that_do_not_go_together_are_refused(tmp_path):
+    tiny_cifar10h(tmp_path)
+    assert cifar.load_10h(tmp_path).truth.tolist() == ["dog", "cat"]
+    for changed, said in (
+        ({"counts": np.ones((4, 2), int)}, r"counts of shape \(4, 2\) for 5 images"),
+        ({"y": np.array([0, 1, 0, 1, 7])}, r"y\[4\] is 7"),
+        ({"tasks": "35"}, "tasks are not rows of the 5 images"),
+        ({"tasks": "3x"}, "tasks are not rows of the 5 images"),
+    ):
+        tiny_cifar10h(tmp_path, **changed)
+        with pytest.raises(FormatError, match=said):
+            cifar.load_10h(tmp_path)
+    codes = {"y": np.array([0, 1]), "classes": np.array(["cat", "dog"]), "workers": np.zeros((2, 3), int)}
+    np.savez(tmp_path / "labels.npz", labels=np.zeros((2, 2), int), **codes)
+    with pytest.raises(FormatError, match=r"shapes \(2, 3\) and \(2, 2\)"):
+        cifar.load_10n(tmp_path)
 
 
 def test_usps_is_made_of_libsvms_files(tmp_path):

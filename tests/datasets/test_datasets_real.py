@@ -108,8 +108,33 @@ def test_one_answer_changed_in_a_real_copy_is_refused(home, tmp_path, monkeypatc
         lines[row] = f"{lines[row].rsplit(',', 1)[0]},{label}"
     body = ("\n".join(lines) + "\n").encode()
     table.write_bytes(gzip.compress(body) if table.suffix == ".gz" else body)
-    with pytest.raises(FormatError, match=rf"{name} in .* is not the data it should be: .*(accuracy|vote|content)"):
+    with pytest.raises(
+        FormatError, match=rf"{name} in .* is not the data it should be: .*(accuracy|vote|digest of answers)"
+    ):
         datasets.load(name)
+
+
+@pytest.mark.parametrize(
+    ("array", "change", "figure"),
+    [
+        ("y_test", lambda y: np.random.default_rng(0).permutation(y), "digest of truth_test is"),
+        ("X_test", lambda X: 0 * X, "projection of X_test is"),
+        ("X_test", lambda X: X[:, :50], r"shape of X_test is \(300, 50\), expected \(300, 124\)"),
+        ("X_test", lambda X: X[:200], r"y_test is int64 of shape \(300,\), not a code for each of 200 tasks"),
+        ("X_train", lambda X: np.random.default_rng(0).permutation(X), "projection of X is"),
+    ],
+)
+def test_a_changed_array_in_a_real_copy_is_refused(home, tmp_path, monkeypatch, array, change, figure):
+    shutil.copytree(real("music"), tmp_path / "music", copy_function=shutil.copyfile)
+    monkeypatch.setenv("CROWDWISE_DATA", str(tmp_path))
+    (tmp_path / "music").chmod(0o755)  # the original may be read only
+    datasets.load("music")
+    file = tmp_path / "music" / "features.npz"
+    with np.load(file) as stored:
+        parts = dict(stored)
+    np.savez(file, **{**parts, array: change(parts[array])})
+    with pytest.raises(FormatError, match=figure):
+        datasets.load("music")
 
 
 def originals_of(name: str, folder: Path, raw: Path, archive) -> None:

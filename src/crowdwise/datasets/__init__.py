@@ -6,8 +6,8 @@
 
 They are looked for in the folder that the environment variable CROWDWISE_DATA names, then in the user's cache, a folder
 for each. Those whose originals are simple can be fetched into the cache: `fetch(name)`, or `load(name, download=True)`.
-Of the others the error says where to get them. Their figures (counts, accuracy of answers, imbalance) are checked on
-load. No data is part of crowdwise; `data.licence` says who made it and on what terms.
+Of the others the error says where to get them. Figures (counts, accuracy of answers, imbalance) and content (see
+`facts`) are checked on load. No data is part of crowdwise; `data.licence` says who made it and on what terms.
 
 >>> load("digits")
 Dataset('digits': tasks 738 train; 64 features, 40 workers, 1845 answers, 10 classes)

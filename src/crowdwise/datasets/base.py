@@ -142,9 +142,24 @@ def arrays(file: Path, *names: str) -> list[Array]:
     raise FormatError(message)
 
 
+def expect(fits: bool, file: Path, otherwise: str) -> None:
+    """Refuse a file that is not as it should be, saying how it is."""
+    if not fits:
+        message = f"{file}: {otherwise}: replace the file by a whole copy, or delete it and fetch it again."
+        raise FormatError(message)
+
+
+def classes_of(file: Path, name: str, codes: Array, classes: Array, n_tasks: int) -> Array:
+    """Classes by their codes, an array of a file; a code that stands for none is named."""
+    fits = codes.shape == (n_tasks,) and codes.dtype.kind in "iu"
+    expect(fits, file, f"{name} is {codes.dtype} of shape {codes.shape}, not a code for each of {n_tasks} tasks")
+    for row in np.flatnonzero((codes < 0) | (codes >= len(classes)))[:1]:
+        expect(False, file, f"{name}[{row}] is {codes[row]}, but codes of classes go from 0 to {len(classes) - 1}")
+    named: Array = classes[codes]
+    return named
+
+
 def rows_of(file: Path, X: Array) -> Array:
     """Features as float32, whatever they were stored as."""
-    if X.ndim != 2:
-        message = f"{file}: features have shape {X.shape}, not (tasks, features): replace the file by a whole copy."
-        raise FormatError(message)
+    expect(X.ndim == 2, file, f"features have shape {X.shape}, not (tasks, features)")
     return np.ascontiguousarray(X, dtype=np.float32)

@@ -17,39 +17,49 @@ from pathlib import Path
 import numpy as np
 
 from crowdwise.answers import Answers
-from crowdwise.datasets.base import Dataset, Entry, arrays, rows_of
+from crowdwise.datasets.base import Dataset, Entry, arrays, classes_of, expect, rows_of
 from crowdwise.io import read
 
 _IMAGES = "Images: A. Krizhevsky, Learning multiple layers of features from tiny images, 2009."
 _BY_HAND = (
     "Its features are made from the images of CIFAR-10 (https://www.cs.toronto.edu/~kriz/cifar.html) by "
-    "crowdwise.learn.encoders.encode_images and 256 principal components. Put {files} into a folder {name}/"
+    "crowdwise.learn.encoders.encode_images and 256 principal components; features made anew are not ours to the last "
+    "digit: load them with check=False. Put {files} into a folder {name}/"
 )
 
 
 def load_10h(folder: Path) -> Dataset:
     """Read the files of CIFAR-10H."""
-    counts, y, classes = arrays(folder / "counts.npz", "counts", "y", "classes")
+    votes, table = folder / "counts.npz", folder / "answers_500.csv.gz"
+    counts, y, classes = arrays(votes, "counts", "y", "classes")
     X = rows_of(folder / "features.npz", *arrays(folder / "features.npz", "X"))
-    given = read(folder / "answers_500.csv.gz", classes=np.arange(len(classes)))
+    truth = classes_of(votes, "y", y, classes, len(X))
+    expect(counts.shape == (len(X), len(classes)), votes, f"counts of shape {counts.shape} for {len(X)} images")
+    given = read(table, classes=np.arange(len(classes)))
+    fits = given.tasks.dtype.kind in "iu" and given.tasks.min() >= 0 and given.tasks.max() < len(X)
+    expect(bool(fits), table, f"tasks are not rows of the {len(X)} images")
     answers = Answers.from_codes(
         given.task, given.worker, given.label, tasks=given.tasks, workers=given.workers, classes=classes,
         truth=y[given.tasks].astype(np.int32),
     )  # fmt: skip
-    extra = {"counts": counts, "X_all": X, "truth_all": classes[y]}
-    return Dataset("cifar10h", answers, classes[y[given.tasks]], answers.classes, X[given.tasks], extra=extra)
+    extra = {"counts": counts, "X_all": X, "truth_all": truth}
+    return Dataset("cifar10h", answers, truth[given.tasks], answers.classes, X[given.tasks], extra=extra)
 
 
 def load_10n(folder: Path) -> Dataset:
     """Read the files of CIFAR-10N."""
-    worker, label, y, classes = arrays(folder / "labels.npz", "workers", "labels", "y", "classes")
+    file = folder / "labels.npz"
+    worker, label, y, classes = arrays(file, "workers", "labels", "y", "classes")
+    fits = label.ndim == 2 and worker.shape == label.shape
+    expect(fits, file, f"workers and labels of shapes {worker.shape} and {label.shape}, not both (images, 3)")
+    truth = classes_of(file, "y", y, classes, len(label))
     X = rows_of(folder / "features_first10k.npz", *arrays(folder / "features_first10k.npz", "X"))
     task = np.repeat(np.arange(len(y)), label.shape[1])
     answers = Answers.from_codes(
         task, worker.ravel(), label.ravel(), tasks=len(y), workers=int(worker.max()) + 1, classes=classes,
         truth=y.astype(np.int32),
     )  # fmt: skip
-    return Dataset("cifar10n", answers, classes[y], answers.classes, extra={"X_first": X})
+    return Dataset("cifar10n", answers, truth, answers.classes, extra={"X_first": X})
 
 
 ENTRIES = {

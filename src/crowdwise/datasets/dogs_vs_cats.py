@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crowdwise.datasets.base import Dataset, Entry, LazyPictures, arrays
+from crowdwise.datasets.base import Dataset, Entry, LazyPictures, arrays, classes_of
 
 CLASSES = np.array(["cat", "dog"])
 
@@ -18,7 +18,8 @@ def load(folder: Path) -> Dataset:
     """Read the file; pictures when they are asked for."""
     file = folder / "images_64.npz"
     (y,) = arrays(file, "y")
-    return Dataset("dogs_vs_cats", None, CLASSES[y], CLASSES, images=LazyPictures(file, {"train": ("jpeg", "offsets")}))
+    images = LazyPictures(file, {"train": ("jpeg", "offsets")})
+    return Dataset("dogs_vs_cats", None, classes_of(file, "y", y, CLASSES, y.size), CLASSES, images=images)
 
 
 ENTRIES = {

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crowdwise.datasets.base import Dataset, Entry, arrays, rows_of
+from crowdwise.datasets.base import Dataset, Entry, arrays, classes_of, rows_of
 from crowdwise.datasets.fetching import File, members
 
 BATCHES = (1, 2, 3, 4, 5, 6, 8, 9)
@@ -27,8 +27,9 @@ def load(folder: Path) -> Dataset:
     """Read the prepared file."""
     file = folder / "features.npz"
     X, y, batch, concentration = arrays(file, "X", "y", "batch", "concentration")
+    X = rows_of(file, X)
     extra = {"batch": batch, "concentration": concentration}
-    return Dataset("gas_drift", None, GASES[y], GASES, rows_of(file, X), extra=extra)
+    return Dataset("gas_drift", None, classes_of(file, "y", y, GASES, len(X)), GASES, X, extra=extra)
 
 
 def prepare(raw: Path, out: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crowdwise.datasets.base import Dataset, Entry, LazyPictures, arrays, rows_of
+from crowdwise.datasets.base import Dataset, Entry, LazyPictures, arrays, classes_of, rows_of
 from crowdwise.datasets.fetching import File
 from crowdwise.io import read
 
@@ -31,8 +31,11 @@ def load(folder: Path) -> Dataset:
     """Read the prepared files."""
     file, pictures = folder / "features.npz", folder / "images_150.npz"
     classes, *parts = arrays(file, "classes", *(f"{what}_{split}" for what in "Xy" for split in SPLITS))
-    X, X_valid, X_test = (rows_of(file, part) for part in parts[:3])
-    truth, truth_valid, truth_test = (classes[codes] for codes in parts[3:])
+    X, X_valid, X_test = features = [rows_of(file, part) for part in parts[:3]]
+    truth, truth_valid, truth_test = (
+        classes_of(file, f"y_{split}", codes, classes, len(rows))
+        for split, codes, rows in zip(SPLITS, parts[3:], features, strict=True)
+    )
     answers = read(folder / "answers.csv", tasks=np.arange(len(X)))
     answers = answers.with_truth((answers.tasks, truth))
     images = LazyPictures(pictures, {split: (f"jpeg_{split}", f"offsets_{split}") for split in SPLITS})

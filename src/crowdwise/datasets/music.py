@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow.csv
 
-from crowdwise.datasets.base import Dataset, Entry, arrays, rows_of
+from crowdwise.datasets.base import Dataset, Entry, arrays, classes_of, rows_of
 from crowdwise.datasets.fetching import File, members
 from crowdwise.io import read
 
@@ -25,12 +25,12 @@ def load(folder: Path) -> Dataset:
     """Read the prepared files."""
     file = folder / "features.npz"
     classes, X, X_test, y, y_test = arrays(file, "classes", "X_train", "X_test", "y_train", "y_test")
+    X, X_test = rows_of(file, X), rows_of(file, X_test)
+    truth = classes_of(file, "y_train", y, classes, len(X))
+    truth_test = classes_of(file, "y_test", y_test, classes, len(X_test))
     answers = read(folder / "answers.csv", tasks=np.arange(len(X)))
-    answers = answers.with_truth((answers.tasks, classes[y]))
-    return Dataset(
-        "music", answers, classes[y], answers.classes, rows_of(file, X),
-        X_test=rows_of(file, X_test), truth_test=classes[y_test],
-    )  # fmt: skip
+    answers = answers.with_truth((answers.tasks, truth))
+    return Dataset("music", answers, truth, answers.classes, X, X_test=X_test, truth_test=truth_test)
 
 
 def prepare(raw: Path, out: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from crowdwise.datasets.base import Array, Dataset, Entry, arrays, rows_of
+from crowdwise.datasets.base import Array, Dataset, Entry, arrays, classes_of, rows_of
 from crowdwise.errors import FormatError
 from crowdwise.io import read
 
@@ -23,10 +23,11 @@ def load(folder: Path) -> Dataset:
     """Read the files."""
     file, pairs = folder / "features.npz", folder / "pairs_text.csv.gz"
     X, y, names = arrays(file, "X", "y", "names")
+    X = rows_of(file, X)
     answers = read(folder / "answers.csv.gz", tasks=np.arange(len(X)))
-    answers = answers.with_truth((answers.tasks, y.astype(np.int64)))
+    answers = answers.with_truth((answers.tasks, classes_of(file, "y", y, np.arange(2), len(X))))
     return Dataset(
-        "product", answers, answers.classes[answers.truth], answers.classes, rows_of(file, X),
+        "product", answers, answers.classes[answers.truth], answers.classes, X,
         texts=_texts(pairs) if pairs.exists() else None, extra={"names": names},
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crowdwise.datasets.base import Dataset, Entry, arrays, rows_of
+from crowdwise.datasets.base import Dataset, Entry, arrays, classes_of, rows_of
 from crowdwise.datasets.fetching import File
 
 _HOME = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/"
@@ -21,8 +21,10 @@ FILES = (  # checksums as torchvision publishes them
 
 def load(folder: Path) -> Dataset:
     """Read the prepared file."""
-    X, y = arrays(folder / "features.npz", "X", "y")
-    return Dataset("usps", None, y.astype(np.int64), np.arange(10), rows_of(folder / "features.npz", X))
+    file, digits = folder / "features.npz", np.arange(10)
+    X, y = arrays(file, "X", "y")
+    X = rows_of(file, X)
+    return Dataset("usps", None, classes_of(file, "y", y, digits, len(X)), digits, X)
 
 
 def prepare(raw: Path, out: Path) -> None:

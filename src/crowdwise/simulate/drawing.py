@@ -9,7 +9,7 @@ import numpy as np
 from crowdwise.answers import Answers
 from crowdwise.errors import ParameterError
 from crowdwise.simulate.balance import Array, Seed
-from crowdwise.truth.base import is_whole, require
+from crowdwise.truth.base import is_number, is_whole, require
 
 
 class Subset(NamedTuple):
@@ -83,7 +83,8 @@ def draw_rows(y: Array, sizes: Any, rng: np.random.Generator) -> list[Array]:
 
 def balanced(n: int, n_classes: int, name: str = "n_test") -> Array:
     """So many tasks in all, as many of each class."""
-    require(is_whole(n, 0) and n % n_classes == 0, name, n, f"a multiple of {n_classes}, the number of classes")
+    fits = is_whole(n, n_classes) and n % n_classes == 0
+    require(fits, name, n, f"a multiple of {n_classes}, the number of classes, none of which may be without tasks")
     return np.full(n_classes, n // n_classes)
 
 
@@ -113,6 +114,7 @@ def balanced_holdout(answers: Answers, truth: Any, n_test: int, *, seed: Seed = 
     >>> kept, kept.truth.tolist()
     (Answers(2 tasks, 3 workers, 2 answers, 2 classes), [0, 1])
     """
+    require_answers(answers)
     answers = answers.with_truth(truth)
     code = class_codes(answers.truth, "truth")
     (test,) = draw_rows(code, balanced(n_test, answers.n_classes)[None], streams(seed, 1)[0])
@@ -162,6 +164,26 @@ def two_classes(y: Any, pair: tuple[Any, Any]) -> Array:
         message = f"pair={pair!r}: a class cannot be on both sides."
         raise ParameterError(message)
     return np.where(major, 0, np.where(minor, 1, -1))
+
+
+def require_answers(answers: Any) -> None:
+    """Refuse what is no Answers."""
+    if not isinstance(answers, Answers):
+        message = f"answers is of type {type(answers).__name__}: give Answers, see crowdwise.Answers.from_frame."
+        raise ParameterError(message)
+
+
+def moments(accuracy: Any) -> tuple[float, float | None]:
+    """Mean and deviation of accuracies, refused unless some accuracies can have them."""
+    pair = isinstance(accuracy, (tuple, list)) and len(accuracy) == 2
+    mean: Any
+    sd: Any
+    mean, sd = accuracy if pair else (None, None)
+    fits = is_number(mean) and 0 < mean < 1
+    fits = fits and (sd is None or (is_number(sd) and 0 <= sd <= np.sqrt(mean * (1 - mean))))
+    allowed = "(mean, deviation): a mean within 0 and 1; a deviation from 0 to sqrt(mean (1 - mean)), or None"
+    require(bool(fits), "accuracy", accuracy, allowed)
+    return mean, sd
 
 
 def published(shape: Array, mean: float, sd: float | None, n_answers: float) -> Array:

@@ -39,7 +39,17 @@ from crowdwise.answers import Answers
 from crowdwise.errors import ParameterError
 from crowdwise.simulate.answering import assign
 from crowdwise.simulate.balance import Array, Seed, shares, split
-from crowdwise.simulate.drawing import Subset, balanced, class_codes, draw_labels, draw_rows, published, streams
+from crowdwise.simulate.drawing import (
+    Subset,
+    balanced,
+    class_codes,
+    draw_labels,
+    draw_rows,
+    moments,
+    published,
+    require_answers,
+    streams,
+)
 from crowdwise.truth.base import is_number, is_whole, require
 
 SHRINK = 5.0  # pseudo-answers behind a worker's accuracy and behind each row of errors
@@ -139,6 +149,7 @@ def low_quality_subset(
     """
     votes, y = _checked(counts, y, n_tasks, n_workers, n_answers)
     low = _lowest(votes, y, answers, n_workers, accuracy, n_answers)
+    require(n_tasks < len(y), "n_tasks", n_tasks, f"fewer than all {len(y)}, so that some are left to test on")
     rows, draw = streams(seed, 2)
     (train,) = draw_rows(np.zeros_like(y), [[n_tasks]], rows)
     return Subset(train, _say(votes, y, train, low, n_answers, draw), np.setdiff1d(np.arange(len(y)), train))
@@ -171,9 +182,8 @@ def _lowest(
     votes: Array, y: Array, answers: Answers, n_workers: int, accuracy: tuple[float, float | None], n_answers: int
 ) -> _Low:
     """The workers of lowest accuracy, what it is to be, and where their errors go."""
-    mean, sd = accuracy
-    fits = is_number(mean) and 0 < mean < 1 and (sd is None or (is_number(sd) and 0 <= sd < 1))
-    require(fits, "accuracy", accuracy, "(mean, deviation), numbers within 0 and 1")
+    mean, sd = moments(accuracy)
+    require_answers(answers)
     for name, ids, n in (("tasks", answers.tasks, len(y)), ("classes", answers.classes, votes.shape[1])):
         if ids.dtype.kind not in "iu" or ids.min() < 0 or ids.max() >= n:
             message = f"answers: ids of {name} are to be whole numbers in 0..{n - 1}, as in counts."

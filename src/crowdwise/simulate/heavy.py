@@ -26,6 +26,7 @@ from crowdwise.simulate.drawing import (
     confusion_of,
     draw_rows,
     known_as,
+    moments,
     published,
     streams,
     two_classes,
@@ -84,10 +85,10 @@ def heavy_binary(X: Any, y: Any, positive: Any, shape: str | Heavy = "data1-2", 
     >>> data.answers, np.bincount(data.answers.truth).tolist(), np.bincount(data.y_test).tolist()
     (Answers(100 tasks, 5 workers, 200 answers, 2 classes), [80, 20], [10, 10])
     """
-    if isinstance(shape, str) and shape not in HEAVY:
-        message = f"shape={shape!r}: use {', '.join(HEAVY)}, or a Heavy."
-        raise ParameterError(message)
-    heavy = HEAVY[shape] if isinstance(shape, str) else shape
+    heavy = HEAVY.get(shape) if isinstance(shape, str) else shape
+    require(isinstance(heavy, Heavy), "shape", shape, f"{', '.join(HEAVY)}, or a Heavy")
+    assert heavy is not None
+    mean, sd = moments(heavy.accuracy)
     X, y = np.asarray(X), np.asarray(y)
     code = two_classes(y, (np.setdiff1d(y, positive), positive))
     if X.ndim != 2 or len(X) != len(code):
@@ -96,7 +97,6 @@ def heavy_binary(X: Any, y: Any, positive: Any, shape: str | Heavy = "data1-2", 
     n_positive = round(heavy.n_train / (1 + heavy.ratio))
     split, make, speak = streams(seed, 3)
     test, train = draw_rows(code, [balanced(heavy.n_test, 2), [heavy.n_train - n_positive, n_positive]], split)
-    mean, sd = heavy.accuracy
     accuracy = published(make.random(heavy.n_workers), mean, sd, heavy.answers_per_worker)  # (workers,)
     errs = (1 - accuracy[:, None]) / (1 - mean) * (1 - _skill(heavy))  # (workers, classes)
     answers = answer(

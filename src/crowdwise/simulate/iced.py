@@ -85,10 +85,11 @@ def iced_set(X: Any, y: Any, shape: str | Syn = "usps", *, seed: Seed = 0) -> Tr
     >>> data.answers, data.X.shape, data.y_test.tolist()
     (Answers(18 tasks, 5 workers, 90 answers, 2 classes), (18, 1), [0, 0, 0, 0, 1, 1, 1, 1])
     """
-    if isinstance(shape, str) and shape not in SYN:
-        message = f"shape={shape!r}: use {', '.join(SYN)}, or a Syn."
-        raise ParameterError(message)
-    syn = SYN[shape] if isinstance(shape, str) else shape
+    syn = SYN.get(shape) if isinstance(shape, str) else shape
+    require(isinstance(syn, Syn), "shape", shape, f"{', '.join(SYN)}, or a Syn")
+    assert syn is not None
+    for name in ("n_major", "n_minor"):
+        require(is_whole(getattr(syn, name), 1), name, getattr(syn, name), "a whole number of tasks, 1 or more")
     X, code = np.asarray(X), two_classes(y, syn.pair)
     if X.ndim != 2 or len(X) != len(code):
         message = f"X of shape {X.shape}: give a row for each of the {len(code)} tasks in y."
@@ -180,7 +181,11 @@ def gisette_like(images: Any, source: Any = None, *, n_features: int = 5000, see
     move, pick, shuffle, order = streams(seed, 4)
     ink = np.where(images < 128, 0, images) / 255  # (tasks, pixels)
     if source is not None:
-        ink = _shifted(ink.reshape(-1, side, side), np.asarray(source), move).reshape(len(ink), -1)
+        source = np.asarray(source)
+        if source.shape != (len(ink),):
+            message = f"source of shape {source.shape}: give the digit that each of the {len(ink)} images is a copy of."
+            raise ParameterError(message)
+        ink = _shifted(ink.reshape(-1, side, side), source, move).reshape(len(ink), -1)
     row, column = np.divmod(np.arange(side**2), side)
     middle = np.flatnonzero((row < 0.6 * side) & (column >= 0.2 * side) & (column < 0.8 * side))
     a, b = pick.choice(middle, size=(2, n_features // 2 - side**2))
