@@ -175,6 +175,16 @@ def test_members_are_runs_of_their_own(select):
     np.testing.assert_allclose(two.member_proba(X), three.member_proba(X)[:2], atol=1e-6)
 
 
+@pytest.mark.parametrize("options", [{"select": "random"}, {"max_pairs": 50}])
+def test_each_network_draws_pairs_of_its_own(options):
+    """Drawn at random: 50 of 300, so by chance two networks have a sixth of them in common, and never all."""
+    X, answers = even()
+    model = plain(small(n_models=3), apart=True, per_iteration=50, iterations=1, **options).fit(X, answers)
+    pairs = [{(task, worker) for task, worker, _ in made_for(model, member)} for member in range(3)]
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        assert 0 < len(pairs[one] & pairs[other]) < len(pairs[one]) / 2
+
+
 @pytest.mark.parametrize("kind", BASES)
 @pytest.mark.parametrize("select", ["distribution", "confidence", "random"])
 def test_nothing_is_chosen_twice(kind, select, data):

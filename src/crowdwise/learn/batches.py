@@ -83,7 +83,8 @@ class Batches:
     active : (tasks,) bool array, optional
         Tasks that are drawn; those with answers unless given.
     resample : bool
-        Draw the answers of each epoch with replacement, so that every label is drawn equally often.
+        Draw the answers of each epoch with replacement, so that every label is drawn equally often; for each model
+        by itself.
     seed : int
         Decides the order of tasks; epoch e is the same whatever came before, so a resumed run goes on as if unbroken.
     """
@@ -175,15 +176,24 @@ class Batches:
             of_task = self.task_weight[which, task]
             weight = of_task if weight is None else weight * of_task
         if self.resample is not None:
-            shares = self.resample
-            if self.weight is not None:
-                parts = np.split(self.weight, np.cumsum([len(share) for share in shares])[:-1])
-                shares = [share * part for share, part in zip(shares, parts, strict=True)]
-            drawn = [np.random.default_rng([self.seed, epoch, len(share)]).multinomial(len(share), share / share.sum())
-                     for share in shares]  # fmt: skip
-            times = np.concatenate(drawn).astype(np.float32)
-            weight = times[at] if self.task_weight is None else times[at] * of_task
+            if len(self.resample) == 1 and model is not None:  # one pool for all, of which each model draws its own
+                at = at + np.repeat(model * len(self.label), length)
+            times = self._times(epoch)[at]
+            weight = times if self.task_weight is None else times * of_task
         return weight
+
+    def _times(self, epoch: int) -> Array:
+        """How often each answer is drawn in an epoch, those of all models end to end."""
+        assert self.resample is not None
+        shares = self.resample
+        if self.weight is not None:
+            parts = np.split(self.weight, np.cumsum([len(share) for share in shares])[:-1])
+            shares = [share * part for share, part in zip(shares, parts, strict=True)]
+        each = shares * self.n_models if len(shares) == 1 else shares
+        # A trailing 0 draws what is drawn without it: the first model draws as one alone would.
+        streams = [np.random.default_rng([self.seed, epoch, len(share), m]) for m, share in enumerate(each)]
+        drawn = [rng.multinomial(len(share), share / share.sum()) for rng, share in zip(streams, each, strict=True)]
+        return np.concatenate(drawn).astype(np.float32)
 
 
 def _by_batch(drawn: list[Array], cuts: Array) -> tuple[Array, Array | None]:
