@@ -6,7 +6,7 @@ ifneq ($(wildcard ../shared/data/README.md),)
 export CROWDWISE_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup demo test lint bench bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-papers \
+.PHONY: setup demo test lint bench bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-papers results-page \
 	bench-choose bench-acquire bench-simulated bench-systems-scale clean
 
 setup: .venv/ready            ## a .venv with every extra and the dev tools
@@ -46,6 +46,9 @@ bench-learn-accuracy: setup   ## every learner on LabelMe and Music, five seeds,
 bench-papers: setup           ## the five papers' tables and figures beside what they print; ARGS=dasc-table2 for one
 	$(BIN)/crowdwise bench $(or $(ARGS),all) --out benchmarks/results/papers
 	$(BIN)/python benchmarks/results_page.py
+
+results-page: setup           ## docs/results.md from the saved results; ARGS=--check only says whether it is up to date
+	$(BIN)/python benchmarks/results_page.py $(ARGS)
 
 bench-choose: setup           ## how well choosing without ground truth agrees with test accuracy
 	$(BIN)/python benchmarks/choose_agreement.py $(ARGS)

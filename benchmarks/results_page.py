@@ -3,7 +3,8 @@
     python benchmarks/results_page.py [--check]
 
 Tables and verdicts come from benchmarks/results/papers/*.json; what is said about them from benchmarks/notes/NAME.md,
-one file an experiment, and notes/intro.md. `--check` only says whether the page is what it would write.
+one file an experiment, and notes/intro.md. What is not finished is said to be not computed. `--check` only says whether
+the page is what it would write.
 """
 
 from __future__ import annotations
@@ -12,15 +13,21 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from crowdwise.bench import EXPERIMENTS, Experiment
+from crowdwise.bench.showing import along, clock, number, plain, series, spread
 
 HERE = Path(__file__).parent
 RESULTS, NOTES, PAGE = HERE / "results" / "papers", HERE / "notes", HERE.parent / "docs" / "results.md"
 Line = dict[str, Any]
 SHORT = 2.0  # points below the paper from which a gap is listed
 BASES = ("AnnoReg", "CrowdLayer", "WDN")
+MISSING = "not computed"
 
 
 class Goal(NamedTuple):
@@ -37,8 +44,8 @@ GOALS = [
     *(
         Goal("dasc-table2", f"{base}: DASC", f"{base}: {other}", data)
         for base in BASES
-        for data in ("labelme", "music")
         for other in ("CE", "Confidence", "Random")
+        for data in ("labelme", "music")
     ),
     *(Goal("crowding-table1", "CrowdInG", "DL-CL", data) for data in ("labelme", "music", "cifar10h-103")),
     *(Goal("crowding-table1", "DL-CL+InG", "DL-CL+Self", data) for data in ("labelme", "music", "cifar10h-103")),
@@ -49,14 +56,14 @@ GOALS = [
     ),
     *(
         Goal("iced-table2", "ICED", other, data)
-        for data in ("usps", "gas_drift", "labelme", "music")
         for other in ("Crowd-Layer", "MV+DNN", "D&S+DNN")
+        for data in ("usps", "gas_drift", "labelme", "music")
     ),
     *(
         Goal("difficulty-tables", above, below, data, measure)
+        for above, below in (("Fixed", "Adaptive"), ("Fixed prior=votes", "Adaptive"), ("Adaptive", "Raykar"))
         for data in ("gaussian-structural", "dogs-structural")
         for measure in ("last", "labels")
-        for above, below in (("Fixed", "Adaptive"), ("Fixed prior=votes", "Adaptive"), ("Adaptive", "Raykar"))
     ),
 ]
 
@@ -65,45 +72,32 @@ def main() -> None:
     """Write the page, or check it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
+    only_check = parser.parse_args().check
     text = page({path.stem: json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))})
-    if parser.parse_args().check:
+    if only_check:
         sys.exit(0 if PAGE.exists() and PAGE.read_text() == text else "docs/results.md is not what the results say")
     PAGE.write_text(text)
 
 
 def page(results: dict[str, Any]) -> str:
-    """The whole page."""
+    """The whole page, experiments as the catalogue has them."""
     parts = ["# Results: the papers' tables and figures, computed here", "", note("intro"), ""]
     parts += ["## The goals", "", *goals(results), ""]
     parts += ["## More than two points below the paper, on LabelMe or Music", "", *gaps(results), ""]
-    parts += ["## How long it takes", "", *times(results), ""]
-    for name in order(results):
-        found = results[name]
-        parts += [f"## {found['title']}", "", f"`crowdwise bench {name}` ({clock(found['core_seconds'])} on one core, "
-                  f"{found['seeds']} seeds). {sentence(found['shows'])}", ""]  # fmt: skip
-        parts += [note(name), "", *tables(found["lines"]), ""]
-        parts += [f"![{found['title']}](../benchmarks/results/papers/{name}.svg)", ""]
-    return "\n".join(parts).replace("\n\n\n", "\n\n").rstrip() + "\n"
+    parts += ["## The experiments, and how long they take", "", *times(results), ""]
+    for name, experiment in EXPERIMENTS.items():
+        lines = lines_of(results, name)
+        if lines:
+            runs = max(line["seeds"] for line in lines)
+            about = f"`crowdwise bench {name}`, {runs} runs a row. To see: {experiment.shows}."
+            parts += [f"## {experiment.title}", "", about, "", *tables(experiment, lines), "", note(name), ""]
+            parts += [f"![{experiment.title}](../benchmarks/results/papers/{name}.svg)", ""]
+    return "\n".join(line for line, before in zip(parts, ["", *parts], strict=False) if line or before).rstrip() + "\n"
 
 
-def order(results: dict[str, Any]) -> list[str]:
-    """Experiments as the catalogue has them, those without results left out."""
-    from crowdwise.bench import EXPERIMENTS
-
-    return [name for name in EXPERIMENTS if name in results]
-
-
-def times(results: dict[str, Any]) -> Iterator[str]:
-    """Seconds of the processor that each experiment takes; cells that several share are counted in each."""
-    yield from ("| experiment | cells' time on one core |", "| --- | ---: |")
-    yield from (f"| {name} | {clock(results[name]['core_seconds'])} |" for name in order(results))
-    yield ""
-    yield note("times")
-
-
-def sentence(text: str) -> str:
-    """What a paper's experiment is to show."""
-    return f"To see: {text}."
+def lines_of(results: dict[str, Any], name: str) -> list[Line]:
+    """The lines of an experiment; none where nothing is finished."""
+    return list(results.get(name, {"lines": []})["lines"])
 
 
 def note(name: str) -> str:
@@ -112,127 +106,158 @@ def note(name: str) -> str:
     return path.read_text().strip() if path.exists() else ""
 
 
-def find(results: dict[str, Any], goal: Goal, method: str) -> Line | None:
-    """The line of a method."""
-    wanted = (method, goal.data, goal.measure)
-    lines = results.get(goal.experiment, {"lines": []})["lines"]
-    return next((line for line in lines if (line["method"], line["data"], line["measure"]) == wanted), None)
+def times(results: dict[str, Any]) -> Iterator[str]:
+    """How long each experiment takes on one core; cells that several share are counted in each."""
+    rows = [
+        [name, each.title, clock(results[name]["core_seconds"]) if lines_of(results, name) else MISSING]
+        for name, each in EXPERIMENTS.items()
+    ]
+    yield from table(["name", "what", "on one core"], rows, left=2)
+    yield note("times")
 
 
 def goals(results: dict[str, Any]) -> Iterator[str]:
-    """Which orderings hold: the difference of the means with its standard error."""
-    rows, met, clear, n = [], 0, 0, 0
-    for goal in GOALS:
-        above, below = find(results, goal, goal.above), find(results, goal, goal.below)
-        if above is None or below is None:
-            continue
-        difference = above["mean"] - below["mean"]
-        error = math.hypot(*((line["deviation"] or 0.0) / math.sqrt(line["seeds"]) for line in (above, below)))
-        n, met, clear = n + 1, met + (difference > 0), clear + (difference > 2 * error)
-        verdict = "yes" if difference > 2 * error else "no" if difference < -2 * error else "within the error"
-        what = goal.data if goal.measure == "last" else f"{goal.data}, {goal.measure}"
-        rows.append(f"| {goal.above} above {goal.below} | {what} | {difference:+.1f} ± {error:.1f} | {verdict} |")
+    """Which orderings hold: the difference of the means with its standard error. A table an experiment."""
+    found = {goal: judged(results, goal) for goal in GOALS}
+    count = Counter(verdict.partition(":")[0] for verdict in found.values())
+    within = ", within the error"
     yield (
-        f"Of {n} orderings the papers claim, {met} hold in the mean and {clear} beyond twice the standard error of the "
-        f"difference (last epoch, points of test accuracy unless said)."
+        f"Of {len(GOALS)} goals {count['yes']} are met beyond twice the standard error of the difference and "
+        f"{count['yes' + within]} within it, {count['no' + within]} are missed within it and {count['no']} beyond, and "
+        f"{count[MISSING]} are {MISSING}: differences in points of test accuracy, last epoch, unless said."
     )
     yield ""
-    yield from ("| goal | data | difference | holds |", "| --- | --- | ---: | --- |", *rows)
+    for name in dict.fromkeys(goal.experiment for goal in GOALS):
+        of = [goal for goal in GOALS if goal.experiment == name]
+        columns = list(dict.fromkeys((goal.data, goal.measure) for goal in of))
+        rows = [
+            [f"{above} above {below}", *(found[Goal(name, above, below, *column)] for column in columns)]
+            for above, below in dict.fromkeys((goal.above, goal.below) for goal in of)
+        ]
+        shown = [data if measure == "last" else f"{data}, {measure}" for data, measure in columns]
+        yield from table([name, *shown], rows, left=len(shown) + 1)
+
+
+def judged(results: dict[str, Any], goal: Goal) -> str:
+    """Whether a goal is met, and by how much; two runs of each are the least."""
+    lines = {
+        line["method"]: line
+        for line in lines_of(results, goal.experiment)
+        if (line["data"], line["measure"]) == (goal.data, goal.measure) and line["deviation"] is not None
+    }
+    if goal.above not in lines or goal.below not in lines:
+        return MISSING
+    above, below = lines[goal.above], lines[goal.below]
+    difference = above["mean"] - below["mean"]
+    error = math.hypot(*(line["deviation"] / math.sqrt(line["seeds"]) for line in (above, below)))
+    verdict = ("yes" if difference > 0 else "no") + (", within the error" if abs(difference) <= 2 * error else "")
+    return f"{verdict}: {difference:+.1f} ± {error:.1f}"
 
 
 def gaps(results: dict[str, Any]) -> Iterator[str]:
-    """Where we stay behind; and what the best epoch on test would give, which some papers print."""
-    yield from ("| experiment | method | data | ours | oracle | paper | difference | ceiling |",
-                "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |")  # fmt: skip
-    for name in order(results):
-        for line in results[name]["lines"]:
-            if line["data"] in ("labelme", "music") and (line.get("difference") or 0.0) < -SHORT:
-                yield (
-                    f"| {name} | {line['method']} | {line['data']} | {number(line['mean'])} | {number(line['oracle'])} "
-                    f"| {number(line['paper'])} | {line['difference']:+.1f} | {number(line['ceiling'])} |"
-                )
-    yield ""
+    """Where the headline stays behind, each row once; the rows of `-gaps` are what was tried about it."""
+    rows: dict[tuple[str, str, str], list[str]] = {}
+    for name, experiment in EXPERIMENTS.items():
+        for line in headlines(experiment, lines_of(results, name)):
+            behind = line["data"] in ("labelme", "music") and (line.get("difference") or 0.0) < -SHORT
+            if behind and not name.endswith("-gaps"):
+                row = [name, line["method"], line["data"], number(line["mean"]), number(line["oracle"]),
+                       number(line["paper"]), number(line["difference"], "+.1f"), number(line["ceiling"])]  # fmt: skip
+                rows.setdefault((experiment.family.name, line["method"], line["data"]), row)
+    titles = ["experiment", "method", "data", "ours", "oracle", "paper", "difference", "ceiling"]
+    yield from table(titles, rows.values(), left=3)
     yield note("gaps")
 
 
-def tables(lines: list[Line]) -> Iterator[str]:
+def tables(experiment: Experiment, lines: list[Line]) -> Iterator[str]:
     """The tables of an experiment: one a data set, or what lies along an axis."""
-    if any(line.get("x") is not None for line in lines):
-        yield from along(lines)
+    if experiment.curve or experiment.axis:
+        yield from figures(experiment, lines)
         return
-    head = lines[0]["measure"] if lines else ""
-    others = list(dict.fromkeys(line["measure"] for line in lines if line["measure"] != head))
-    beside = {(line["method"], line["data"], line["measure"]): line["mean"] for line in lines}
-    for data in dict.fromkeys(line["data"] for line in lines):
-        of = [line for line in lines if line["data"] == data and line["measure"] == head]
-        if not of:
-            continue
-        top = of[0]["ceiling"]
-        yield f"**{data}**" + (f" (ceiling {number(top)})" if top is not None else "")
-        yield ""
-        yield f"| method | {head} | held out | oracle | paper | difference |" + "".join(f" {m} |" for m in others)
-        yield "| --- | ---: | ---: | ---: | ---: | ---: |" + " ---: |" * len(others)
-        for line in of:
-            gap = "" if line["difference"] is None else f"{line['difference']:+.1f}"
-            extra = "".join(f" {short(beside.get((line['method'], data, m)))} |" for m in others)
-            yield (
-                f"| {line['method']} | {spread(line['mean'], line['deviation'])} | {number(line['held_out'])} | "
-                f"{number(line['oracle'])} | {spread(line['paper'], line['paper_deviation'])} | {gap} |{extra}"
-            )
-        yield ""
-
-
-def along(lines: list[Line]) -> Iterator[str]:
-    """One table a data set and measure, with columns along the axis; long axes at nine places."""
-    for data in dict.fromkeys(plain(line["data"]) for line in lines):
-        for measure in dict.fromkeys(line["measure"] for line in lines):
-            of = [line for line in lines if plain(line["data"]) == data and line["measure"] == measure]
-            grid = sorted({line["x"] for line in of})
-            if len(grid) > 9:
-                grid = [grid[round(i * (len(grid) - 1) / 8)] for i in range(9)]
-            rows: dict[str, dict[float, str]] = {}
-            for line in of:
-                rows.setdefault(label(line, of), {})[line["x"]] = short(line["mean"])
-            if not rows:
+    head, *others = experiment.measures
+    runs = max(line["seeds"] for line in lines)
+    beside = {(line["method"], line["data"], line["measure"]): line for line in lines}
+    for data in experiment.problems:
+        rows = []
+        for method in expected(experiment, data):
+            line = beside.get((method, data, head))
+            if line is None:
+                rows.append([method, MISSING])
                 continue
-            yield f"**{data}: {measure}**"
-            yield ""
-            yield "| method |" + "".join(f" {x:g} |" for x in grid)
-            yield "| --- |" + " ---: |" * len(grid)
-            yield from (f"| {name} |" + "".join(f" {row.get(x, '')} |" for x in grid) for name, row in rows.items())
-            yield ""
+            fewer = "" if line["seeds"] == runs else f" ({line['seeds']} runs)"
+            rows.append([
+                method, spread(line["mean"], line["deviation"]) + fewer, number(line["held_out"]),
+                number(line["oracle"]), spread(line["paper"], line["paper_deviation"]),
+                number(line["difference"], "+.1f"),
+                *(with_paper(beside.get((method, data, measure))) for measure in others),
+            ])  # fmt: skip
+        found = [line for line in headlines(experiment, lines) if line["data"] == data]
+        top = found[0]["ceiling"] if found else None
+        ceiling = "" if top is None else f" (ceiling {number(top)})"
+        yield f"**{data}**{ceiling}" + ("" if found else f": {MISSING}")
+        yield ""
+        if found:
+            yield from table(["method", head, "held out", "oracle", "paper", "difference", *others], rows)
 
 
-def label(line: Line, of: list[Line]) -> str:
-    """The row of a line: its method, unless methods are what lies along the axis."""
-    places = {(each["method"], each["data"]) for each in of}
-    by_method = len({each["data"] for each in of}) == 1 and len(places) == len(of)
-    return "over the axis" if by_method else str(line["method"])
+def figures(experiment: Experiment, lines: list[Line]) -> Iterator[str]:
+    """One table a data set and measure, with columns along the axis."""
+    axis = experiment.axis
+    for data in dict.fromkeys(plain(problem) for problem in experiment.problems):
+        problems = [problem for problem in experiment.problems if plain(problem) == data]
+        of = [line for line in lines if line["data"] in problems]
+        if not of:
+            yield from (f"**{data}**: {MISSING}", "")
+            continue
+        wanted: dict[str, set[float]] = {}  # the rows, with the places of the axis where a number should stand
+        for problem in problems:
+            for method in expected(experiment, problem):
+                row = wanted.setdefault(series(experiment, {"method": method, "data": problem}), set())
+                row |= {axis[name] for name in (problem, method) if name in axis}
+        for measure in experiment.measures:
+            grid, found = along([line for line in of if line["measure"] == measure], partial(series, experiment))
+            if axis:
+                grid = sorted(set().union(*wanted.values()))
+            rows = []
+            for name, places in wanted.items():
+                has = found.get(name)
+                at = [short(has.get(x), MISSING if x in places else "-") for x in grid] if has else [MISSING]
+                rows.append([name, *at])
+            yield from (f"**{data}: {measure}**", "")
+            yield from table([experiment.axis_title or "iteration", *(f"{x:g}" for x in grid)], rows)
 
 
-def plain(data: str) -> str:
-    """The data set, without how much was removed."""
-    return data.partition("@")[0]
+def expected(experiment: Experiment, problem: str) -> list[str]:
+    """The rows that an experiment has on a problem when it is finished."""
+    return [method for method in experiment.methods if (method, problem) not in experiment.except_for]
 
 
-def number(value: float | None) -> str:
-    """One digit after the point, nothing where there is no number."""
-    return "" if value is None else f"{value:.1f}"
+def headlines(experiment: Experiment, lines: list[Line]) -> list[Line]:
+    """The lines of the first measure, which alone have oracle, ceiling and what was held out."""
+    return [line for line in lines if line["measure"] == experiment.measures[0]]
 
 
-def short(value: float | None) -> str:
-    """Three digits."""
-    return "" if value is None else f"{value:.3g}"
+def table(titles: list[str], rows: Iterable[list[str]], left: int = 1) -> Iterator[str]:
+    """A table and an empty line; columns without an entry are left out, short rows are filled up."""
+    full = [[*row, *[""] * (len(titles) - len(row))] for row in rows]
+    used = [i for i in range(len(titles)) if any(row[i] not in ("", "-") for row in full)]
+    if full:
+        yield "| " + " | ".join(titles[i] for i in used) + " |"
+        yield "| " + " | ".join("---" if i < left else "---:" for i in used) + " |"
+        yield from ("| " + " | ".join(row[i] for i in used) + " |" for row in full)
+        yield ""
 
 
-def spread(mean: float | None, deviation: float | None) -> str:
-    """Mean and deviation."""
-    return number(mean) if mean is None or deviation is None else f"{mean:.1f} ± {deviation:.1f}"
+def short(value: float | None, missing: str = "-") -> str:
+    """Three digits, or one after the point."""
+    return missing if value is None else number(value, ".1f" if abs(value) >= 10 else ".3g")
 
 
-def clock(seconds: float) -> str:
-    """Minutes and seconds."""
-    return f"{round(seconds)} s" if seconds < 100 else f"{round(seconds / 60)} min"
+def with_paper(line: Line | None) -> str:
+    """A further measure, in brackets what the paper prints of it."""
+    if line is None:
+        return "-"
+    return short(line["mean"]) + ("" if line["paper"] is None else f" ({short(line['paper'])})")
 
 
 if __name__ == "__main__":

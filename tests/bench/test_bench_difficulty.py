@@ -161,3 +161,19 @@ def test_pictures_to_train_on_are_not_those_to_test_on(clouds, kind):
     np.testing.assert_allclose(problem.X.std(axis=0), 1)
     assert not {tuple(row) for row in problem.X.tolist()} & {tuple(row) for row in problem.X_test.tolist()}
     assert score("ceiling", draw(f"dogs-{kind}", 0, quick=True))["last"] > 65
+
+
+@pytest.mark.parametrize("part", ["test", "other"])
+def test_tasks_to_train_on_know_nothing_of_test_pictures_nor_the_crowd_of_its_own_tasks(clouds, monkeypatch, part):
+    """Test pictures move nothing of training; pictures of the one who knows p move answers, and nothing but them."""
+    before = draw("dogs-structural", 0, quick=True).problem
+    parts = np.array_split(np.random.default_rng(0).permutation(1000), 3)
+    rows = np.r_[0:500, 600:1100][parts[1 if part == "test" else 2]]
+    noise = Clouds.noise.copy()
+    noise[rows] = -5 * noise[rows] + 1
+    monkeypatch.setattr(Clouds, "noise", noise)
+    difficulty.encoded.cache_clear()
+    after = draw("dogs-structural", 0, quick=True).problem
+    np.testing.assert_array_equal(after.X, before.X)
+    assert (after.answers == before.answers) == (part == "test")
+    assert np.array_equal(after.X_test, before.X_test) == (part == "other")

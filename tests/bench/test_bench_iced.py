@@ -94,6 +94,16 @@ def test_warm_up_alone(row: str) -> None:
     assert found["f1"] == pytest.approx(100 * np.mean(parts))
 
 
+def test_a_quick_warm_up_is_shorter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(iced.WARM_UP, "usps", 10)
+    whole, quick = (Cell("iced-warm-up", "ICED-w", "usps", (0,), quick=q) for q in (False, True))
+    assert [iced.warm_up(each).warmup_epochs for each in (whole, quick)] == [10, 2]
+    assert iced.run_warm_up(whole) != iced.run_warm_up(quick)
+    assert iced.FIRST_TRAINING.stamp(whole._replace(seeds=(9,))) != iced.FIRST_TRAINING.stamp(
+        quick._replace(seeds=(9,))
+    )
+
+
 def test_warm_ups_differ() -> None:
     stamps = {iced.FIRST_TRAINING.stamp(Cell("iced-warm-up", row, "usps", (0,))) for row in iced.WARM_UPS}
     assert len(stamps) == 3
@@ -115,7 +125,14 @@ def test_every_seed_has_a_crowd_of_its_own() -> None:
 def test_experiments() -> None:
     table2, table3, inference = iced.EXPERIMENTS
     assert table2.published["ICED", "gas_drift"] == (88.72, None)
+    assert table2.published["MBEM", "gisette_like", "f1"] == (42.11, None)
     assert table3.published["ICED-w", "usps"] == (83.73, None)
-    assert len(table2.published) == 24
-    assert {row for row, _ in table2.published} <= set(table2.methods)
+    assert table3.published["Trad-I", "gas_drift", "f1"] == (31.42, None)
+    for table, n_rows in ((table2, 8), (table3, 3)):
+        accuracy = {place: number for place, (number, _) in table.published.items() if len(place) == 2}
+        assert len(accuracy) == 3 * n_rows
+        assert {place[0] for place in accuracy} <= set(table.methods)
+        assert set(table.published) == {*accuracy, *((*place, "f1") for place in accuracy)}
+        f1 = [table.published[*place, "f1"][0] for place in accuracy]
+        assert all(0 < mean <= of for mean, of in zip(f1, accuracy.values(), strict=True))  # test sets are balanced
     assert set(inference.cells(2)) <= set(table2.cells(2))  # nothing is computed twice

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from crowdwise.bench.cells import Cell, Family, Setting, cells_of, stamp_of
+import pytest
+
+from crowdwise.bench.cells import VERSIONS, Cell, Family, Setting, cells_of, stamp_of
 
 
 def family(together: bool) -> Family:
@@ -32,6 +34,16 @@ def test_quick_settings_are_smaller_but_never_nothing() -> None:
 
 
 def test_stamp_changes_with_any_setting_and_not_with_their_order() -> None:
-    assert stamp_of({"a": 1, "b": 2}) == stamp_of({"b": 2, "a": 1})
-    assert stamp_of({"a": 1, "b": 2}) != stamp_of({"a": 1, "b": 3})
-    assert stamp_of({"a": 1}) != stamp_of({"b": 1})
+    cell = Cell("f", "m", "p@40", (0,))
+    assert stamp_of({"a": 1, "b": 2}, cell) == stamp_of({"b": 2, "a": 1}, cell)
+    assert stamp_of({"a": 1, "b": 2}, cell) != stamp_of({"a": 1, "b": 3}, cell)
+    assert stamp_of({"a": 1}, cell) != stamp_of({"b": 1}, cell)
+
+
+@pytest.mark.parametrize("changed", ["f", "p"])
+def test_a_new_version_of_a_family_or_a_problem_is_another_stamp(changed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = Cell("f", "m", "p@40", (0,))
+    before = stamp_of({"a": 1}, cell)
+    monkeypatch.setitem(VERSIONS, changed, 2)
+    assert stamp_of({"a": 1}, cell) != before
+    assert stamp_of({"a": 1}, Cell("other", "m", "q", (0,))) == before

@@ -80,6 +80,14 @@ def test_further_measures_have_the_papers_number_of_their_own(tmp_path: Path) ->
     assert "oracle" not in found[1]
 
 
+def test_test_accuracy_stands_beside_test_accuracy_alone(tmp_path: Path) -> None:
+    made, store = experiment(measures=("mv", "last"), hide=True), Store(tmp_path)
+    fill(store, made, mv=70.0)
+    found = [line for line in lines(made, store, 2) if (line["method"], line["data"]) == ("one", "p")]
+    assert [line["mean"] for line in found] == [70.0, 80.5]
+    assert [found[0][name] for name in ("held_out", "oracle", "ceiling")] == [None, None, None]
+
+
 def test_axis_places_problems_and_methods(tmp_path: Path) -> None:
     store = Store(tmp_path)
     by_problem, by_method = experiment(axis={"p": 20.0, "q": 40.0}), experiment(axis={"one": 0.1, "many": 0.2})

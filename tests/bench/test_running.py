@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
-from crowdwise.bench.catalogue import FAMILIES
+from crowdwise import datasets
+from crowdwise.bench.catalogue import EXPERIMENTS, FAMILIES
 from crowdwise.bench.cells import Cell
-from crowdwise.bench.running import Progress, missing, run
+from crowdwise.bench.running import Progress, data_of, missing, ready, run
 from crowdwise.bench.store import Store
+from crowdwise.errors import CrowdwiseError
 
 MADE = Cell("digits", "MV-DL", "digits", (0,), quick=True)
 FAILS = Cell("digits", "MV-DL", "nowhere", (0,), quick=True)
@@ -27,9 +32,9 @@ def families() -> dict[str, object]:
 def test_finished_cells_and_repeated_ones_are_not_missing(tmp_path: Path) -> None:
     store = Store(tmp_path)
     other = MADE._replace(method="DS-DL")
-    store.put(MADE, stamp(MADE), [{"last": 1.0}])
+    store.put(MADE, stamp(MADE), [{"last": 1.0, "seconds": 1.0}])
     assert missing([MADE, other, other], FAMILIES, store) == [other]
-    store.put(MADE, "another stamp", [{"last": 1.0}])
+    store.put(MADE, "another stamp", [{"last": 1.0, "seconds": 1.0}])
     assert missing([MADE, other], FAMILIES, store) == [MADE, other]
 
 
@@ -38,8 +43,9 @@ def test_cells_are_computed_kept_and_failures_named(tmp_path: Path) -> None:
     told = lambda progress: seen.append((progress.done, progress.last))  # noqa: E731
     progress = run([MADE, FAILS], families(), store, jobs=1, told=told)  # type: ignore[arg-type]
     assert progress.total == 2
-    assert [done for done, _ in seen] == [1, 2]
-    assert {cell for _, cell in seen} == {MADE, FAILS}
+    assert seen[0] == (0, None)  # at once
+    assert [done for done, _ in seen] == [0, 1, 2]
+    assert {cell for _, cell in seen[1:]} == {MADE, FAILS}
     assert list(progress.failed) == [FAILS]
     assert "nowhere" in progress.failed[FAILS]
     (figures,) = Store(tmp_path).get(MADE, stamp(MADE))  # type: ignore[misc]
@@ -49,9 +55,47 @@ def test_cells_are_computed_kept_and_failures_named(tmp_path: Path) -> None:
     assert again.total == 0
 
 
+@pytest.mark.skipif(os.name != "posix", reason="asks how a process ended")
+def test_a_run_that_is_stopped_waits_for_no_cell(tmp_path: Path) -> None:
+    started: list[multiprocessing.process.BaseProcess] = []
+
+    def stop(progress: Progress) -> None:
+        if progress.done:
+            started.extend(set(multiprocessing.active_children()) - before)
+            raise KeyboardInterrupt
+
+    before = set(multiprocessing.active_children())
+    with pytest.raises(KeyboardInterrupt):
+        run([FAILS, MADE], families(), Store(tmp_path), jobs=1, told=stop)  # type: ignore[arg-type]
+    for process in started:
+        process.join(30)
+    assert [process.exitcode for process in started] == [-signal.SIGTERM]
+
+
 def test_time_left_goes_by_cells_of_the_same_kind_then_by_all() -> None:
     progress = Progress(total=10, jobs=2)
     assert progress.left is None
     progress.spent = {("a", "p"): [10.0, 20.0], ("b", "p"): [60.0]}
     progress.waiting = {("a", "p"): 2, ("c", "p"): 1}
     assert progress.left == pytest.approx((2 * 15 + 30) / 2)
+
+
+def test_the_data_set_of_every_problem_is_known() -> None:
+    problems = {problem for experiment in EXPERIMENTS.values() for problem in experiment.problems}
+    assert {data_of(problem) for problem in problems} <= set(datasets.names())
+
+
+def test_data_that_is_missing_is_named_once_before_anything_is_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROWDWISE_DATA", str(tmp_path / "none"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "none"))
+    cells, store = EXPERIMENTS["dasc-table2"].cells(2), Store(tmp_path / "out")
+    with pytest.raises(CrowdwiseError) as raised:
+        ready(cells, FAMILIES, store)
+    for name in ("labelme", "music", "cifar10h"):
+        assert str(raised.value).count(f"{name} was not found") == 1
+    assert not (tmp_path / "out").exists()
+    for cell in cells:
+        store.put(cell, FAMILIES["dasc"].stamp(cell), [])
+    ready(cells, FAMILIES, store)  # what is finished needs no data

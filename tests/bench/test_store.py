@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from crowdwise.bench.cells import Cell
 from crowdwise.bench.store import Store
-from crowdwise.errors import FormatError
+from crowdwise.errors import CrowdwiseError, FormatError
 
 CELL = Cell("toy", "m", "p", (0, 1))
-FIGURES = [{"last": 80.125, "test": [1.0, 2.0]}, {"last": 81.0, "test": [3.0, 4.0]}]
+FIGURES = [{"last": 80.125, "test": [1.0, 2.0], "seconds": 1.0}, {"last": 81.0, "test": [3.0, 4.0], "seconds": 1.0}]
 
 
 def test_a_cell_is_found_by_another_store_of_the_same_folder(tmp_path: Path) -> None:
@@ -38,7 +39,65 @@ def test_cells_are_kept_beside_each_other(tmp_path: Path) -> None:
     assert again.get(other, "s") == FIGURES[:1]
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"version": 99, "cells": {}}', '{"cells": {}}'])
+def test_runs_in_one_folder_keep_the_cells_of_each_other(tmp_path: Path) -> None:
+    first, second, other = Store(tmp_path), Store(tmp_path), CELL._replace(method="n")
+    assert first.get(CELL, "s") is second.get(CELL, "s") is None  # both have looked
+    first.put(CELL, "s", FIGURES)
+    second.put(other, "s", FIGURES)
+    first.put(CELL._replace(method="o"), "s", FIGURES)
+    assert all(Store(tmp_path).get(CELL._replace(method=name), "s") == FIGURES for name in "mno")
+    assert first.get(other, "s") == FIGURES
+
+
+def test_runs_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
+    def fill(name: str) -> None:
+        store = Store(tmp_path)
+        for seed in range(20):
+            store.put(CELL._replace(method=name, seeds=(seed,)), "s", FIGURES[:1])
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(fill, "abcd"))
+    store = Store(tmp_path)
+    assert all(store.get(CELL._replace(method=name, seeds=(s,)), "s") for name in "abcd" for s in range(20))
+
+
+def test_a_disk_that_fills_up_spares_what_was_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path)
+    store.put(CELL, "s", FIGURES)
+
+    def half(path: Path, text: str, **options: str) -> None:
+        with path.open("w") as file:
+            file.write(text[: len(text) // 2])
+        message = "no space left"
+        raise OSError(message)
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="no space"):
+        patch.setattr(Path, "write_text", half)
+        store.put(CELL._replace(method="n"), "s", FIGURES)
+    assert Store(tmp_path).get(CELL, "s") == FIGURES
+
+
+def test_a_folder_that_cannot_be_written_to_is_said_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CrowdwiseError, match=r"file cannot hold the results.*--out"):
+        Store(tmp_path / "file").open()
+    Store(tmp_path / "new").open()
+    assert not list((tmp_path / "new" / "cells").iterdir())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{", "[]", '{"version": 99, "cells": {}}', '{"cells": {}}', '{"version": 1, "cells": []}',
+        *(
+            f'{{"version": 1, "cells": {{"m | p | 0": {cell}}}}}'
+            for cell in (
+                "{}", "[]", '{"stamp": "s"}', '{"figures": []}', '{"stamp": 3, "figures": []}',
+                '{"stamp": "s", "figures": {}}', '{"stamp": "s", "figures": [{"last": 1.0}]}',
+            )
+        ),
+    ],
+)  # fmt: skip
 def test_a_foreign_file_is_named_and_left_alone(tmp_path: Path, text: str) -> None:
     path = tmp_path / "cells" / "toy.json"
     path.parent.mkdir()

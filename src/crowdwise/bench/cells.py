@@ -11,6 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+# Versions of families and of problems that have changed in what no setting shows: how a figure is measured, what is
+# drawn. Raise one (2, 3, ...) and its finished cells are computed again. A test says when a problem has changed.
+VERSIONS: dict[str, int] = {}
 Figures = dict[str, Any]  # what is measured of one seed: numbers, and curves as lists of numbers
 
 
@@ -70,7 +73,8 @@ class Method:
     make
         The model for a setting.
     together
-        Whether seeds are trained at once, as `n_models` networks; otherwise each on its own.
+        Whether seeds are trained at once, as `n_models` networks; otherwise each on its own. Another number of seeds
+        is another cell then, and computed from the start.
     truth
         Whether it is trained on the truth: the ceiling.
     """
@@ -98,7 +102,8 @@ def cells_of(
     return [Cell(family.name, method, problem, group, hide, quick) for group in groups]
 
 
-def stamp_of(settings: Mapping[str, Any]) -> str:
-    """A short name of settings, from what they print as."""
-    text = repr(sorted((name, str(value)) for name, value in settings.items()))
+def stamp_of(settings: Mapping[str, Any], cell: Cell) -> str:
+    """A short name of settings, from what they print as, and of the versions of what is computed."""
+    versions = {name: VERSIONS[name] for name in (cell.family, cell.problem.partition("@")[0]) if name in VERSIONS}
+    text = repr(sorted((name, str(value)) for name, value in {**settings, **versions}.items()))
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -34,7 +34,7 @@ class Experiment:
     curve, grid
         Whether measures are lists; where their numbers stand on the axis, by iteration unless given.
     axis
-        Where a problem or a method stands on a figure's axis; empty: bars.
+        Where a problem or a method stands on a figure's axis; empty: there is none.
     axis_title
         What the axis shows.
     published
@@ -124,8 +124,9 @@ def _lines(
     line |= {
         "paper": paper, "paper_deviation": spread, "difference": None if paper is None else line["mean"] - paper,
     }  # fmt: skip
-    if headline:
-        line |= {"held_out": mean_of(held, "held_out"), "oracle": mean_of(figures, "oracle"), "ceiling": ceiling}
+    if headline:  # what stands beside it is test accuracy, and stands beside nothing else
+        beside = {"held_out": mean_of(held, "held_out"), "oracle": mean_of(figures, "oracle"), "ceiling": ceiling}
+        line |= beside if measure == "last" else dict.fromkeys(beside)
     return [line]
 
 

@@ -22,7 +22,8 @@ from sklearn.metrics import balanced_accuracy_score, f1_score
 
 from crowdwise.answers import Answers
 from crowdwise.bench.cells import Cell, Family, Figures, Method, Setting, stamp_of
-from crowdwise.bench.problems import Problem, load_problem
+from crowdwise.bench.problems import Problem
+from crowdwise.bench.settings import prepare
 from crowdwise.errors import CrowdwiseWarning
 from crowdwise.evaluate.calibration import reliability
 from crowdwise.learn.base import Array
@@ -37,19 +38,15 @@ OF_HISTORY = ("imbalance", "accuracy", "precision_majority", "recall_minority") 
 def learners(name: str, methods: Mapping[str, Method]) -> Family:
     """A family of models that learn a classifier from features and answers."""
 
-    def model_of(cell: Cell) -> Any:
-        return methods[cell.method].make(Setting(cell.problem, cell.seeds[0], len(cell.seeds), cell.quick))
-
     def run(cell: Cell) -> list[Figures]:
-        problem = load_problem(cell.problem, cell.seeds[0])
-        if methods[cell.method].truth:
-            problem = problem.with_truth_told()
+        model, problem = prepare(methods, cell)
         looks = 0 if "@" in cell.problem else LOOKS
-        return measure(model_of(cell), problem, hide=cell.hide, looks=looks, seed=cell.seeds[0])
+        return measure(model, problem, hide=cell.hide, looks=looks, seed=cell.seeds[0])
 
     @cache
     def stamp(cell: Cell) -> str:
-        return stamp_of(model_of(cell).get_params(deep=True))
+        setting = Setting(cell.problem, cell.seeds[0], len(cell.seeds), cell.quick)
+        return stamp_of(methods[cell.method].make(setting).get_params(deep=True), cell)
 
     return Family(name, run, stamp, lambda method: methods[method].together)
 

@@ -10,7 +10,8 @@
     NAME@40                 any of them with 40 % of its answers removed at random
     NAME@40, one left       the same, but no task loses its last answer
 
-What is drawn is drawn anew for each seed where the crowd is simulated (ICED's sets), and once for all seeds elsewhere.
+The seed decides what is drawn of ICED's sets, tasks and crowd, and which answers are removed; all else is drawn once.
+Seeds that are trained together share what the first of them draws.
 """
 
 from __future__ import annotations

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from crowdwise.bench.cells import Cell, Family, Figures
 from crowdwise.bench.store import Store
+from crowdwise.datasets import load
 from crowdwise.errors import CrowdwiseError
+
+DATA = {"heavy": "cifar10h", "gisette_like": "usps", "dogs": "dogs_vs_cats"}  # of problems that have another name
 
 
 @dataclass
@@ -49,10 +54,35 @@ def missing(cells: Iterable[Cell], families: dict[str, Family], store: Store) ->
     ]  # fmt: skip
 
 
+def data_of(problem: str) -> str:
+    """The data set that a problem is made of.
+
+    >>> data_of("music@40"), data_of("cifar10h-103"), data_of("heavy-2")
+    ('music', 'cifar10h', 'cifar10h')
+    """
+    name = problem.partition("@")[0].partition("-")[0]
+    return DATA.get(name, name)
+
+
+def ready(cells: Iterable[Cell], families: dict[str, Family], store: Store) -> None:
+    """Refuse what would fail before it is begun: where data is missing, or the folder cannot be written to."""
+    todo = missing(cells, families, store)
+    lacking = []
+    for name in dict.fromkeys(data_of(cell.problem) for cell in todo):
+        try:
+            load(name)
+        except CrowdwiseError as error:
+            lacking.append(str(error))
+    if lacking:
+        raise CrowdwiseError("\n".join(["nothing is computed, for data is missing.", *lacking]))
+    if todo:
+        store.open()
+
+
 def run(
     cells: Iterable[Cell], families: dict[str, Family], store: Store, *, jobs: int, told: Told = lambda progress: None
 ) -> Progress:
-    """Compute what is missing; `told` is called after each cell.
+    """Compute what is missing; `told` is called before the first cell and after each.
 
     A cell that fails is named in `failed` with its error, and the others go on. When the run is stopped or killed, the
     next one computes what was not finished.
@@ -64,25 +94,44 @@ def run(
         progress.waiting[kind] = progress.waiting.get(kind, 0) + 1
     if not todo:
         return progress
+    told(progress)
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # processes of several threads each would stall one another
-    pool = ProcessPoolExecutor(
-        jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_end_with, initargs=(os.getpid(),)
-    )
+    context = multiprocessing.get_context("spawn")
+    others = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_end_with, initargs=(os.getpid(),))
     try:
         running: dict[Future[tuple[list[Figures], float]], Cell] = {}
         ahead = iter(todo)
         while True:
             while len(running) < jobs + 1 and (following := next(ahead, None)) is not None:  # one more than run
-                running[pool.submit(compute, following)] = following
+                with _undisturbed():
+                    running[pool.submit(compute, following)] = following
             if not running:
                 break
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
             for job in finished:
                 _take(job, running.pop(job), families, store, progress)
                 told(progress)
+    except BaseException:  # stopped: nobody waits for the cells that run
+        for process in set(multiprocessing.active_children()) - others:
+            process.terminate()
+        raise
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
     return progress
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C on a terminal reaches all its processes: those that start in here never hear it, and this one later."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _end_with(parent: int) -> None:

@@ -13,10 +13,11 @@ Whatever a paper leaves open is what the learners take by default.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from crowdwise.bench.cells import Method, Setting
+from crowdwise.bench.cells import Cell, Method, Setting
+from crowdwise.bench.problems import Problem, load_problem
 from crowdwise.learn.networks import MLP
 from crowdwise.registry import make as make_method
 
@@ -61,3 +62,10 @@ def aggregated(truth: Any, **options: Any) -> Make:
 
 
 CEILING = Method(aggregated("majority-vote", soft=False), together=True, truth=True)
+
+
+def prepare(methods: Mapping[str, Method], cell: Cell) -> tuple[Any, Problem]:
+    """The model of a cell, and what it is fitted to and tested on."""
+    method, problem = methods[cell.method], load_problem(cell.problem, cell.seeds[0])
+    model = method.make(Setting(cell.problem, cell.seeds[0], len(cell.seeds), cell.quick))
+    return model, problem.with_truth_told() if method.truth else problem

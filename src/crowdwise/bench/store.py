@@ -1,13 +1,20 @@
-"""Finished cells, in one JSON file a family, which is written whole under another name and renamed."""
+"""Finished cells, in one JSON file a family, which is written whole under another name and renamed.
+
+Several runs may share a folder: each reads a file anew before it writes it, and meanwhile the others wait.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from crowdwise.bench.cells import Cell, Figures
-from crowdwise.errors import FormatError
+from crowdwise.errors import CrowdwiseError, FormatError
 
 VERSION = 1
 
@@ -27,27 +34,53 @@ class Store:
 
     def get(self, cell: Cell, stamp: str) -> list[Figures] | None:
         """The figures of each seed, if the cell was computed with these settings."""
-        found = self._cells(cell).get(cell.key)
+        path = self._path(cell)
+        if path not in self._files:
+            self._files[path] = _read(path)
+        found = self._files[path].get(cell.key)
         return found["figures"] if found is not None and found["stamp"] == stamp else None
 
     def put(self, cell: Cell, stamp: str, figures: list[Figures]) -> None:
-        """Keep a finished cell, at once."""
-        cells = self._cells(cell)
-        cells[cell.key] = {"stamp": stamp, "seeds": list(cell.seeds), "figures": figures}
+        """Keep a finished cell, at once; what another run has kept in the meantime stays."""
         path = self._path(cell)
         path.parent.mkdir(parents=True, exist_ok=True)
-        half = path.with_suffix(".partial")
-        half.write_text(_text(cells), encoding="utf-8")
-        half.replace(path)
+        with _alone(path.parent):
+            cells = _read(path)
+            cells[cell.key] = {"stamp": stamp, "seeds": list(cell.seeds), "figures": figures}
+            self._files[path] = cells
+            half = path.with_suffix(f".{os.getpid()}.partial")
+            half.write_text(_text(cells), encoding="utf-8")
+            half.replace(path)
+
+    def open(self) -> None:
+        """Make the folder and see that it can be written to, before hours are spent on what goes there."""
+        folder = self.folder / "cells"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder).close()
+        except OSError as error:
+            message = f"{self.folder} cannot hold the results ({error.strerror}): give another folder with --out."
+            raise CrowdwiseError(message) from None
 
     def _path(self, cell: Cell) -> Path:
         return self.folder / "cells" / f"{cell.family}{'-quick' if cell.quick else ''}.json"
 
-    def _cells(self, cell: Cell) -> dict[str, Any]:
-        path = self._path(cell)
-        if path not in self._files:
-            self._files[path] = _read(path) if path.exists() else {}
-        return self._files[path]
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Wait until no other process is in here for this folder; the system ends it with the process that is."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: runs should not share a folder there
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _text(cells: dict[str, Any]) -> str:
@@ -57,16 +90,24 @@ def _text(cells: dict[str, Any]) -> str:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        fits = found["version"] == VERSION
         cells: dict[str, Any] = found["cells"]
-    except (ValueError, KeyError, TypeError):
+        fits = found["version"] == VERSION and all(map(_is_cell, cells.values()))
+    except (ValueError, KeyError, TypeError, AttributeError):
         fits = False
     if not fits:
         message = f"{path} holds no finished cells of this version: move it away to compute them anew."
         raise FormatError(message)
     return cells
+
+
+def _is_cell(found: Any) -> bool:
+    """Whether it has what is read of a cell: its stamp, and figures with the time each seed took."""
+    timed = all(isinstance(each["seconds"], (int, float)) for each in found["figures"])
+    return timed and isinstance(found["stamp"], str) and isinstance(found["figures"], list)
 
 
 def rounded(value: Any) -> Any:

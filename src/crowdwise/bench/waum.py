@@ -24,8 +24,8 @@ from crowdwise.ambiguity.pruned import Pruned
 from crowdwise.bench.cells import Cell, Figures, Method, Setting
 from crowdwise.bench.experiments import Experiment, Published
 from crowdwise.bench.measuring import learners, measure, members
-from crowdwise.bench.problems import Problem, load_problem
-from crowdwise.bench.settings import CEILING, Make, aggregated, learner
+from crowdwise.bench.problems import Problem
+from crowdwise.bench.settings import CEILING, Make, aggregated, learner, prepare
 from crowdwise.evaluate.calibration import reliability
 from crowdwise.learn.base import Array
 from crowdwise.learn.modules import draw
@@ -109,12 +109,9 @@ METHODS = {"ceiling": CEILING, **TABLE, **GAPS}
 
 def run(cell: Cell) -> list[Figures]:
     """The figures of a cell, with the accuracy of labels over the tasks that are kept."""
-    method, problem = METHODS[cell.method], load_problem(cell.problem, cell.seeds[0])
-    if method.truth:
-        problem = problem.with_truth_told()
+    model, problem = prepare(METHODS, cell)
     if cell.method.endswith(ROOTS):
         problem = rooted(problem)
-    model = method.make(Setting(cell.problem, cell.seeds[0], len(cell.seeds), cell.quick))
     figures = measure(model, problem, hide=cell.hide, seed=cell.seeds[0])
     if cell.hide:
         return figures
