@@ -146,10 +146,10 @@ def test_methods_along_an_axis_share_a_row_that_names_the_data(writer: ModuleTyp
 
 def test_curves_have_nine_places_at_most(writer: ModuleType, saved: Make) -> None:
     heavy = EXPERIMENTS["dasc-heavy"]
-    given = {("WDN: DASC", "product"): {"test": [50.0 + i for i in range(15)]}}
+    given = {("CrowdLayer: DASC", "product"): {"test": [50.0 + i for i in range(15)]}}
     found = list(writer.tables(heavy, saved(heavy, given)["lines"]))
     assert "| iteration | 0 | 2 | 4 | 5 | 7 | 9 | 10 | 12 | 14 |" in found
-    assert "| WDN: DASC | 50.0 | 52.0 | 54.0 | 55.0 | 57.0 | 59.0 | 60.0 | 62.0 | 64.0 |" in found
+    assert "| CrowdLayer: DASC | 50.0 | 52.0 | 54.0 | 55.0 | 57.0 | 59.0 | 60.0 | 62.0 | 64.0 |" in found
     assert "**heavy-1**: not computed" in found
 
 
