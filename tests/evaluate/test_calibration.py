@@ -1,4 +1,4 @@
-"""Reliability and ECE: by hand, by a loop, and on posteriors that are right by construction."""
+"""Reliability and ECE: by hand, by a loop, and on posteriors that are right by construction; temperatures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crowdwise import simulate
+from crowdwise.errors import ParameterError
 from crowdwise.evaluate import ece, reliability
+from crowdwise.evaluate.calibration import tempered, vote_belief
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=80), st.integers(1, 20))
@@ -51,3 +53,46 @@ def test_exact_posteriors_are_calibrated():
     assert ece(answers.truth, proba) < 0.012
     sharpened = proba**3 / (proba**3).sum(axis=1, keepdims=True)
     assert ece(answers.truth, sharpened) > 0.05
+
+
+@given(st.integers(0, 1000), st.floats(0.1, 20))
+@settings(deadline=None)
+def test_temperatures_are_powers(seed, temperature):
+    proba = np.random.default_rng(seed).dirichlet([0.3, 1, 1], 20)
+    power = np.maximum(proba, 1e-10) ** (1 / temperature)
+    softened = tempered(proba, temperature)
+    np.testing.assert_allclose(softened, power / power.sum(axis=1, keepdims=True), rtol=1e-6)
+    assert (softened.argmax(axis=1) == proba.argmax(axis=1)).all()
+    less_sure = tempered(proba, 1 + temperature)  # the other way, some classes would be lost to the floor
+    np.testing.assert_allclose(tempered(less_sure, 1 / (1 + temperature)), proba, atol=1e-6)
+
+
+def test_temperatures_of_certain_beliefs_are_finite():
+    proba = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]])
+    before = proba.copy()
+    assert tempered(proba, 1.0) is proba
+    for temperature in (1e-3, 0.5, 4.0, 1e6):
+        softened = tempered(proba, temperature)
+        np.testing.assert_allclose(softened.sum(axis=1), 1)
+        assert softened[1, 0] == softened[1, 1]
+    assert np.array_equal(proba, before)
+
+
+def test_votes_as_odds():
+    answers = simulate.simulate(50, n_workers=9, n_classes=3, answers_per_task=4, seed=0).take(np.arange(150))
+    belief = vote_belief(answers, 0.7)
+    votes = answers.counts(dense=True)
+    odds = np.log(belief[:, 1:] / belief[:, :1])
+    np.testing.assert_allclose(odds, 0.7 * (votes[:, 1:] - votes[:, :1]), atol=1e-12)
+    assert (belief[votes.sum(axis=1) == 0] == 1 / 3).all()  # the last tasks have no answers left
+    sure = vote_belief(answers, 1e6)
+    assert np.isfinite(sure).all()
+
+
+@pytest.mark.parametrize("value", [0, -1.0, float("inf"), float("nan"), "2", None, True])
+def test_temperatures_that_make_no_sense_are_refused(value):
+    answers = simulate.simulate(10, seed=0)
+    with pytest.raises(ParameterError, match=r"temperature=.*above 0"):
+        tempered(np.full((2, 2), 0.5), value)
+    with pytest.raises(ParameterError, match=r"sharpness=.*above 0"):
+        vote_belief(answers, value)

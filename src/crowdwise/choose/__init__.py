@@ -23,6 +23,10 @@ Standard errors take tasks as independent, and hold the fits fixed: they do not 
 its score. A candidate takes the place of a simpler one only when its lead over that one is greater than the standard
 error of the lead; the order of the candidates is the order of simplicity, and majority vote comes first.
 
+The same held-out answers say how sure each candidate may be: `Choice.temperatures`, see `choose.temperature`. With
+`checkpoint`, a choice that was killed goes on where it was (`keeping`); with `time_budget`, the slowest candidates are
+left out (`fitting`).
+
 What this cannot do: it measures how well answers are predicted, which is not how often labels are right. It weeds out
 bad settings, and ranks good ones poorly where workers err together: there, imitating the crowd is rewarded.
 """

@@ -10,7 +10,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from crowdwise.answers import Answers
+from crowdwise.choose.fitting import LEFT_OUT
 from crowdwise.choose.scoring import Array, Criterion, Outcome
+from crowdwise.choose.temperature import best_temperature, calibrated
+from crowdwise.truth.base import TruthModel
 from crowdwise.truth.check import mean_and_error
 
 TINY = 1e-9  # nats; a lead of less is rounding
@@ -30,6 +33,7 @@ class Entry(NamedTuple):
     seconds: float  # all folds together
     failure: str | None  # why it has no score
     warnings: tuple[str, ...]  # what it said while it was fitted
+    temperature: float | None  # under which held-out answers are most likely; None where not looked for
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,6 +71,21 @@ class Choice:
         return [entry.candidate for entry in self._sorted() if entry.rank is not None]
 
     @property
+    def temperatures(self) -> dict[str, float]:
+        """How much less sure (above 1) or surer each candidate's belief should be; see `choose.temperature`."""
+        return {entry.candidate: entry.temperature for entry in self.entries if entry.temperature is not None}
+
+    def calibrated(self, candidate: str, model: Any) -> Array:
+        """Belief (tasks, classes) of this candidate, fitted on all answers, at its temperature; as it is without one.
+
+        Majority vote's comes from its votes. Labels do not change, and known ones stay certain. Under "tasks", where a
+        truth model is judged by the classifier of its labels, the temperature is that one's: its own belief stays.
+        """
+        temperature = self.temperatures.get(candidate)
+        another = self.criterion == "tasks" and isinstance(model, TruthModel)
+        return model.proba_ if temperature is None or another else calibrated(model, temperature)
+
+    @property
     def words(self) -> str:
         """What the table means."""
         by_name = {entry.candidate: entry for entry in self.entries}
@@ -96,13 +115,18 @@ class Choice:
         """The same as a pandas table."""
         return self.to_arrow().to_pandas()
 
-    def as_dict(self) -> dict[str, Any]:
-        """Everything but the score of each answer, ready for JSON."""
+    def as_dict(self, *, seconds: bool = True) -> dict[str, Any]:
+        """Everything but the score of each answer, ready for JSON; without `seconds` the same each time it is run."""
         names = ("criterion", "folds", "repeats", "best_", "n_tasks", "n_never", "words")
+        candidates = self.to_arrow().to_pylist()
+        for row in candidates if not seconds else ():
+            del row["seconds"]
+            if (row["failure"] or "").startswith(LEFT_OUT):  # goes on to say how long a fit took
+                row["failure"] = f"{LEFT_OUT}over the time budget"
         return {
             **{name.rstrip("_"): getattr(self, name) for name in names},
             "n_answers": len(self.rows),
-            "candidates": self.to_arrow().to_pylist(),
+            "candidates": candidates,
         }
 
     def __str__(self) -> str:
@@ -138,7 +162,8 @@ class Choice:
                 _plus_minus(entry.to_vote, entry.to_vote_error) if entry is not self.entries[0] else "",
             )
             mark = " *" if entry.candidate == self.best_ else ""
-            rank = "failed" if entry.rank is None else str(entry.rank)
+            left = (entry.failure or "").startswith(LEFT_OUT)
+            rank = str(entry.rank) if entry.rank is not None else "left out" if left else "failed"
             rows.append([rank, entry.candidate + mark, *figures, f"{entry.seconds:.1f}"])
         return rows
 
@@ -147,7 +172,10 @@ class Choice:
         never = f", {self.n_never:,} answers never" if self.n_never else ""
         times = "" if self.repeats == 1 else f", {self.repeats} times over"
         notes = [self.words, f"Criterion {self.criterion!r}: {held}{times}{never}; ± is one standard error."]
-        notes += [f"{entry.candidate} failed: {entry.failure}" for entry in self.entries if entry.failure]
+        for entry in self.entries:
+            if entry.failure:
+                failed = "" if entry.failure.startswith(LEFT_OUT) else "failed: "
+                notes.append(f"{entry.candidate} {failed}{entry.failure}")
         notes += [f"{entry.candidate} warned: {text}" for entry in self.entries for text in entry.warnings]
         return notes
 
@@ -184,7 +212,8 @@ def entries_of(outcomes: Mapping[str, list[Outcome]], scores: Mapping[str, Array
             figures = (order.index(name) + 1, *paired(own, held), *paired(own - best, held), *against)
         said = tuple(dict.fromkeys(text for run in runs for text in run.warnings))
         seconds = sum(run.seconds for run in runs)
-        entries.append(Entry._make((name, *figures, seconds, first_failure(runs), said)))
+        temperature = best_temperature(run.readings for run in runs)
+        entries.append(Entry._make((name, *figures, seconds, first_failure(runs), said, temperature)))
     return entries
 
 

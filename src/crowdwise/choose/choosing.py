@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import os
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator
 
 from crowdwise.answers import Answers
 from crowdwise.choose.choice import Choice, entries_of, first_failure, pick
-from crowdwise.choose.scoring import Candidate, Criterion, Outcome, answer_folds, judged, score, task_folds
+from crowdwise.choose.fitting import Callback, Fits
+from crowdwise.choose.keeping import Keep
+from crowdwise.choose.scoring import Candidate, Criterion, Outcome, answer_folds, judged, task_folds
 from crowdwise.errors import CrowdwiseError, ParameterError
 from crowdwise.learn.base import CrowdClassifier
 from crowdwise.registry import line, make
-from crowdwise.truth.base import TruthModel, is_whole, require
+from crowdwise.truth.base import TruthModel, is_number, is_whole, require
 from crowdwise.truth.check import LEAST_HIDDEN
 from crowdwise.truth.majority_vote import MajorityVote
-
-# Called after each fit with candidate, fold, done, total, seconds, log_likelihood and failure.
-Callback = Callable[[Mapping[str, Any]], None]
 
 VOTE = "majority-vote"
 MAX_FOLDS = 100  # and repeats: each is a fit of every candidate
@@ -40,6 +39,8 @@ def choose(
     repeats: int = 1,
     random_state: int = 0,
     n_jobs: int = 1,
+    checkpoint: str | os.PathLike[str] | None = None,
+    time_budget: float | None = None,
     callback: Callback | None = None,
 ) -> Choice:
     """Rank candidates by the log-likelihood of held-out answers, and choose one.
@@ -63,8 +64,15 @@ def choose(
         Seed of the folds. The candidates keep their own.
     n_jobs : int
         Fits at once, each in a process of its own; -1 takes all cores. Results do not depend on it.
+    checkpoint : path, optional
+        Folder where each finished fit is kept: when the same is chosen again, say because the run was killed, these are
+        not done again, and the results are the same to the last bit. Problems can share a folder.
+    time_budget : float, optional
+        Seconds. After the first fold the slowest candidates are left out until the other folds fit, and listed with the
+        reason; majority vote is never left out. A fit that has begun is not stopped.
     callback : callable, optional
-        Called after each fit with a mapping: candidate, fold, done, total, seconds, log_likelihood, failure.
+        Called after each fit with a mapping: candidate, fold, done, total, seconds, log_likelihood, failure, and kept
+        (taken from the checkpoint).
 
     Returns
     -------
@@ -83,7 +91,7 @@ def choose(
     'majority-vote'
     """
     given = _named(candidates, X is not None)
-    _check(answers, X, criterion, folds, repeats, random_state, n_jobs)
+    _check(answers, X, criterion, folds, repeats, random_state, n_jobs, time_budget)
     deal = task_folds if criterion == "tasks" else answer_folds
     splits = [deal(answers, folds, np.random.default_rng([random_state, repeat])) for repeat in range(repeats)]
     rows = np.flatnonzero(splits[0] >= 0)  # the same in each repeat
@@ -95,22 +103,14 @@ def choose(
     most = int(splits[0].max()) + 1  # folds that hold something
     what = "tasks" if criterion == "tasks" else "answers"
     require(folds <= most, "folds", folds, f"{most} or fewer: no more {what} can be held out")
-    jobs = [(name, repeat, fold) for repeat in range(repeats) for fold in range(folds) for name in given]
-    results = Parallel(n_jobs=n_jobs, return_as="generator")(
-        delayed(score)(given[name], X, answers, splits[repeat] == fold, criterion) for name, repeat, fold in jobs
-    )
+    keep = None if checkpoint is None else Keep(checkpoint, answers, X, criterion)
+    fits = Fits(given, X, answers, criterion, splits, folds, n_jobs, keep, callback)
     total = {name: np.zeros(answers.n_answers) for name in given}  # summed over repeats
     outcomes: dict[str, list[Outcome]] = {name: [] for name in given}
-    for done, ((name, repeat, fold), outcome) in enumerate(zip(jobs, results, strict=True), 1):
+    for (name, repeat, fold), outcome in fits.all(time_budget).items():
         outcomes[name].append(outcome)
         if outcome.scores is not None:
             total[name][splits[repeat] == fold] += outcome.scores
-        if callback is not None:
-            mean = None if outcome.scores is None or not len(outcome.scores) else float(outcome.scores.mean())
-            callback({
-                "candidate": name, "fold": repeat * folds + fold, "done": done, "total": len(jobs),
-                "seconds": outcome.seconds, "log_likelihood": mean, "failure": outcome.failure,
-            })  # fmt: skip
     scores = {
         name: total[name][rows] / repeats for name in given if not any(outcome.failure for outcome in outcomes[name])
     }
@@ -157,7 +157,9 @@ def _named(candidates: Any, with_features: bool) -> dict[str, Candidate]:
     return {VOTE: VOTE, **named}
 
 
-def _check(answers: Any, X: Any, criterion: Any, folds: Any, repeats: Any, random_state: Any, n_jobs: Any) -> None:
+def _check(
+    answers: Any, X: Any, criterion: Any, folds: Any, repeats: Any, random_state: Any, n_jobs: Any, time_budget: Any
+) -> None:
     require(
         isinstance(answers, Answers), "answers", type(answers).__name__, "Answers, from crowdwise.read or from_frame"
     )
@@ -168,6 +170,8 @@ def _check(answers: Any, X: Any, criterion: Any, folds: Any, repeats: Any, rando
         require(fits, name, value, f"a whole number from {least} to {MAX_FOLDS}: all candidates are fitted each time")
     require(is_whole(random_state, 0), "random_state", random_state, "a whole number, 0 or more")
     require(is_whole(n_jobs, -1) and n_jobs != 0, "n_jobs", n_jobs, "a whole number, 1 or more, or -1 for all cores")
+    if time_budget is not None:
+        require(is_number(time_budget) and time_budget > 0, "time_budget", time_budget, "a number of seconds above 0")
     if criterion == "tasks" and X is None:
         message = "criterion='tasks' predicts answers from features alone: give X, or take criterion='common'."
         raise ParameterError(message)

@@ -10,7 +10,9 @@ import numpy as np
 from sklearn.base import clone
 
 from crowdwise.answers import Answers
+from crowdwise.choose.temperature import readings, softened
 from crowdwise.errors import ParameterError
+from crowdwise.evaluate.calibration import vote_belief
 from crowdwise.learn.base import CrowdClassifier
 from crowdwise.registry import make
 from crowdwise.truth.base import TruthModel, vote_shares
@@ -61,23 +63,28 @@ class Outcome(NamedTuple):
     seconds: float
     failure: str | None
     warnings: tuple[str, ...]
+    readings: Array | None = None  # (3, temperatures), see `temperature`
 
 
 def score(candidate: Candidate, X: Any, answers: Answers, held: Array, criterion: Criterion) -> Outcome:
     """Fit a candidate without the held answers and ask it for them; whatever goes wrong becomes the reason."""
     start = time.perf_counter()
     kept, hidden = answers.take(np.flatnonzero(~held)), answers.take(np.flatnonzero(held))
-    scores, failure = None, None
+    scores, failure, sums = None, None, None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         try:
-            scores = held_out(fitted(candidate, X, kept, criterion), X, kept, hidden, criterion)
+            model = fitted(candidate, X, kept, criterion)
+            belief = believed(model, X, hidden, criterion)
+            scores = held_out(model, X, kept, hidden, criterion, belief)
             if not np.isfinite(scores).all():
                 scores, failure = None, "held-out answers have no finite log-likelihood"
+            else:
+                sums = readings(kept, hidden, softened(model, belief, kept))
         except Exception as error:  # a failing candidate must not take the others' results with it
-            failure = f"{type(error).__name__}: {error}"
+            scores, failure = None, f"{type(error).__name__}: {error}"
     said = tuple(dict.fromkeys(str(warning.message) for warning in caught))
-    return Outcome(scores, time.perf_counter() - start, failure, said)
+    return Outcome(scores, time.perf_counter() - start, failure, said, sums)
 
 
 def judged(candidate: Candidate, criterion: Criterion) -> Any:
@@ -101,26 +108,25 @@ def fitted(candidate: Candidate, X: Any, kept: Answers, criterion: Criterion) ->
     return model.fit(X, kept)
 
 
-def held_out(model: Any, X: Any, kept: Answers, held: Answers, criterion: Criterion) -> Array:
-    """Log probability of each held answer, (held,), under a model fitted on those kept."""
+def believed(model: Any, X: Any, held: Answers, criterion: Criterion) -> Array:
+    """What a fitted model believes of the tasks, (tasks, classes): for "tasks", by features alone where asked."""
+    if criterion != "tasks":
+        return model.proba_
+    asked = np.diff(held.task_starts)[:, None] > 0  # (tasks, 1)
+    return np.where(asked, model.predict_proba(X), model.proba_)
+
+
+def held_out(
+    model: Any, X: Any, kept: Answers, held: Answers, criterion: Criterion, belief: Array | None = None
+) -> Array:
+    """Log probability of each held answer, (held,), under a model fitted on those kept, and its belief where known."""
     if criterion == "own" and isinstance(model, CrowdClassifier):
         return model.answer_log_likelihood(X, held)
     if criterion == "own" and hasattr(model, "confusion_"):
         says = model.confusion_[held.worker, :, held.label]  # (held, classes)
         return np.log(np.maximum((says * model.proba_[held.task]).sum(axis=1), FLOOR))
-    beliefs = [model.proba_]  # (tasks, classes)
-    if isinstance(model, MajorityVote):
-        beliefs = _vote_beliefs(kept)
-    elif criterion == "tasks":
-        asked = np.diff(held.task_starts)[:, None] > 0  # (tasks, 1)
-        beliefs = [np.where(asked, model.predict_proba(X), model.proba_)]
+    if isinstance(model, MajorityVote):  # what a vote may mean: its shares, or odds that grow with each vote
+        beliefs = [vote_shares(kept), *(vote_belief(kept, sharpness) for sharpness in SHARPNESS)]
+    else:
+        beliefs = [believed(model, X, held, criterion) if belief is None else belief]
     return max((log_likelihood(kept, held, belief) for belief in beliefs), key=np.sum)
-
-
-def _vote_beliefs(kept: Answers) -> list[Array]:
-    """What a vote may mean, (tasks, classes) each: its shares, or odds that grow with each vote."""
-    votes = kept.counts(dense=True)
-    assert isinstance(votes, np.ndarray)
-    ahead = votes - votes.max(axis=1, keepdims=True)  # (tasks, classes): 0 or less
-    odds = [np.exp(sharpness * ahead) for sharpness in SHARPNESS]
-    return [vote_shares(kept), *(odd / odd.sum(axis=1, keepdims=True) for odd in odds)]

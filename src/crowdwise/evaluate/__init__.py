@@ -7,7 +7,7 @@
 """
 
 from crowdwise.evaluate.agreement import consistency, fleiss_kappa, krippendorff_alpha, pairwise_agreement, uncertainty
-from crowdwise.evaluate.calibration import Reliability, reliability
+from crowdwise.evaluate.calibration import Reliability, reliability, tempered, vote_belief
 from crowdwise.evaluate.metrics import (
     ClassScore,
     accuracy,
@@ -54,5 +54,7 @@ __all__ = [
     "sensitivity",
     "specificity",
     "summarise",
+    "tempered",
     "uncertainty",
+    "vote_belief",
 ]

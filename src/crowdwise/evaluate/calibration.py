@@ -4,14 +4,22 @@
 
 Guo et al., "On calibration of modern neural networks", ICML 2017: confidence is the probability of the class predicted,
 bins are of equal width, each without its lower edge and with its upper one.
+
+`tempered` and `vote_belief` make a belief less sure, or more; `crowdwise.choose` finds out how much, without truth.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from crowdwise.truth.base import is_number, require
+from crowdwise.truth.kernels import FLOOR
+
+if TYPE_CHECKING:
+    from crowdwise.answers import Answers
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -61,3 +69,44 @@ def reliability(confidence: Array, correct: Array, n_bins: int = N_BINS) -> Reli
     sums = [np.bincount(where, values, minlength=n_bins)[used] for values in (confidence, correct)]
     count = count[used]
     return Reliability(used / n_bins, (used + 1) / n_bins, sums[0] / count, sums[1] / count, count)
+
+
+def tempered(proba: Array, temperature: float) -> Array:
+    """Belief (tasks, classes) with its logarithms divided by the temperature: above 1 less sure, below 1 surer.
+
+    The order of the classes stays, so labels do. Nothing is taken to be less probable than 1e-10: what a belief rules
+    out altogether, a temperature brings back.
+
+    >>> tempered(np.array([[0.8, 0.2]]), 2.0).round(3).tolist()
+    [[0.667, 0.333]]
+    """
+    _require_positive("temperature", temperature)
+    if temperature == 1:
+        return proba
+    log = np.log(np.maximum(proba, FLOOR)) / temperature  # (tasks, classes)
+    return _normalised(log)
+
+
+def vote_belief(answers: Answers, sharpness: float) -> Array:
+    """Votes as a belief, (tasks, classes): each vote for a class adds `sharpness` to its log odds; even without votes.
+
+    >>> from crowdwise import Answers
+    >>> vote_belief(Answers.from_arrays([1, 1, 1], list("abc"), ["no", "yes", "yes"]), 1.0).round(3).tolist()
+    [[0.269, 0.731]]
+    """
+    _require_positive("sharpness", sharpness)
+    votes = answers.counts(dense=True)
+    assert isinstance(votes, np.ndarray)
+    return _normalised(sharpness * votes)
+
+
+def _normalised(log: Array) -> Array:
+    """exp(log) in shares of each row; `log` is used up."""
+    log -= log.max(axis=1, keepdims=True)
+    proba = np.exp(log, out=log)
+    proba /= proba.sum(axis=1, keepdims=True)
+    return proba
+
+
+def _require_positive(name: str, value: Any) -> None:
+    require(is_number(value) and value > 0, name, value, "a number above 0")

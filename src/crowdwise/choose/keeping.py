@@ -1,0 +1,153 @@
+"""Finished fits on disk, so that a choice that was killed goes on where it was.
+
+A folder of small files, one for each fit. Its name is a hash of all that the fit depends on: answers, features, the
+model and its settings, the criterion, the answers held out, and the version of crowdwise. So any number of problems can
+share a folder, and a fit of another problem is never taken for one of this. Fits that failed are not kept: they are
+tried again. What a time budget left out is kept in the same way, so that the same is left out again.
+
+Of features, numbers in memory are hashed whole; of files and images, 64 rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+import crowdwise
+from crowdwise.answers import Answers
+from crowdwise.choose.scoring import Array, Candidate, Criterion, Outcome, judged
+from crowdwise.errors import CrowdwiseError, ParameterError
+from crowdwise.learn.features import Features
+from crowdwise.learn.features.opening import opened
+
+HASHED = 64  # rows of features that are not in memory
+
+
+class Keep:
+    """The fits of one problem in a folder, which is made where the one above is there.
+
+    Parameters
+    ----------
+    folder : path
+        Where they are.
+    answers, X, criterion
+        The problem.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], answers: Answers, X: Any, criterion: Criterion) -> None:
+        self.folder = Path(folder).absolute()  # fits run in other processes, which may stand elsewhere
+        try:
+            self.folder.mkdir(exist_ok=True)
+        except OSError as error:
+            message = f"checkpoint={os.fspath(folder)!r}: no such folder can be made ({error.strerror}): give another."
+            raise ParameterError(message) from None
+        columns = (answers.task, answers.worker, answers.label, answers.weight, answers.pseudo)
+        features = None if X is None else _rows(opened(X, answers))
+        sizes = [answers.n_tasks, answers.n_workers, answers.n_classes]
+        self.problem = digest(crowdwise.__version__, criterion, sizes, *columns, features)
+        self.criterion = criterion
+
+    def fit(self, candidate: Candidate, held: Array) -> Path:
+        """The file of one fit."""
+        try:
+            model = judged(candidate, self.criterion)
+        except Exception:  # it will fail as a candidate, and say why
+            model = candidate
+        return self.folder / f"fit-{digest(self.problem, model, np.packbits(held))}.safetensors"
+
+    def left_out(self, given: Mapping[str, Candidate], *settings: Any) -> Path:
+        """The file of what was left out among these candidates."""
+        return self.folder / f"left-out-{digest(self.problem, list(given), [*given.values()], *settings)}.json"
+
+
+def write(path: Path, outcome: Outcome) -> None:
+    """Keep a fit, whole or not at all; one that failed is not kept."""
+    if outcome.scores is None:
+        return
+    arrays = {"scores": outcome.scores} | ({} if outcome.readings is None else {"readings": outcome.readings})
+    facts = json.dumps({"seconds": outcome.seconds, "warnings": outcome.warnings})
+    plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    _whole(path, lambda partial: save_file(plain, partial, metadata={"fit": facts}))
+
+
+def read(path: Path) -> Outcome | None:
+    """A fit that was kept; None where there is none, or the file is damaged."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            facts = json.loads(file.metadata()["fit"])
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+            said = tuple(map(str, facts["warnings"]))
+            return Outcome(arrays["scores"], float(facts["seconds"]), None, said, arrays.get("readings"))
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError):
+        return None
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Keep anything plain, whole or not at all."""
+    _whole(path, lambda partial: partial.write_text(json.dumps(content), encoding="utf-8"))
+
+
+def read_json(path: Path) -> Any:
+    """The same again; None where there is none, or the file is damaged."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def digest(*values: Any) -> str:
+    """A hash of values of any kind, arrays and models among them, that is the same in another process.
+
+    >>> from crowdwise import DawidSkene
+    >>> digest(DawidSkene()) == digest(DawidSkene(max_iter=7))
+    False
+    """
+    return hashlib.sha256(json.dumps([_facts(value) for value in values]).encode()).hexdigest()[:32]
+
+
+def _facts(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return [str(value.dtype), value.shape, hashlib.sha256(np.ascontiguousarray(value).data).hexdigest()]
+    if isinstance(value, Mapping):
+        return {"dict": [[_facts(key), _facts(part)] for key, part in value.items()]}
+    if isinstance(value, (list, tuple)):
+        return [type(value).__name__, *map(_facts, value)]
+    if hasattr(value, "get_params"):
+        return [_home(type(value)), _facts(value.get_params(deep=False))]
+    if hasattr(value, "state_dict"):  # a torch module of the user's, with its weights
+        return [repr(value), [[name, _facts(part.numpy(force=True))] for name, part in value.state_dict().items()]]
+    if callable(value) and hasattr(value, "__qualname__"):
+        return _home(value)
+    return repr(value)  # where this tells where a thing lies in memory, it differs next time, and the fit is done anew
+
+
+def _home(value: Any) -> str:
+    return f"{value.__module__}.{value.__qualname__}"
+
+
+def _rows(features: Features) -> list[Any]:
+    """What a hash of features looks at."""
+    array = getattr(features, "array", None)
+    if array is None:
+        array = features.rows(np.unique(np.linspace(0, features.n_rows - 1, HASHED).astype(np.int64)))
+    return [features.n_rows, features.shape, array]
+
+
+def _whole(path: Path, write_to: Callable[[Path], Any]) -> None:
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        write_to(partial)
+        partial.replace(path)
+    except (OSError, SafetensorError) as error:
+        message = f"the checkpoint {str(path)!r} cannot be written: {error}. Make room, or choose without checkpoint."
+        raise CrowdwiseError(message) from None
+    finally:
+        partial.unlink(missing_ok=True)

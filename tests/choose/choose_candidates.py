@@ -1,0 +1,32 @@
+"""Candidates that the tests of choosing share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import crowdwise as cw
+from crowdwise.errors import TrainingError
+from crowdwise.truth.base import TruthModel
+
+QUICK = ["one-coin", "dawid-skene"]
+
+
+class Fixed(TruthModel):
+    """A truth model that believes what it is told."""
+
+    def __init__(self, belief=((0.9, 0.1),), says=None):
+        self.belief = belief
+        self.says = says
+
+    def _fit(self, answers, gold, rng, callback):
+        self.proba_ = np.resize(np.array(self.belief, dtype=float), (answers.n_tasks, answers.n_classes))
+        if self.says is not None:
+            self.confusion_ = np.resize(np.array(self.says), (answers.n_workers, answers.n_classes, answers.n_classes))
+
+
+class Astray(cw.OneCoin):
+    """A truth model that always fails."""
+
+    def _fit(self, answers, gold, rng, callback):
+        message = "the loss is no number any more."
+        raise TrainingError(message)

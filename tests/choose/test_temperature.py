@@ -1,0 +1,192 @@
+"""Temperatures from held-out answers: by hand, on beliefs that are too sure by a known factor, and against truth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from choose_candidates import QUICK, Astray, Fixed
+from scipy.optimize import minimize_scalar
+
+import crowdwise as cw
+from crowdwise.choose import choose, temperature
+from crowdwise.choose.scoring import answer_folds
+from crowdwise.choose.temperature import TEMPERATURES, best_temperature, calibrated, coin, crowd, readings
+from crowdwise.evaluate import ece
+from crowdwise.evaluate.calibration import tempered, vote_belief
+from crowdwise.truth.check import log_likelihood
+
+
+class Surer(cw.OneCoin):
+    """One-coin, surer than it should be by this factor in log odds."""
+
+    def __init__(self, factor=1.0):
+        super().__init__()
+        self.factor = factor
+
+    def _fit(self, answers, gold, rng, callback):
+        super()._fit(answers, gold, rng, callback)
+        self.proba_ = tempered(self.proba_, 1 / self.factor)
+
+
+@pytest.fixture(scope="module")
+def parts(request):
+    """Answers kept and held out, and a belief about their tasks."""
+    answers = cw.simulate.simulate(200, n_workers=10, n_classes=3, answers_per_task=4, seed=2)
+    held = answer_folds(answers, 5, np.random.default_rng(0)) == 0
+    kept, hidden = answers.take(np.flatnonzero(~held)), answers.take(np.flatnonzero(held))
+    return kept, hidden, cw.DawidSkene().fit(kept).proba_
+
+
+# The readings
+
+
+def test_workers_are_read_by_the_common_worker_model(parts):
+    kept, held, belief = parts
+    sums = readings(kept, held, lambda t: tempered(belief, t))
+    for t, found in zip(TEMPERATURES, sums[0], strict=True):
+        assert found == pytest.approx(log_likelihood(kept, held, tempered(belief, t)).sum())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_coin_finds_the_most_likely_share(seed):
+    rng = np.random.default_rng(seed)
+    believed, chance, weight = rng.random(50), rng.random(50), rng.integers(1, 4, 50).astype(float)
+    best = minimize_scalar(
+        lambda a: -weight @ np.log(a * believed + (1 - a) * chance), bounds=(0, 1), options={"xatol": 1e-10}
+    )
+    other = rng.random(50)
+    found = coin(np.stack([believed, other]), chance, weight)
+    assert found[0] == pytest.approx(-best.fun, rel=1e-6)
+    assert found[1] == pytest.approx(coin(other[None], chance, weight)[0])
+
+
+def test_crowd_finds_the_confusion_of_a_certain_belief():
+    """Where the truth is certain, the confusion is counted: by hand."""
+    truth, label = np.array([0] * 6 + [1] * 4), np.array([0, 0, 0, 0, 1, 1, 1, 1, 1, 0])
+    start = np.array([[0.9, 0.1], [0.2, 0.8]])
+    says = np.array([[4 + 1.8, 2 + 0.2], [1 + 0.4, 3 + 1.6]])
+    says /= says.sum(axis=1, keepdims=True)
+    held = cw.Answers.from_codes(np.arange(10), np.zeros(10), label, tasks=10, workers=1, classes=2)
+    found = crowd(np.eye(2)[truth][None], held, start[None])
+    assert found == pytest.approx([np.log(says[truth, label]).sum()])
+
+
+def test_weights_count_as_so_many_answers(parts):
+    _, held, belief = parts
+    start = (np.ones((1, 3, 3)) + np.eye(3)) / 4
+    twice = held.take(np.repeat(np.arange(held.n_answers), 2))
+    weighed = crowd(belief[None, held.task], replace(held, weight=np.full(held.n_answers, 2.0)), start)
+    assert weighed == pytest.approx(crowd(belief[None, twice.task], twice, start))
+
+
+def test_large_crowds_are_sampled_and_the_largest_left_alone(parts, monkeypatch):
+    kept, held, belief = parts
+    monkeypatch.setattr(temperature, "SAMPLE", 50)
+    some = held.take(np.linspace(0, held.n_answers - 1, 50).astype(int))
+    sums = readings(kept, held, lambda t: tempered(belief, t))
+    assert sums[0, 4] == pytest.approx(log_likelihood(kept, some, belief).sum())  # a temperature of 1
+    monkeypatch.setattr(temperature, "MOST_ANSWERS", 100)
+    assert readings(kept, held, lambda t: tempered(belief, t)) is None
+    choice = choose(cw.simulate.simulate(100, answers_per_task=3, seed=0), candidates=QUICK)
+    assert choice.temperatures == {}
+    assert choice.calibrated("one-coin", model := cw.OneCoin().fit(kept)) is model.proba_
+
+
+# The temperature
+
+
+def curve(peak):
+    return -((np.log(TEMPERATURES) - np.log(peak)) ** 2)
+
+
+def test_the_peak_is_found_between_the_temperatures_tried():
+    assert best_temperature([np.stack([curve(1.7)] * 3)]) == pytest.approx(1.7)
+    assert best_temperature([np.stack([curve(100)] * 3)]) == pytest.approx(16)  # no further than was looked
+
+
+def test_workers_or_the_mean_of_the_other_two():
+    assert best_temperature([np.stack([curve(3), curve(2), curve(4)])]) == pytest.approx(3)
+    assert best_temperature([np.stack([curve(3), curve(4), curve(9)])]) == pytest.approx(6)
+
+
+def test_folds_are_summed_and_none_may_be_missing():
+    folds = [np.stack([curve(1)] * 3), np.stack([curve(4)] * 3)]
+    assert best_temperature(folds) == pytest.approx(2)
+    assert best_temperature([*folds, None]) is None
+    assert best_temperature([]) is None
+
+
+def test_a_belief_that_says_nothing_stays_as_it_is(tiny):
+    choice = choose(tiny, candidates={"even": Fixed(((0.5, 0.5),))}, folds=2)
+    assert choice.temperatures["even"] == 1.0
+
+
+@pytest.mark.parametrize("factor", [2.0, 4.0])
+def test_a_belief_too_sure_by_a_factor_gets_that_temperature(factor):
+    """belief^k at k T is belief at T: the whole curve moves along, by whole steps of the temperatures tried."""
+    answers = cw.simulate.simulate(
+        400, n_workers=15, n_classes=3, answers_per_task=3, workers="one-coin", accuracy=(0.5, 0.8), seed=4
+    )
+    found = choose(answers, candidates={"plain": "one-coin", "surer": Surer(factor)}).temperatures
+    assert found["surer"] == pytest.approx(factor * found["plain"], rel=1e-2)
+
+
+def test_a_model_that_is_right_keeps_its_belief_nearly():
+    answers = cw.simulate.simulate(
+        2000, n_workers=20, n_classes=3, answers_per_task=4, workers="one-coin", accuracy=(0.5, 0.9), seed=1
+    )
+    assert choose(answers, candidates="one-coin").temperatures["one-coin"] == pytest.approx(1.0, abs=0.15)
+
+
+def test_failed_candidates_have_none(crowd):
+    choice = choose(crowd, candidates={"astray": Astray(), "fine": "one-coin"})
+    assert set(choice.temperatures) == {"majority-vote", "fine"}
+    assert {entry.candidate: entry.temperature for entry in choice.entries}["astray"] is None
+
+
+def test_learners_have_one_under_every_criterion(featured):
+    X, answers = featured
+    for criterion in ("common", "own", "tasks"):
+        choice = choose(answers, X, {"raykar": cw.Raykar(max_iter=3, tol=0)}, criterion=criterion, folds=2)
+        assert set(choice.temperatures) == {"majority-vote", "raykar"}
+    vote = cw.MajorityVote().fit(answers)  # under "tasks" it was not judged, but a classifier of its labels
+    assert choice.calibrated("majority-vote", vote) is vote.proba_
+
+
+# What it is for
+
+
+@pytest.mark.parametrize("kind", [{"workers": "mixed"}, {"difficulty": 0.4, "accuracy": (0.6, 0.95)}])
+def test_labels_are_better_calibrated_than_before(kind):
+    before, after = [], []
+    for seed in range(3):
+        answers = cw.simulate.simulate(600, n_workers=25, n_classes=3, answers_per_task=5, seed=seed, **kind)
+        choice = choose(answers, candidates="dawid-skene")
+        for name in ("majority-vote", "dawid-skene"):
+            model = cw.make(name).fit(answers)
+            before.append(ece(answers.truth, model.proba_, model.codes_))
+            after.append(ece(answers.truth, choice.calibrated(name, model), model.codes_))
+    assert np.mean(after) < 0.75 * np.mean(before)
+
+
+def test_calibrated_keeps_labels_and_what_is_known(crowd):
+    gold = np.where(np.arange(crowd.n_tasks) < 20, crowd.truth, -1)
+    for model in (cw.DawidSkene(), cw.MajorityVote()):
+        model.fit(crowd, gold)
+        proba = calibrated(model, 2.5)
+        assert np.array_equal(proba[:20], model.proba_[:20])
+        np.testing.assert_allclose(proba.sum(axis=1), 1)
+        rows = np.arange(crowd.n_tasks)
+        assert (proba[rows, model.codes_] >= proba.max(axis=1) - 1e-12).all()
+
+
+def test_a_vote_adds_the_inverse_of_the_temperature(crowd):
+    model = cw.MajorityVote().fit(crowd)
+    assert np.array_equal(calibrated(model, 0.5), vote_belief(crowd, 2.0))
+
+
+def test_truth_is_not_looked_at(crowd):
+    wrong = replace(crowd, truth=(crowd.truth + 1) % 3)
+    assert choose(crowd, candidates=QUICK).temperatures == choose(wrong, candidates=QUICK).temperatures
