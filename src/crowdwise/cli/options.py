@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crowdwise.cli.screen import progress
-from crowdwise.errors import GoldError, ParameterError
+from crowdwise.errors import ParameterError
 
 if TYPE_CHECKING:
     from crowdwise.answers import Answers
@@ -69,6 +69,17 @@ Set = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
+def method_names(incomplete: str) -> list[str]:
+    """Names of methods that begin like this, for completion in the shell.
+
+    >>> method_names("dawid")
+    ['dawid-skene']
+    """
+    from crowdwise.registry import methods
+
+    return [method.name for method in methods() if method.name.startswith(incomplete)]
+
+
 def read_answers(files: list[Path], **options: Any) -> Answers:
     """Read one or more files of answers into one set; options left at None are recognised by the reader."""
     from crowdwise.io import read
@@ -99,24 +110,11 @@ def refuse_same_file(read: Iterable[Path | None], written: Iterable[Path | None]
         taken.add(file.resolve())
 
 
-def with_known(answers: Answers, file: Path) -> Answers:
-    """The answers with the known labels of a file attached; those of tasks nobody answered are left out and counted."""
-    from crowdwise.io import read_truth
-
-    table = read_truth(file, like=answers)
-    out = answers.with_truth((table.column("task"), table.column("label")), ignore_unknown=True)
-    if out.truth is not None and (out.truth >= 0).any() and (out.truth[out.truth >= 0] >= answers.n_classes).all():
-        message = f"{file}: none of its labels is among the answers' ({answers.classes.tolist()[:5]}, ...)."
-        raise GoldError(message)
-    if out.truth is None or not (out.truth >= 0).any():
-        message = f"{file}: none of its {table.num_rows:,} tasks is among the answers. Are the ids the same?"
-        raise GoldError(message)
-    return out
-
-
 def known_labels(answers: Answers, truth: Path | None, gold: Path | None) -> tuple[Answers, Any, Any]:
     """The answers; codes of the labels to score against (not those the fit is told); codes of those it is told."""
     import numpy as np
+
+    from crowdwise.io.known import with_known
 
     known, held_fixed = answers.truth, None
     if gold is not None:
@@ -155,6 +153,7 @@ def build(method: str, parameters: dict[str, Any], seed: int, *, features: bool 
 
     A parameter that a framework such as `dasc(crowdlayer)` lacks is its learner's.
     """
+    from crowdwise.learn.wrapping import opened
     from crowdwise.registry import line, make
 
     if line(method).needs_features != features:
@@ -179,17 +178,6 @@ def build(method: str, parameters: dict[str, Any], seed: int, *, features: bool 
                 message = f"{method} has no parameter {name!r}.{meant} It has {own or 'none'}."
                 raise ParameterError(message)
         model.set_params(**part)
-    return model
-
-
-def opened(model: Any) -> Any:
-    """A framework with the learner it builds on in place of a name or a truth model, so that its parameters can be set.
-
-    >>> opened(build("dasc", {}, 0, features=True)).base
-    CrowdLayer()
-    """
-    if hasattr(model, "_new_base"):
-        model.set_params(base=opened(model._new_base()))
     return model
 
 

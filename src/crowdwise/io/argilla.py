@@ -15,21 +15,24 @@ import pyarrow.parquet as pq
 
 from crowdwise.errors import FormatError
 from crowdwise.io.files import is_parquet
-from crowdwise.io.raw import Raw
+from crowdwise.io.raw import Choose, Raw
 from crowdwise.io.records import Collector, choose_question, expect, field, json_records
 
 SUFFIX = ".responses"
 
 
-def read_argilla(path: Path, *, question: str | None = None, task: str | None = None) -> Raw:
+def read_argilla(
+    path: Path, *, question: str | None = None, task: str | None = None, beside: Choose | None = None
+) -> Raw:
     """One question of an export; the task is `id` unless another field is named."""
     records = list(_records(path))
     name = choose_question((q for _, record in records for q in questions_of(record)), question)
-    out = Collector()
+    out = Collector(beside)
     for where, record in records:
         for worker, value, status in _responses(record, name, where):
             if status == "submitted":
-                out.answer(field(record, [task] if task else ["id", "external_id"], "task", where), worker, value)
+                task_id = field(record, [task] if task else ["id", "external_id"], "task", where)
+                out.answer(task_id, worker, value, record)
             else:
                 out.skip("responses not submitted")
     return out.raw()

@@ -12,15 +12,15 @@ import zipfile
 from pathlib import Path, PurePosixPath
 
 from crowdwise.errors import FormatError, TooLargeError
-from crowdwise.io.raw import Raw
+from crowdwise.io.raw import Choose, Raw
 from crowdwise.io.records import Collector, field, objects
 
 MAX_BYTES = 1 << 30  # unpacked, all members together: a small zip can hold a file that fills the memory
 
 
-def read_doccano(path: Path, *, task: str | None = None) -> Raw:
+def read_doccano(path: Path, *, task: str | None = None, beside: Choose | None = None) -> Raw:
     """The answers of all members."""
-    out, fields = Collector(), [task] if task else ["id", "text"]
+    out, fields = Collector(beside), [task] if task else ["id", "text"]
     with zipfile.ZipFile(path) as archive:
         members = [member for member in archive.infolist() if not member.filename.endswith("/")]
         names = [PurePosixPath(member.filename) for member in members]
@@ -42,7 +42,7 @@ def read_doccano(path: Path, *, task: str | None = None) -> Raw:
                 try:
                     for number, record in objects(lines):
                         task_id = field(record, fields, "task", f"{name} line {number}")
-                        out.answer(task_id, name.stem, record.get("label"))
+                        out.answer(task_id, name.stem, record.get("label"), record)
                 except UnicodeDecodeError as error:
                     message = f"{name} in it is not UTF-8: {error}."
                     raise FormatError(message) from None

@@ -17,6 +17,7 @@ class Format:
     home: str  # module in this room, and function: imported only when the format is read
     what: str
     takes: tuple[str, ...] = ()  # which of question=, task=, worker=, ... mean something here
+    inputs: str | None = None  # what precedes the names of a task's own fields, for `read_beside`; None: it has none
 
     @property
     def long(self) -> bool:
@@ -30,21 +31,25 @@ class Format:
 
 
 _FORMATS = (
-    Format("csv", "delimited:read_csv", "a row an answer, commas or semicolons between cells; .gz too", LONG),
-    Format("tsv", "delimited:read_tsv", "the same with tabs", LONG),
-    Format("parquet", "parquet:read_parquet", "a row an answer, Parquet", LONG),
-    Format("jsonl", "jsonl:read_jsonl", "a JSON object an answer, one a line; .gz too", LONG),
-    Format("label-studio", "label_studio:read_label_studio", "Label Studio JSON export", ("question",)),
-    Format("argilla", "argilla:read_argilla", "Argilla 2 or 1 records, JSON, JSONL or Parquet", ("question", "task")),
-    Format("prodigy", "prodigy:read_prodigy", "Prodigy JSONL export", ("question", "worker")),
-    Format("mturk", "mturk:read_mturk", "Mechanical Turk batch results, CSV", ("question", "task", "truth")),
-    Format("toloka", "toloka:read_toloka", "Toloka results, TSV", ("question", "task")),
-    Format("ground-truth", "ground_truth:read_ground_truth", "SageMaker Ground Truth manifest", ("question", "task")),
+    Format("csv", "delimited:read_csv", "a row an answer, commas or semicolons between cells; .gz too", LONG, ""),
+    Format("tsv", "delimited:read_tsv", "the same with tabs", LONG, ""),
+    Format("parquet", "parquet:read_parquet", "a row an answer, Parquet", LONG, ""),
+    Format("jsonl", "jsonl:read_jsonl", "a JSON object an answer, one a line; .gz too", LONG, ""),
+    Format("label-studio", "label_studio:read_label_studio", "Label Studio JSON export", ("question",), "data."),
+    Format(
+        "argilla", "argilla:read_argilla", "Argilla 2 or 1 records, JSON, JSONL or Parquet", ("question", "task"), ""
+    ),
+    Format("prodigy", "prodigy:read_prodigy", "Prodigy JSONL export", ("question", "worker"), ""),
+    Format("mturk", "mturk:read_mturk", "Mechanical Turk batch results, CSV", ("question", "task", "truth"), "Input."),
+    Format("toloka", "toloka:read_toloka", "Toloka results, TSV", ("question", "task"), "INPUT:"),
+    Format(
+        "ground-truth", "ground_truth:read_ground_truth", "SageMaker Ground Truth manifest", ("question", "task"), ""
+    ),
     Format("peerannot", "peerannot:read_by_task", "answers.json, task -> worker -> label"),
     Format("peerannot-by-worker", "peerannot:read_by_worker", "answers.json, worker -> task -> label"),
     Format("matrix", "matrix:read_matrix", "Rodrigues' text matrix, a line a task, a column a worker, -1 for none"),
     Format("cleanlab", "cleanlab:read_cleanlab", "wide CSV or Parquet, a row a task, a column a worker", ("task",)),
-    Format("doccano", "doccano:read_doccano", "zip of <username>.jsonl", ("task",)),
+    Format("doccano", "doccano:read_doccano", "zip of <username>.jsonl", ("task",), ""),
 )
 
 FORMATS = {form.name: form for form in _FORMATS}

@@ -12,24 +12,28 @@ from pathlib import Path
 from typing import Any
 
 from crowdwise.errors import FormatError
-from crowdwise.io.raw import Raw
+from crowdwise.io.raw import Choose, Raw
 from crowdwise.io.records import Collector, choose_question, expect, field, json_records
 
 KEY = "annotationsFromAllWorkers"
+TIME = "timeSpentInSeconds"
 
 
-def read_ground_truth(path: Path, *, question: str | None = None, task: str | None = None) -> Raw:
+def read_ground_truth(
+    path: Path, *, question: str | None = None, task: str | None = None, beside: Choose | None = None
+) -> Raw:
     """One question; the task is `datasetObjectId`, `source-ref` or `source` unless another field is named."""
     names = [task] if task else ["datasetObjectId", "source-ref", "source"]
     found = [
-        (field(record, names, "task", where), annotation.get("workerId"), _content(annotation, where))
+        (field(record, names, "task", where), annotation, record, _content(annotation, where))
         for where, record in json_records(path)
         for annotation in annotations_of(record, where)
     ]
     name = choose_question((q for *_, content in found for q in content), question)
-    out = Collector()
-    for task_id, worker, content in found:
-        out.answer(task_id, worker, content.get(name))
+    out = Collector(beside)
+    for task_id, annotation, record, content in found:
+        fields = {**record, TIME: annotation.get(TIME)}
+        out.answer(task_id, annotation.get("workerId"), content.get(name), fields)
     return out.raw()
 
 

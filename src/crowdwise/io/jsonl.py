@@ -13,8 +13,8 @@ import pyarrow.json as arrow_json
 from crowdwise.errors import CrowdwiseError, FormatError, IdTypeError
 from crowdwise.io.delimited import BLOCK
 from crowdwise.io.files import open_arrow
-from crowdwise.io.raw import Choose, Raw, encoded
-from crowdwise.io.records import json_lines
+from crowdwise.io.raw import BESIDE, Choose, Raw, encoded
+from crowdwise.io.records import cells, json_lines
 
 PEEK = 1000  # objects looked at to find the fields and their types
 _ARROW = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
@@ -29,8 +29,11 @@ def read_jsonl(path: Path, choose: Choose) -> Raw:
                 kinds[name] = None if value is None else type(value)
     found = choose(list(kinds))
     schema = {}
+    beside = {role: name for role, name in found.items() if role in BESIDE}
     for role, name in found.items():
         kind = kinds[name]
+        if role in beside:
+            continue
         if kind is None:  # nothing but null so far
             kind = kinds[found["label"]] if role == "truth" and "label" in found else str
         if kind not in _ARROW:
@@ -39,9 +42,29 @@ def read_jsonl(path: Path, choose: Choose) -> Raw:
             )
             raise IdTypeError(message)
         schema[name] = {"weight": pa.float64(), "pseudo": pa.bool_()}.get(role, _ARROW[kind])
+    columns = {}
+    try:
+        table = _table(path, {name: _beside(role, kinds[name]) for role, name in beside.items()} | schema)
+    except CrowdwiseError:
+        if not beside:
+            raise
+        table = _table(path, schema)
+        for role, name in beside.items():  # a field of several types is no fault here: each value becomes text
+            columns[role] = cells((record.get(name) for _, record in json_lines(path)), role)
+    columns |= {role: encoded(table.column(name)) for role, name in found.items() if role not in columns}
+    return Raw(columns, names=found, lines=lambda rows: _lines(path, rows), first_line=1)
+
+
+def _beside(role: str, kind: type | None) -> pa.DataType:
+    """The type of a field that is no id; where another turns up, Arrow refuses."""
+    times = role not in ("text", "image") and kind in (int, float)
+    return pa.float64() if times else _ARROW.get(kind or str, pa.string())
+
+
+def _table(path: Path, schema: Mapping[str, pa.DataType]) -> pa.Table:
     try:
         with open_arrow(path) as stream:
-            table = arrow_json.read_json(
+            return arrow_json.read_json(
                 stream,
                 read_options=arrow_json.ReadOptions(block_size=BLOCK),
                 parse_options=arrow_json.ParseOptions(
@@ -50,8 +73,6 @@ def read_jsonl(path: Path, choose: Choose) -> Raw:
             )
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
         raise _explain(path, schema, error) from None
-    columns = {role: encoded(table.column(name)) for role, name in found.items()}
-    return Raw(columns, names=found, lines=lambda rows: _lines(path, rows), first_line=1)
 
 
 def _lines(path: Path, rows: Sequence[int]) -> list[int]:

@@ -11,21 +11,21 @@ from pathlib import Path
 from typing import Any
 
 from crowdwise.errors import FormatError
-from crowdwise.io.raw import Raw
+from crowdwise.io.raw import Choose, Raw
 from crowdwise.io.records import Collector, choose_question, expect, field, json_records
 
 # Where each kind of result that is a choice among classes keeps it; boxes, spans and free text are none.
 _VALUES = {"choices": "choices", "rating": "rating", "pairwise": "selected"}
 
 
-def read_label_studio(path: Path, *, question: str | None = None) -> Raw:
+def read_label_studio(path: Path, *, question: str | None = None, beside: Choose | None = None) -> Raw:
     """One question of an export."""
     annotations = [
-        (where, field(record, ["id"], "task", where), expect(annotation, dict, where))
+        (where, field(record, ["id"], "task", where), record, expect(annotation, dict, where))
         for where, record in json_records(path)
         for annotation in expect(record.get("annotations"), list, f"'annotations' of {where}")
     ]
-    found = [(*entry, _results(entry[2], entry[0])) for entry in annotations]
+    found = [(*entry, _results(entry[3], entry[0])) for entry in annotations]
     kinds = {str(result.get("type")) for *_, results in found for result in results}
     questions = [
         str(result.get("from_name"))
@@ -39,8 +39,8 @@ def read_label_studio(path: Path, *, question: str | None = None) -> Raw:
     if not found:
         return Collector().raw()
     name = choose_question(questions, question)
-    out = Collector()
-    for where, task, annotation, results in found:
+    out = Collector(beside)
+    for where, task, record, annotation, results in found:
         if annotation.get("was_cancelled"):
             out.skip("annotations the worker cancelled (was_cancelled)")
             continue
@@ -48,7 +48,7 @@ def read_label_studio(path: Path, *, question: str | None = None) -> Raw:
         if annotation.get("ground_truth"):
             out.gold(task, label)
         else:
-            out.answer(task, _worker(annotation.get("completed_by")), label)
+            out.answer(task, _worker(annotation.get("completed_by")), label, _fields(record, annotation))
     return out.raw()
 
 
@@ -65,6 +65,13 @@ def _label(results: list[dict[str, Any]], question: str, where: str) -> list[Any
             value = expect(result.get("value"), dict, f"'value' of {where}").get(_VALUES[str(result["type"])])
             chosen += value if isinstance(value, list) else [value]
     return chosen
+
+
+def _fields(record: dict[str, Any], annotation: dict[str, Any]) -> dict[str, Any]:
+    """What stands beside an answer."""
+    data = record.get("data")
+    inputs = {f"data.{name}": value for name, value in data.items()} if isinstance(data, dict) else {}
+    return {**inputs, "lead_time": annotation.get("lead_time")}
 
 
 def _worker(completed_by: Any) -> Any:

@@ -10,13 +10,20 @@ from pathlib import Path
 
 from crowdwise.answers.columns import recognise
 from crowdwise.io.delimited import answered_rows, header, read_cells
-from crowdwise.io.raw import Raw
+from crowdwise.io.raw import Choose, Raw
 from crowdwise.io.records import choose_question
 
 PREFIX = "Answer."
 
 
-def read_mturk(path: Path, *, question: str | None = None, task: str | None = None, truth: str | None = None) -> Raw:
+def read_mturk(
+    path: Path,
+    *,
+    question: str | None = None,
+    task: str | None = None,
+    truth: str | None = None,
+    beside: Choose | None = None,
+) -> Raw:
     """One question of a batch."""
     names = header(path, ",")
     name = choose_question((n.removeprefix(PREFIX) for n in names if n.startswith(PREFIX)), question, PREFIX)
@@ -25,5 +32,6 @@ def read_mturk(path: Path, *, question: str | None = None, task: str | None = No
         found["truth"] = truth
     if "AssignmentStatus" in names:
         found["status"] = "AssignmentStatus"
-    cells = read_cells(path, ",", recognise(names, **found))
+    found = recognise(names, **found) | (beside(names) if beside else {})
+    cells = read_cells(path, ",", found)
     return answered_rows(path, ",", cells, found, keep_status=("SUBMITTED", "APPROVED"))

@@ -8,12 +8,17 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from crowdwise.io.raw import Choose, Raw, encoded
+from crowdwise.io.raw import BESIDE, Choose, Raw, encoded
 
 
 def read_parquet(path: Path, choose: Choose) -> Raw:
     """Two columns at a time: one is decoded while the ids of the other are collected."""
-    found = choose(pq.read_schema(path).names)
+    schema = pq.read_schema(path)
+    found = choose(schema.names)
+    bulky = {
+        name for name in found.values() if _is_bulky(schema.field(name).type)
+    }  # pictures, say, in a column `image`
+    found = {role: name for role, name in found.items() if role not in BESIDE or name not in bulky}
 
     def column(name: str) -> pa.Array:
         with pq.ParquetFile(path) as file:
@@ -25,3 +30,7 @@ def read_parquet(path: Path, choose: Choose) -> Raw:
     with ThreadPoolExecutor(2) as pool:
         columns = dict(zip(found, pool.map(column, found.values()), strict=True))
     return Raw(columns, names=found)
+
+
+def _is_bulky(kind: pa.DataType) -> bool:
+    return pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)

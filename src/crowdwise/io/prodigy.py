@@ -11,29 +11,34 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from crowdwise.io.raw import Raw
+from crowdwise.io.raw import Choose, Raw
 from crowdwise.io.records import Collector, choose_question, field, json_lines
 
 _TIMESTAMP = re.compile(r"(.*-)?(\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d|\d{10}(\d{3})?)")
 _CHOICE = "choice"
 
 
-def read_prodigy(path: Path, *, question: str | None = None, worker: str | None = None) -> Raw:
+def read_prodigy(
+    path: Path, *, question: str | None = None, worker: str | None = None, beside: Choose | None = None
+) -> Raw:
     """One question of an export."""
     records = list(json_lines(path))
     asked = [_CHOICE if "accept" in r or "options" in r else str(r.get("label")) for _, r in records]
     chosen = choose_question(asked, question)
-    out = Collector()
+    out = Collector(beside)
+    names = [worker] if worker else ["_annotator_id", "_session_id"]
     for (line, record), about in zip(records, asked, strict=True):
         if about != chosen:
+            out.aside(next((record[name] for name in names if record.get(name) is not None), None), record)
             continue
         answer = record.get("answer")
-        who = field(record, [worker] if worker else ["_annotator_id", "_session_id"], "worker", f"line {line}")
+        who = field(record, names, "worker", f"line {line}")
         if answer not in ("accept", "reject") or (about == _CHOICE and answer == "reject"):
             out.skip(f"records answered {answer!r}")
+            out.aside(who, record)
         elif worker is None and _TIMESTAMP.fullmatch(str(who)):
             out.skip("records of unnamed sessions (worker='_annotator_id' keeps them, a worker a session)")
         else:
             task = field(record, ["_input_hash"], "task", f"line {line}")
-            out.answer(task, who, record.get("accept") if about == _CHOICE else answer)
+            out.answer(task, who, record.get("accept") if about == _CHOICE else answer, record)
     return out.raw()

@@ -22,13 +22,14 @@ from crowdwise.io.escaping import BOOLEAN, INTEGER, undo
 Choose = Callable[[list[str]], dict[str, str]]  # names of a table's columns -> the column of each role
 
 IDS = ("task", "worker", "label", "truth")
+BESIDE = ("text", "image", "seconds", "started", "ended", "at")  # what only `read_beside` asks the readers for
 
 
 @dataclass(frozen=True)
 class Raw:
     """Columns by role, as they stand in one file, and how many rows were left out, by reason."""
 
-    columns: dict[str, pa.Array]  # task, worker, label [, truth][, weight][, pseudo]
+    columns: dict[str, pa.Array]  # task, worker, label [, truth][, weight][, pseudo], and of BESIDE what was asked for
     removed: Mapping[str, int] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)  # what the file calls each role, for messages
     numeric: frozenset[str] = frozenset()  # roles read as text in which every value is an integer
@@ -50,6 +51,8 @@ def from_text(columns: Mapping[str, pa.Array], **rest: Any) -> Raw:
             boolean.add(role)
         else:
             out[role] = pa.DictionaryArray.from_arrays(out[role].indices, undo(cells))
+    for role in out.keys() & {"text", "image"}:
+        out[role] = pa.DictionaryArray.from_arrays(out[role].indices, undo(out[role].dictionary))
     return Raw(out, numeric=frozenset(numeric), boolean=frozenset(boolean), **rest)
 
 

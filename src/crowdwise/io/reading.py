@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from crowdwise.io.raw import Choose, Raw, combine, plain, without_dictionaries
 from crowdwise.io.sniffing import sniff
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
+ChooseBeside = Callable[..., dict[str, str]]  # (format, names of the columns[, those taken]) -> the column of each role
 
 _TRUTH = ("truth", "gold", "label", "ground_truth", "true_label")  # names of the known label, in order of preference
 
@@ -76,7 +78,7 @@ def read(
     """
     given = {"question": question, "task": task, "worker": worker, "label": label, "truth": truth, "weight": weight}
     paths = files(path)
-    raws = _load(paths, format, {name: value for name, value in given.items() if value is not None})
+    raws = load(paths, format, {name: value for name, value in given.items() if value is not None})
     if options.get("nulls", "error") == "error":
         for file, raw in zip(paths, raws, strict=True):
             with guard(file):
@@ -139,7 +141,7 @@ def read_truth(
     paths, raws = files(path), []
     for file in paths:
         with guard(file):
-            form = _format(file, format)
+            form = format_of(file, format)
             if not form.long:
                 message = f"known labels are read from CSV, TSV, Parquet or JSONL, not from {form.name!r}."
                 raise FormatError(message)
@@ -147,27 +149,33 @@ def read_truth(
     with guard(paths[0]):
         columns = combine(raws).columns
         tables = {"task": None, "label": None} if like is None else {"task": like.task_ids, "label": like.class_ids}
-        return _known_labels({role: _cast(plain(columns[role]), ids, role) for role, ids in tables.items()})
+        return _known_labels({role: cast_ids(plain(columns[role]), ids, role) for role, ids in tables.items()})
 
 
-def _load(paths: Sequence[Path], format: str | None, given: Mapping[str, str]) -> list[Raw]:
-    """Each file as it is, all in the format of the first."""
+def load(
+    paths: Sequence[Path], format: str | None, given: Mapping[str, str], beside: ChooseBeside | None = None
+) -> list[Raw]:
+    """Each file as it is, all in the format of the first; with `beside`, the further columns it chooses."""
     raws: list[Raw] = []
     for file in paths:
         with guard(file):
-            form = _format(file, format)
+            form = format_of(file, format)
             format = form.name
             strange = [name for name in given if name not in form.takes]
             if strange:
                 takes = ", ".join(f"{name}=" for name in form.takes) or "none of these"
                 message = f"{strange[0]}= means nothing in the format {form.name!r}, which takes {takes}."
                 raise ParameterError(message)
-            reader = form.load()
-            raws.append(reader(file, _chooser(given)) if form.long else reader(file, **given))
+            reader, more = form.load(), partial(beside, form) if beside else None
+            if form.long:
+                raws.append(reader(file, _chooser(given, more)))
+            else:
+                raws.append(reader(file, **given, **({"beside": more} if more else {})))
     return raws
 
 
-def _format(file: Path, name: str | None) -> Format:
+def format_of(file: Path, name: str | None) -> Format:
+    """The format of a file, as named or as it looks."""
     name = sniff(file) if name is None else name
     if name not in FORMATS:
         message = f"no format {name!r}; known are {', '.join(FORMATS)}."
@@ -175,7 +183,7 @@ def _format(file: Path, name: str | None) -> Format:
     return FORMATS[name]
 
 
-def _chooser(given: Mapping[str, str]) -> Choose:
+def _chooser(given: Mapping[str, str], beside: ChooseBeside | None) -> Choose:
     """Which column of a long table has which role: as named, else by its own name."""
 
     def choose(names: list[str]) -> dict[str, str]:
@@ -187,7 +195,7 @@ def _chooser(given: Mapping[str, str]) -> Choose:
         for role in ("truth", "weight", "pseudo"):
             if role in given or (role in names and role not in found.values()):
                 found |= recognise(names, **{role: given.get(role, role)})
-        return found
+        return found | (beside(names, found.values()) if beside else {})
 
     return choose
 
@@ -206,7 +214,7 @@ def _check_nulls(raw: Raw) -> None:
             raise NullError(message)
 
 
-def _cast(ids: pa.Array, table: pa.Array | None, what: str) -> pa.Array:
+def cast_ids(ids: pa.Array, table: pa.Array | None, what: str) -> pa.Array:
     """Ids in the type of a table."""
     if table is None:
         return ids

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pyarrow as pa
+
 from crowdwise.answers.encoding import as_arrow, some
 from crowdwise.errors import DuplicateError, FormatError, QuestionError
 from crowdwise.io.files import head, open_text
-from crowdwise.io.raw import Raw
+from crowdwise.io.raw import Choose, Raw
 
 T = TypeVar("T")
 
@@ -96,12 +98,18 @@ def choose_question(questions: Iterable[str], wanted: str | None, prefix: str = 
 
 
 class Collector:
-    """Answers, known labels and reasons for leaving things out, as a reader walks through an export."""
+    """Answers, known labels and reasons for leaving things out, as a reader walks through an export.
 
-    def __init__(self) -> None:
+    With `beside`, which chooses among the fields that stand beside the answers, those are collected too.
+    """
+
+    def __init__(self, beside: Choose | None = None) -> None:
+        self.beside = beside
         self.task: list[Any] = []
         self.worker: list[Any] = []
         self.label: list[Any] = []
+        self.fields: list[Mapping[str, Any]] = []  # what stands beside each answer, when `beside` is given
+        self.asides: list[tuple[Any, Mapping[str, Any]]] = []
         self.known: dict[Any, Any] = {}
         self.removed: dict[str, int] = {}
 
@@ -109,15 +117,28 @@ class Collector:
         """Leave something out, and say so."""
         self.removed[why] = self.removed.get(why, 0) + count
 
-    def answer(self, task: Any, worker: Any, value: Any) -> None:
+    def answer(self, task: Any, worker: Any, value: Any, fields: Mapping[str, Any] | None = None) -> None:
         """One answer; one that is empty or more than a single label is left out."""
         if worker is None:
             self.skip("answers of no named worker")
             return
-        for label in self._single(value):
-            self.task.append(scalar(task, "task"))
-            self.worker.append(scalar(worker, "worker"))
-            self.label.append(label)
+        labels = self._single(value)
+        for label in labels:
+            self._row(scalar(task, "task"), scalar(worker, "worker"), label, fields)
+        if not labels:
+            self.aside(worker, fields)
+
+    def aside(self, worker: Any, fields: Mapping[str, Any] | None) -> None:
+        """Something a worker did that is no answer: it took time, which is not to be added to the next answer's."""
+        if self.beside is not None:
+            self.asides.append((worker, fields or {}))
+
+    def _row(self, task: Any, worker: Any, label: Any, fields: Mapping[str, Any] | None) -> None:
+        self.task.append(task)
+        self.worker.append(worker)
+        self.label.append(label)
+        if self.beside is not None:
+            self.fields.append(fields or {})
 
     def gold(self, task: Any, value: Any) -> None:
         """The known label of a task."""
@@ -141,6 +162,10 @@ class Collector:
 
     def raw(self, **rest: Any) -> Raw:
         """What was collected."""
+        kinds = {type(worker) for worker in self.worker}
+        for worker, fields in self.asides:
+            if type(worker) in kinds:  # another is no worker of these answers
+                self._row(None, worker, None, fields)
         columns = {"task": as_arrow(self.task, "task"), "worker": as_arrow(self.worker, "worker")}
         columns["label"] = as_arrow(self.label, "class")
         if self.known:
@@ -148,7 +173,27 @@ class Collector:
             unanswered = len(self.known.keys() - set(self.task))
             if unanswered:
                 self.skip("known labels of tasks nobody answered", unanswered)
-        return Raw(columns, removed=self.removed, **rest)
+        names: dict[str, str] = {}
+        if self.beside is not None and self.fields:
+            names = self.beside(list(dict.fromkeys(name for fields in self.fields for name in fields)))
+            for role, name in names.items():
+                columns[role] = cells((fields.get(name) for fields in self.fields), role)
+        return Raw(columns, removed=self.removed, names=names, **rest)
+
+
+def cells(values: Iterable[Any], role: str) -> pa.Array:
+    """Values of any type as the cells of a table would hold them: as text, lists and objects as JSON.
+
+    A picture that is no text, but the bytes themselves, is left out.
+    """
+
+    def cell(value: Any) -> str | None:
+        if value is None or (role == "image" and not isinstance(value, str)):
+            return None
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        return text.encode("utf-8", "replace").decode()  # JSON can hold half a character, Arrow cannot
+
+    return pa.array(map(cell, values), pa.large_string()).dictionary_encode()
 
 
 def scalar(value: Any, what: str) -> Any:

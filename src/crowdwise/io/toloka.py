@@ -15,24 +15,27 @@ import pyarrow.compute as pc
 from crowdwise.answers.columns import recognise
 from crowdwise.errors import MissingColumnError
 from crowdwise.io.delimited import answered_rows, header, read_cells
-from crowdwise.io.raw import Raw
+from crowdwise.io.raw import Choose, Raw
 from crowdwise.io.records import choose_question
 
 PREFIX = "OUTPUT:"
 WORKER = "ASSIGNMENT:worker_id"
 
 
-def read_toloka(path: Path, *, question: str | None = None, task: str | None = None) -> Raw:
+def read_toloka(
+    path: Path, *, question: str | None = None, task: str | None = None, beside: Choose | None = None
+) -> Raw:
     """One question of a pool."""
     names = header(path, "\t")
     name = choose_question((n.removeprefix(PREFIX) for n in names if n.startswith(PREFIX)), question, PREFIX)
     found = {"task": task or _task(names), "worker": WORKER, "label": PREFIX + name}
     extra = {"truth": f"GOLDEN:{name}", "status": "ASSIGNMENT:status", "assignment": "ASSIGNMENT:assignment_id"}
     found = recognise(names, **found, **{role: column for role, column in extra.items() if column in names})
+    found |= beside(names) if beside else {}
     cells = read_cells(path, "\t", found)
     if "assignment" in cells:
         borrows = cells.pop("assignment").is_null()
-        for role in cells.keys() & {"worker", "status"}:
+        for role in cells.keys() & {"worker", "status", "started", "ended"}:
             own = cells[role].cast(pa.large_string())
             following = pc.if_else(borrows, pc.fill_null_backward(own), pa.scalar(None, pa.large_string()))
             cells[role] = pc.coalesce(own, following).dictionary_encode()

@@ -56,3 +56,14 @@ class Wrapper(CrowdClassifier):
 
     def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:
         return self.model_._proba_of_answers(features, rows, row, worker)
+
+
+def opened(model: Any) -> Any:
+    """A framework with the learner it builds on in place of a name or a truth model, so that its parameters can be set.
+
+    >>> opened(make("dasc")).base
+    CrowdLayer()
+    """
+    if isinstance(model, Wrapper):
+        model.set_params(base=opened(model._new_base()))
+    return model
