@@ -6,7 +6,7 @@ ifneq ($(wildcard ../shared/data/README.md),)
 export CROWDWISE_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup demo test lint bench bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-papers results-page \
+.PHONY: setup demo test browser lint docs bench bench-calibration bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-papers results-page \
 	bench-choose bench-acquire bench-simulated bench-systems-scale clean
 
 setup: .venv/ready            ## a .venv with every extra and the dev tools
@@ -20,8 +20,14 @@ setup: .venv/ready            ## a .venv with every extra and the dev tools
 demo: setup                   ## the main job on embedded data
 	$(BIN)/crowdwise demo
 
-test: setup lint              ## lint, types, tests and doctests
+test: setup browser lint      ## lint, types, tests and doctests
 	$(BIN)/pytest -n 2
+
+# The report is tested in Chromium; where it is not there and cannot be installed, these tests say that they were skipped.
+browser:
+	@command -v chromium chromium-browser google-chrome >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+	  && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
+	  || echo "Chromium is not installed: the report will not be tested in a browser."
 
 lint: setup
 	$(BIN)/ruff check .
@@ -29,7 +35,7 @@ lint: setup
 	$(BIN)/mypy
 
 bench: bench-accuracy bench-truth bench-learn-accuracy bench-learn bench-papers bench-choose \
-	bench-acquire bench-simulated bench-systems-scale
+	bench-acquire bench-simulated bench-systems-scale bench-calibration
 
 bench-truth: setup .venv-peers/ready    ## speed and memory beside the peers; ARGS=--huge adds 10^8 answers
 	$(BIN)/python benchmarks/truth_speed.py $(ARGS)
@@ -46,6 +52,13 @@ bench-learn-accuracy: setup   ## every learner on LabelMe and Music, five seeds,
 bench-papers: setup           ## the five papers' tables and figures beside what they print; ARGS=dasc-table2 for one
 	$(BIN)/crowdwise bench $(or $(ARGS),all) --out benchmarks/results/papers
 	$(BIN)/python benchmarks/results_page.py
+
+bench-calibration: setup      ## how sure labels are against how often they are right, before and after calibration
+	$(BIN)/python benchmarks/calibration.py $(ARGS)
+
+docs: setup                   ## the site, in site/
+	$(BIN)/python docs/cli_page.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 results-page: setup           ## docs/results.md from the saved results; ARGS=--check only says whether it is up to date
 	$(BIN)/python benchmarks/results_page.py $(ARGS)

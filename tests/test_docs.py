@@ -1,36 +1,47 @@
-"""Every example in the README and the docs runs, in order, in an empty folder."""
+"""Every example in README and docs runs, in order, in an empty folder; links lead somewhere; nothing is missing."""
 
 import doctest
+import os
 import re
 import shlex
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+import crowdwise as cw
 from crowdwise.cli import app
+from crowdwise.registry import methods
 
 ROOT = Path(__file__).parent.parent
-DOCS = ("datasets", "formats", "learning", "methods", "systems")  # benchmarks.md and results.md hold figures only
-PAGES = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in DOCS)]
-BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+WITH_EXAMPLES = [page for page in PAGES if re.search(r"^```(python|console)$", page.read_text(), re.MULTILINE)]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+SHAPE = ["Paper", "How it works", "What it assumes", "When it fails", "Cost", "Main parameters", "Example", "See also"]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def name(page):
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=name)
 def test_examples_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict = {}
-    blocks = BLOCK.findall(page.read_text())
-    assert blocks, "a page without examples needs no test: take it out of PAGES"
-    for language, text in blocks:
+    for language, text in FENCED.findall(page.read_text()):
         if language == "python":
             assert ">>>" in text, f"a Python example that cannot be checked:\n{text}"
             run_python(text, names, page.name)
-        else:
+        elif language == "console":
             for line in re.findall(r"^\$ crowdwise (.*)", text, re.MULTILINE):
                 result = CliRunner().invoke(app, shlex.split(line))
                 assert result.exit_code == 0, f"crowdwise {line}\n{result.output}"
+        else:
+            assert language in ("text", "bash"), f"what is {language or 'a block without a language'}?\n{text}"
+            assert ">>>" not in text, f"an example that is not run:\n{text}"
 
 
 def run_python(text, names, page):
@@ -42,9 +53,24 @@ def run_python(text, names, page):
     assert not complaints, "".join(complaints)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_no_example_hides(page):
+    assert not re.search(r"^[ >*-]+```", page.read_text(), re.MULTILINE), (
+        "a fence that does not begin its line is not run"
+    )
+
+
+def test_the_entry_pages_have_examples():
+    for page in ("README.md", "docs/index.md", "docs/choosing.md", "docs/learning.md", "docs/systems.md"):
+        assert ROOT / page in WITH_EXAMPLES
+
+
+# Links
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
 def test_links_lead_somewhere(page):
-    for target, heading in re.findall(r"\]\(([^)#:]*)#?([^):]*)\)", page.read_text()):
+    for target, heading in re.findall(r"\]\(([^)#:\s]*)#?([^):\s]*)\)", without_code(page)):
         led_to = page.parent / target if target else page
         assert led_to.exists(), target
         if heading:
@@ -53,14 +79,77 @@ def test_links_lead_somewhere(page):
 
 def headings(page):
     """Anchors of a page, as GitHub makes them."""
-    titles = re.findall(r"^#+ (.*)", page.read_text(), re.MULTILINE)
+    titles = re.findall(r"^#+ (.*)", without_code(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title).lower().replace(" ", "-") for title in titles}
 
 
-def test_every_method_is_in_the_docs():
-    from crowdwise import methods
+def without_code(page):
+    return FENCED.sub("", page.read_text())
 
-    for page in (ROOT / "README.md", ROOT / "docs" / "methods.md"):
-        text = page.read_text()
-        for method in methods():
-            assert f"`{method.name}`" in text, f"{method.name} is missing in {page.name}"
+
+# A page for each method, all of one shape
+
+
+@pytest.mark.parametrize("method", methods(), ids=lambda method: method.name)
+def test_every_method_has_a_page(method):
+    page = DOCS / "methods" / f"{method.name}.md"
+    text = page.read_text()
+    title, what_for = text.split("\n\n")[:2]
+    assert title.startswith("# ")
+    assert what_for.startswith(f"`{method.name}`, in Python `cw.{method.home.partition(':')[2]}`: ")
+    assert re.findall(r"^## (.*)", without_code(page), re.MULTILINE) == SHAPE
+    for heading, body in re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL):
+        assert body.strip(), f"{heading} says nothing"
+    assert "```text" in section(text, "How it works"), "no formula"
+    assert ">>>" in section(text, "Example")
+
+
+@pytest.mark.parametrize("method", methods(), ids=lambda method: method.name)
+def test_parameters_on_a_method_page_are_those_of_its_class(method):
+    table = section((DOCS / "methods" / f"{method.name}.md").read_text(), "Main parameters")
+    rows = re.findall(r"^\| `(\w+)` \| `([^`]*)` \|", table, re.MULTILINE)
+    assert len(rows) == len(re.findall(r"^\| `", table, re.MULTILINE)) > 0
+    model = cw.make(method.name)
+    for parameter, default in rows:
+        assert parameter in model.get_params(deep=False), parameter
+        assert repr(getattr(model, parameter)) == repr(eval(default)), parameter
+
+
+def section(text, heading):
+    return text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/methods/index.md"])
+def test_every_method_is_in_the_lists(page):
+    text = (ROOT / page).read_text()
+    for method in methods():
+        assert f"`{method.name}`" in text, f"{method.name} is missing in {page}"
+
+
+def test_every_method_is_reached_from_choosing():
+    text = (DOCS / "choosing.md").read_text()
+    missing = {m.name for m in methods()} - set(re.findall(r"\(methods/([\w-]+)\.md\)", text))
+    assert not missing - {"fixed-difficulty"}, missing  # a variant, led to by the page of the adaptive one
+
+
+# Reference
+
+
+def test_the_page_of_the_command_line_is_what_the_commands_say(monkeypatch):
+    monkeypatch.syspath_prepend(os.fspath(DOCS))
+    import cli_page
+
+    assert cli_page.PAGE.read_text() == cli_page.page(), "write it anew: python docs/cli_page.py"
+    for command in app.registered_commands:
+        assert f"\n## {command.name or command.callback.__name__}\n" in cli_page.PAGE.read_text()
+
+
+def test_every_public_name_is_in_the_reference():
+    reference = "\n".join(page.read_text() for page in (DOCS / "api").glob("*.md"))
+    entries = set(re.findall(r"^::: (\S+)", reference, re.MULTILINE))
+    for public, home in cw._HOME.items():
+        assert {f"crowdwise.{home}", f"crowdwise.{home}.{public}"} & entries, f"{public} is in no page of docs/api"
+    for room in {*cw._ROOMS, "answers", "io", "report"} - {"errors"}:
+        page = (DOCS / "api" / f"{room}.md").read_text()
+        for public in import_module(f"crowdwise.{room}").__all__:
+            assert re.search(rf"\b{public}\b", page), f"{public} is not in docs/api/{room}.md"

@@ -18,7 +18,7 @@ from crowdwise.errors import ModelFileError, NotFittedError, ParameterError
 from crowdwise.learn.aggregated import Aggregated
 from crowdwise.learn.crowdlayer import CrowdLayer
 from crowdwise.learn.networks import CNN, MLP, Logistic
-from crowdwise.saving import _Reader, _Writer
+from crowdwise.saving import _Reader, _Writer, load_answers
 
 FIRST = Path(__file__).parent / "fixtures" / "dawid_skene_v1.safetensors"  # written by the first version of saving
 
@@ -322,3 +322,13 @@ def test_models_without_a_line_in_the_registry(model, tmp_path):
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
     if hasattr(model, "ranking"):
         assert loaded.ranking().equals(model.ranking())
+
+
+def test_answers_can_be_had_without_the_model(tmp_path):
+    answers = cw.simulate.simulate(20, n_workers=4, n_classes=3, seed=1)
+    cw.DawidSkene().fit(answers).save(tmp_path / "model.safetensors")
+    again = load_answers(tmp_path / "model.safetensors")
+    assert again.to_arrow().equals(answers.to_arrow()) and again.truth.tolist() == answers.truth.tolist()
+    (tmp_path / "no.safetensors").write_bytes(b"nothing")
+    with pytest.raises(ModelFileError, match="damaged"):
+        load_answers(tmp_path / "no.safetensors")

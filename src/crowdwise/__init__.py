@@ -126,7 +126,7 @@ _HOME = {
     "MLP": "learn.networks",
     "CNN": "learn.networks",
 }
-_ROOMS = ("acquire", "choose", "datasets", "errors", "evaluate", "simulate")
+_ROOMS = ("acquire", "choose", "datasets", "errors", "evaluate", "report", "run", "simulate")
 
 __all__ = ["__version__", *sorted((*_HOME, *_ROOMS))]
 

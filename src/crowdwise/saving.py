@@ -97,6 +97,16 @@ def load(path: str | os.PathLike[str], *, network: Any = None) -> Any:
     return model
 
 
+def load_answers(path: str | os.PathLike[str]) -> Answers:
+    """The answers that the model of a file was fitted on, without the model: torch need not be there."""
+    header, tensors = _read(path)
+    try:
+        return _Reader(tensors, None, os.fspath(path)).answers(header.get("prefix", ""), header["removed"])
+    except (KeyError, TypeError, AttributeError, ValueError, pa.ArrowInvalid) as error:
+        message = f"{os.fspath(path)!r} is damaged: {type(error).__name__} {error}"
+        raise ModelFileError(message) from None
+
+
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
     """Header and tensors of a file."""
     try:

@@ -144,6 +144,20 @@ def test_reasons_are_the_models(model, crowd):
         assert row["gain"] == pytest.approx(all_gains(model)[t, w])
 
 
+def test_lift_is_the_rise_of_the_expected_best_belief(model):
+    """By enumeration: what each of the labels would make of the belief, weighed by how likely it is said."""
+    proposal = propose(model, 12, per_task=2)
+    beliefs, answers = Beliefs(model, model.answers_), model.answers_
+    before = {}
+    for row in proposal.table.to_pylist():
+        t, w = answers.tasks.tolist().index(row["task"]), answers.workers.tolist().index(row["worker"])
+        joint = before.get(t, beliefs.belief[t][None])  # (outcomes, classes)
+        after = np.concatenate([joint * beliefs.channels[w][:, label] for label in range(answers.n_classes)])
+        assert row["lift"] == pytest.approx(after.max(axis=1).sum() - joint.max(axis=1).sum(), abs=1e-12)
+        before[t] = after
+    assert (proposal.table["lift"].to_numpy() >= 0).all() and proposal.table["lift"].to_numpy().max() > 0
+
+
 def test_gains_of_a_batch_add_up(model):
     """Several answers to one task, whoever chose them: together what the enumerated outcomes tell."""
     proposal = propose(model, 40, strategy="uncertainty", per_task=3, per_worker=30)

@@ -33,10 +33,10 @@ class Proposal:
     table : pyarrow.Table
         A row for each pair, best first: `task`, `worker`; `score`, what the strategy ranks by (bits for `information`
         and `uncertainty`; with `balance`, times the weight of the task); `gain`, the bits its answer is expected to
-        tell about the truth, after the rows above; `belief`, the class the task is believed to
-        be, and `confidence`, its probability; `uncertainty`, the bits that are not known of the task; `answers` it has
-        so far; `expected`, what the worker will most likely say, and `expected_proba`; `right`, the probability that
-        the worker is right on this task.
+        tell about the truth, after the rows above; `lift`, by how much the probability that the label is right is
+        expected to rise; `belief`, the class the task is believed to be, and `confidence`, its probability;
+        `uncertainty`, the bits that are not known of the task; `answers` it has so far; `expected`, what the worker
+        will most likely say, and `expected_proba`; `right`, the probability that the worker is right on this task.
     strategy : str
     asked : int
         The budget. Fewer pairs come where `per_task` and `per_worker` allow no more, or no more are `available`.
@@ -183,12 +183,14 @@ def _table(
         said = np.matmul(p[part][:, None], channel)[:, 0]  # (pairs, labels)
         expected[part], sure[part] = said.argmax(axis=1), said.max(axis=1)
         right[part] = (p[part] * np.diagonal(channel, axis1=1, axis2=2)).sum(axis=1)
+    told, lift = brought_in_turn(beliefs, task, worker)
     return pa.table(
         {
             "task": answers.task_ids.take(pa.array(task)),
             "worker": worker_ids.take(pa.array(worker)),
             "score": score,
-            "gain": BITS * gains_in_turn(beliefs, task, worker),
+            "gain": BITS * told,
+            "lift": lift,
             "belief": answers.class_ids.take(pa.array(p.argmax(axis=1))),
             "confidence": p.max(axis=1),
             "uncertainty": BITS * entropy(p),
@@ -200,9 +202,13 @@ def _table(
     )
 
 
-def gains_in_turn(beliefs: Beliefs, task: Array, worker: Array) -> Array:
-    """What each answer tells after those to the same task before it, in nats."""
-    out = np.empty(len(task))
+def brought_in_turn(beliefs: Beliefs, task: Array, worker: Array) -> tuple[Array, Array]:
+    """What each answer brings after those to the same task before it: nats it tells, and how much surer the label is.
+
+    The label is the most probable class, so its probability of being right, sum over outcomes o of max over c of
+    q[o, c], never falls with another answer.
+    """
+    told, lift = np.empty(len(task)), np.empty(len(task))
     order = np.argsort(task, kind="stable")
     first = np.flatnonzero(np.diff(task[order], prepend=-1))
     length = np.diff(np.append(first, len(task)))
@@ -216,6 +222,7 @@ def gains_in_turn(beliefs: Beliefs, task: Array, worker: Array) -> Array:
             at = order[start + turn]
             if len(at):
                 channel = beliefs.channel(task[at], worker[at])
-                out[at] = gain(q, channel)
-                q = heard(q, channel)
-    return out
+                told[at] = gain(q, channel)
+                before, q = q.max(axis=2).sum(axis=1), heard(q, channel)
+                lift[at] = np.maximum(q.max(axis=2).sum(axis=1) - before, 0.0)
+    return told, lift

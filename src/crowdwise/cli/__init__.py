@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from crowdwise import __version__
-from crowdwise.cli import aggregate, bench, data, demo, learn, next, rank
+from crowdwise.cli import aggregate, bench, compare, data, demo, feedback, learn, next, rank, run
 from crowdwise.cli.screen import notes, say
 from crowdwise.errors import CrowdwiseError
 
@@ -40,10 +40,13 @@ app = typer.Typer(
     cls=_Commands,
     name="crowdwise",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     epilog="Start with: crowdwise demo",
 )
+app.command(epilog=run.RUN)(run.run)
+app.command(epilog=run.REPORT)(run.report)
+app.command(epilog=compare.COMPARE)(compare.compare)
+app.command(epilog=feedback.EXAMPLE)(feedback.feedback)
 app.command(epilog=aggregate.EXAMPLE)(aggregate.aggregate)
 app.command(epilog=learn.FIT)(learn.fit)
 app.command(epilog=learn.PREDICT)(learn.predict)

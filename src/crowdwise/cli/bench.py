@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from crowdwise.bench.running import Progress, Told
     from crowdwise.bench.store import Store
 
-BENCH = "Example: crowdwise bench dasc-table2 --quick"
+BENCH = "Example: crowdwise bench digits --quick"
 RECENT = 12  # lines of the live table
 
 

@@ -1,22 +1,24 @@
-"""`crowdwise methods` and `crowdwise demo`: what there is, and what it does on embedded data."""
+"""`crowdwise methods` and `crowdwise demo`: what there is, and what the main job does on embedded data."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from crowdwise.cli import options
-from crowdwise.cli.aggregate import SCORES
-from crowdwise.cli.screen import as_json, percent, progress, say, table
+from crowdwise.cli.run import brief, default_folder, show, shown
+from crowdwise.cli.screen import as_json, percent, say, table
 
 if TYPE_CHECKING:
     from crowdwise.answers import Answers
+    from crowdwise.answers.rows import Array
+    from crowdwise.run import Run
 
 METHODS = "Example: crowdwise methods"
 DEMO = "Example: crowdwise demo --seed 1"
-_LOWER_IS_BETTER = ("log_loss", "ece")
-VOTE = "majority-vote"
+SIDE_BY_SIDE = ("majority-vote", "dawid-skene", "crowdlayer", "waum(crowdlayer)", "dasc(crowdlayer)")
 
 
 def methods(json: options.Json = False) -> None:
@@ -30,89 +32,69 @@ def methods(json: options.Json = False) -> None:
     table(["name", "features", "paper", "what for"], rows, left=4)
 
 
-def demo(seed: options.Seed = 0, json: options.Json = False) -> None:
-    """Compare all truth methods on digits with a long tail and a simulated crowd, against the known truth."""
+def demo(
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Where the run goes: runs/demo if not given.")
+    ] = None,
+    seed: options.Seed = 0,
+    json: options.Json = False,
+) -> None:
+    """Do the main job on embedded data: images of digits with a long tail, few answers each, by an uneven crowd.
+
+    Majority vote, Dawid-Skene, CrowdLayer, WAUM and DASC stand side by side; the truth is known, so all can be scored.
+    """
+    from crowdwise.run import run
     from crowdwise.simulate import digits_crowd
 
-    with progress("Making the crowd"):
-        _, answers = digits_crowd(seed)
-    scores, left_out = compare(answers, seed)
+    X, answers = digits_crowd(seed)
+    if not json:
+        say(introduction(answers))
+        say()
+    with shown() as told:
+        made = run(
+            answers, default_folder(Path("demo")) if out is None else out, features=X, images=X.reshape(-1, 8, 8),
+            method=list(SIDE_BY_SIDE), seed=seed, callback=told,
+        )  # fmt: skip
+    unseen = on_unseen(made, X)
     if json:
-        as_json({"data": options.sizes(answers), "scores": scores, "left_out": left_out})
+        as_json({**options.sizes(answers), **brief(made), "unseen": unseen})
         return
+    show(made)
+    say()
     say(
-        f"Digits: {answers.n_tasks} images of {answers.n_classes} classes with a long tail, {answers.n_workers} "
-        f"simulated workers, {answers.n_answers} answers ({answers.n_answers / answers.n_tasks:.1f} a task), "
-        f"{percent(answers.summary().answer_accuracy or 0)} of them right."
+        f"The classifier gets {percent(unseen['accuracy'])} of the {unseen['tasks']:,} digits right that the crowd "
+        f"never saw, {percent(unseen['balanced_accuracy'])} when every class counts the same."
     )
-    say()
-    show(scores)
-    say()
-    for line in lessons(scores, answers.n_tasks):
-        say(line)
-    for name, why in left_out.items():
-        say(f"Not run: {name} ({why})", "dim")
-
-
-def compare(answers: Answers, seed: int) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """Scores and seconds of every method that answers alone can be given to, and why the others were left out."""
-    from crowdwise.errors import CrowdwiseError
-    from crowdwise.evaluate import evaluate
-    from crowdwise.registry import methods as registered
-
-    scores: dict[str, dict[str, Any]] = {}
-    left_out: dict[str, str] = {}
-    candidates = [method for method in registered() if not method.needs_features]
-    with progress("Fitting") as step:
-        for i, method in enumerate(candidates):
-            step(f"Fitting {method.name}; a first run compiles", i, len(candidates))
-            model = options.build(method.name, {}, seed)
-            if model.needs_gold:
-                left_out[method.name] = "needs known labels"
-                continue
-            try:
-                model.fit(answers)  # this fit may compile; the next is timed
-            except CrowdwiseError as error:
-                left_out[method.name] = str(error)
-                continue
-            start = time.perf_counter()
-            model.fit(answers)
-            seconds = time.perf_counter() - start
-            scores[method.name] = evaluate(model, answers.truth).as_dict() | {"seconds": seconds}
-    return scores, left_out
-
-
-def show(scores: Mapping[str, Mapping[str, Any]]) -> None:
-    """The table: a row a method, the best figure of each column starred."""
-    best = {
-        key: (min if key in _LOWER_IS_BETTER else max)(round(values[key], 3) for values in scores.values())
-        for key in SCORES
-    }
-    rows = []
-    for name, values in scores.items():
-        figures = ((round(values[key], 3), best[key]) for key in SCORES)
-        cells = (f"[bold green]*{own:.3f}[/]" if own == top else f"{own:.3f}" for own, top in figures)
-        rows.append([name, *cells, f"{values['seconds']:.3f}"])
-    table(["method", *SCORES.values(), "seconds"], rows)
-
-
-def lessons(scores: Mapping[str, Mapping[str, Any]], n_tasks: int) -> list[str]:
-    """What the table shows and what it does not, in plain words."""
-    accuracy = {name: values["accuracy"] for name, values in scores.items()}
-    best = max(accuracy, key=lambda name: accuracy[name])
-    vote = accuracy[VOTE]
-    error = (vote * (1 - vote) / n_tasks) ** 0.5  # binomial, of one accuracy
-    no_better = [name for name, value in accuracy.items() if name != VOTE and value <= vote]
-    lines = [
-        f"From the same answers, majority vote gets {percent(vote)} of the labels right and {best} "
-        f"{percent(accuracy[best])} (* is the best of a column); dawid-skene, the default, gets "
-        f"{percent(accuracy['dawid-skene'])}.",
-        f"Differences below about {200 * 2**0.5 * error:.0f} points may be chance: there are only {n_tasks} images.",
-    ]
-    if no_better:
-        lines.append(f"No better than the vote here: {', '.join(no_better)}.")
-    lines.append(
+    say(
         "The crowd is simulated and its workers err independently, as these methods assume: real crowds gain less. "
-        "Try your own: crowdwise aggregate answers.csv --out labels.csv"
+        "Try your own: crowdwise run answers.csv"
     )
-    return lines
+
+
+def introduction(answers: Answers) -> str:
+    """What the demo is about."""
+    summary = answers.summary()
+    return (
+        f"Digits: {answers.n_tasks} images of {answers.n_classes} classes with a long tail "
+        f"({summary.truth_imbalance:.0f} to 1), {answers.n_workers} simulated workers of uneven skill, "
+        f"{answers.n_answers:,} answers ({answers.n_answers / answers.n_tasks:.1f} a task), "
+        f"{percent(summary.answer_accuracy or 0)} of them right."
+    )
+
+
+def on_unseen(made: Run, X: Array) -> dict[str, Any]:
+    """How well the classifier of the run does on the digits that are not in it."""
+    import numpy as np
+    from sklearn.datasets import load_digits
+
+    from crowdwise.evaluate import accuracy, balanced_accuracy
+
+    whole, truth = load_digits(return_X_y=True)
+    seen = {row.tobytes() for row in np.asarray(X, dtype=whole.dtype)}
+    others = np.array([row.tobytes() not in seen for row in whole])
+    predicted = made.classifier.predict(whole[others])
+    figures = {
+        "accuracy": accuracy(truth[others], predicted),
+        "balanced_accuracy": balanced_accuracy(truth[others], predicted),
+    }
+    return {"tasks": int(others.sum()), **figures}

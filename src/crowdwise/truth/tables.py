@@ -13,6 +13,8 @@ Everything is counted over the answers, and over the (worker, label) pairs that 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from numba import njit
@@ -42,22 +44,24 @@ def label_table(model: TruthModel) -> pa.Table:
     >>> label_table(MajorityVote().fit(answers)).slice(0, 1).to_pylist()
     [{'task': 1, 'label': 'cat', 'confidence': 0.666..., 'runner_up': 'dog', 'agreement': 0.666..., 'answers': 3}]
     """
-    answers, codes = model._fitted, model.codes_
-    count = np.diff(answers.task_starts)  # (tasks,)
-    agreed = np.bincount(answers.task, _agrees(answers, codes), minlength=answers.n_tasks)
-    second = _runner_up(model.proba_, codes)  # (tasks,), -1 where there is none
-    table = pa.table(
-        {
-            "task": answers.task_ids,
-            "label": answers.class_ids.take(pa.array(codes)),
-            "confidence": model.proba_[np.arange(answers.n_tasks), codes],
-            "runner_up": answers.class_ids.take(pa.array(second, mask=second < 0)),
-            "agreement": _share(agreed, count),
-            "answers": count,
-        }
-    )
+    table = pa.table(label_columns(model._fitted, model.proba_, model.codes_))
     decided = getattr(model, "decided_", None)
     return table if decided is None else table.append_column("decided", pa.array(decided))
+
+
+def label_columns(answers: Answers, proba: Array, codes: Array) -> dict[str, Any]:
+    """Columns of `label_table`, of any belief (tasks, classes) and labels (tasks,)."""
+    count = np.diff(answers.task_starts)  # (tasks,)
+    agreed = np.bincount(answers.task, _agrees(answers, codes), minlength=answers.n_tasks)
+    second = _runner_up(proba, codes)  # (tasks,), -1 where there is none
+    return {
+        "task": answers.task_ids,
+        "label": answers.class_ids.take(pa.array(codes)),
+        "confidence": proba[np.arange(answers.n_tasks), codes],
+        "runner_up": answers.class_ids.take(pa.array(second, mask=second < 0)),
+        "agreement": _share(agreed, count),
+        "answers": count,
+    }
 
 
 def worker_table(model: TruthModel) -> pa.Table:

@@ -1,0 +1,98 @@
+"""From a Label Studio export to a trained model, and to a word with a worker.
+
+A team of twelve labels images of digits in Label Studio, three answers an image, and exports the project as JSON. The
+export is as such exports are: some annotations were cancelled, workers stand as a number or as an object, every
+annotation says how long it took, and of some images a lead gave the right label (`ground_truth`). The images are real
+(scikit-learn's), the team is simulated, and one of them takes sevens for ones.
+
+You will see the export read, the whole job run, images that nobody labelled classified by the model of the run, and
+what to tell the worker with the clearest habit. Needs no data.
+
+    python examples/label_studio.py [--out runs/label-studio]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+import crowdwise as cw
+from crowdwise.io import read_beside
+from crowdwise.simulate import answer, crowd, look_alike
+
+FIRST = 1001  # id of the first task
+TEAM = 12
+CHECKED = 40  # images of which a lead gave the label
+MIXES_UP = 4  # the worker who takes sevens for ones
+
+
+def export(X: np.ndarray, y: np.ndarray, path: Path, seed: int = 0) -> None:
+    """Write what Label Studio would: a record a task with its annotations."""
+    rng = np.random.default_rng(seed)
+    confusion = crowd(TEAM, 10, "class-dependent", accuracy=(0.65, 0.95), similar=look_alike(X, y), seed=seed)
+    confusion[MIXES_UP, 7] = 0.25 * np.eye(10)[7] + 0.75 * np.eye(10)[1]
+    said = answer(y, confusion, 3, seed=seed)
+    records: list[dict[str, Any]] = [
+        {"id": FIRST + t, "data": {"image": f"/data/local-files/?d=digits/{FIRST + t}.png"}, "annotations": []}
+        for t in range(len(y))
+    ]
+    for task, worker, label in zip(said.task.tolist(), said.worker.tolist(), said.label.tolist(), strict=True):
+        written = {
+            **annotation(label),
+            "completed_by": worker if task % 2 else {"id": worker, "email": f"worker{worker}@example.org"},
+            "lead_time": round(float(rng.lognormal(1.5, 0.5)), 3),  # seconds
+        }
+        if rng.random() < 0.03:
+            written |= {"was_cancelled": True, "result": []}
+        records[task]["annotations"].append(written)
+    for task in rng.permutation(len(y))[:CHECKED].tolist():
+        records[task]["annotations"].append(annotation(int(y[task])) | {"completed_by": 99, "ground_truth": True})
+    path.write_text(json.dumps(records, indent=1), "utf-8")
+
+
+def annotation(label: int) -> dict[str, Any]:
+    """One choice of the question "digit"."""
+    choice = {"from_name": "digit", "to_name": "image", "type": "choices", "value": {"choices": [str(label)]}}
+    return {"result": [choice], "was_cancelled": False, "ground_truth": False}
+
+
+def main(out: Path, small: bool = False) -> cw.run.Run:
+    """Export, read, run, classify new images, and tell a worker."""
+    X, y = load_digits(return_X_y=True)
+    n_tasks = 250 if small else 700
+    out.mkdir(parents=True, exist_ok=True)
+    file = out / "export.json"
+    export(X[:n_tasks], y[:n_tasks], file)
+
+    answers = cw.read(file)  # told to be Label Studio's by its content
+    beside = read_beside(file, answers)
+    own = X[answers.tasks - FIRST]  # (tasks, pixels): features in the order of answers.tasks
+    print(f"{file}: {answers}; left out: {dict(answers.removed)}.")
+
+    options: dict[str, Any] = {"method": ["dawid-skene", "aggnet"], "folds": 2, "n_jobs": 1} if small else {}
+    run = cw.run.run(
+        answers, out / "run", features=own, images=own.reshape(-1, 8, 8), seconds=beside.seconds, resume=True, **options
+    )
+    print(*run.metrics["words"], sep="\n")
+
+    new, right = X[n_tasks:], y[n_tasks:].astype(str)  # nobody labelled these
+    said = run.classifier.predict(new)
+    print(f"The model of the run classifies {np.mean(said == right):.1%} of {len(new):,} new images rightly.")
+
+    workers = [worker for worker in run.workers.to_pylist() if not worker["spammer"]]
+    habit = max(workers, key=lambda worker: worker["worst_confusion_share"] or 0.0)
+    print(f"To tell the worker with the clearest habit, who takes {habit['seconds']:.1f} seconds an answer:")
+    print(run.feedback(habit["worker"]))
+    print(f"Report: {run.path / 'report.html'}")
+    return run
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("runs/label-studio"), help="where the export and the run go")
+    main(parser.parse_args().out)

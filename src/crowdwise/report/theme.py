@@ -1,0 +1,30 @@
+"""How figures look. Colours are the CSS variables of `report.css`: light, dark and print need no second drawing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+ACCENT, MUTED, WARM, INK = "var(--accent)", "var(--muted)", "var(--warm)", "var(--ink)"
+QUIET, LINE, PAPER = "var(--quiet)", "var(--line)", "var(--paper)"
+DASHED = [4, 4]
+
+CONFIG: dict[str, Any] = {
+    "background": None,
+    "font": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif",
+    "autosize": {"type": "fit-x", "contains": "padding"},
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": QUIET, "titleColor": QUIET, "gridColor": LINE, "domainColor": LINE, "ticks": False,
+        "domain": False, "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": 400, "labelLimit": 150,
+        "titlePadding": 10, "labelPadding": 6, "labelOverlap": "greedy", "labelSeparation": 8,
+    },
+    "axisX": {"grid": False, "domain": True, "labelFlush": False},
+    "legend": {
+        "labelColor": INK, "labelFontSize": 12, "labelLimit": 220, "orient": "top", "offset": 8, "title": None,
+        "symbolType": "circle", "symbolSize": 90,
+    },
+    "text": {"color": INK, "fontSize": 12},
+    "bar": {"color": ACCENT, "cornerRadiusEnd": 3},
+    "line": {"strokeWidth": 2.5, "color": ACCENT},
+    "rule": {"color": QUIET},
+}  # fmt: skip

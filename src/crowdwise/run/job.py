@@ -1,0 +1,356 @@
+"""From answers to labels, workers, hard tasks, a model and a report, in six steps that a killed run does not repeat.
+
+    1  sum up the answers
+    2  choose a method by held-out answers (`choose`), and a temperature for its confidence
+    3  fit every method on all answers; rank the tasks by ambiguity (WAUM with features, else disagreement)
+    4  labels with verdicts, workers, what to buy next
+    5  labels from fewer answers, and what more answers should bring
+    6  the report
+
+Known truth (`truth=`) is looked at in the scores alone: no choice, fit, temperature or verdict depends on it.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from joblib import Parallel, delayed
+
+from crowdwise.acquire import propose
+from crowdwise.ambiguity.ranking import Ranked
+from crowdwise.answers import Answers
+from crowdwise.choose import Choice, choose
+from crowdwise.choose.choosing import VOTE
+from crowdwise.choose.scoring import Criterion
+from crowdwise.errors import CrowdwiseError, CrowdwiseWarning, MissingDependencyError
+from crowdwise.io import write
+from crowdwise.run import folder, metrics, words
+from crowdwise.run.candidates import Candidates, candidates
+from crowdwise.run.folder import Run
+from crowdwise.run.given import Given, given_of
+from crowdwise.run.labels import ACCEPT, CHEAP, HOPELESS, Disagreement, Labelled, label_table
+from crowdwise.run.media import keep_pictures
+from crowdwise.run.outlook import curve_of, forecast_of, history_of
+from crowdwise.run.tasks import task_table
+from crowdwise.run.work import Callback, Work, config_of, digest
+from crowdwise.run.workers import judge
+from crowdwise.saving import load
+from crowdwise.truth.base import TruthModel, is_number, is_whole, require
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+MOST_BOUGHT = 1000  # answers proposed, unless another budget is given
+RANKING = "the ranking of the tasks"
+
+
+def run(
+    answers: Answers | str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    features: Any = None,
+    images: Any = None,
+    texts: Sequence[str | None] | np.ndarray[Any, Any] | None = None,
+    encode: bool = True,
+    seconds: Any = None,
+    truth: Any = None,
+    method: str | Sequence[str] = "auto",
+    accept: float = ACCEPT,
+    budget: int | None = None,
+    folds: int = 5,
+    time_budget: float | None = None,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    resume: bool = False,
+    inputs: Sequence[Mapping[str, Any]] = (),
+    callback: Callback | None = None,
+) -> Run:
+    """Do the whole job and keep it in a folder.
+
+    Parameters
+    ----------
+    answers : Answers or path
+        What the workers said.
+    out : path
+        The folder of the run: a new one, or with `resume` one that was begun.
+    features : as in the learners, optional
+        Features of the tasks; rows follow `answers.tasks`.
+    images : folder of images, array (tasks, height, width[, channels]) or Pictures, optional
+        Shown in the report.
+    texts : sequence of str, optional
+        One a task; shown in the report.
+    encode : bool
+        Where there are no features, make them from images or texts by a pretrained network.
+    seconds : (answers,) array, optional
+        How long each answer took; NaN where unknown.
+    truth : as in `Answers.with_truth`, or path, optional
+        Known labels, for scores alone. Those of `answers` if not given.
+    method : str or sequence of str
+        "auto" tries a handful; a name makes the labels by this method; several are chosen from.
+    accept : float
+        How sure a label must be to be used as it is.
+    budget : int, optional
+        How many answers to propose: a tenth of the tasks, at most 1,000, if not given.
+    folds : int
+        Of the held-out answers.
+    time_budget : float, optional
+        Seconds for the choice of a method; what would take longer is left out, and said. The result then depends on
+        the speed of the machine.
+    seed : int
+        Of everything random.
+    n_jobs : int, optional
+        Fits at once; all cores, up to four, if not given and there are features. Results do not depend on it.
+    resume : bool
+        Go on with a run that was killed; a finished one is given back as it is.
+    inputs : sequence of mappings, optional
+        Where the data came from, for config.json.
+    callback : callable, optional
+        Called with a `Progress` as the run goes on.
+
+    Returns
+    -------
+    Run
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from crowdwise import simulate
+    >>> made = run(simulate.simulate(150, n_workers=9, answers_per_task=4, seed=2), tempfile.mkdtemp() + "/run")
+    >>> made.metrics["counts"].keys() == {"accept", "review", "needs more answers", "hopeless"}
+    True
+    """
+    _check(accept, budget, folds, time_budget, seed, n_jobs)
+    given = given_of(answers, features, images, texts, encode, seconds, truth)
+    tried = candidates(given.answers, method, features=given.X is not None, seed=seed)
+    budget = min(MOST_BOUGHT, max(1, given.answers.n_tasks // 10)) if budget is None else budget
+    options = {"method": method if isinstance(method, str) else list(method), "accept": accept, "budget": budget,
+               "folds": folds, "time_budget": time_budget}  # fmt: skip
+    data = {"answers": digest(given.answers), "features": digest(given.X), "truth": digest(given.known),
+            "texts": digest(None if given.texts is None else np.array(given.texts, object)),
+            "seconds": digest(given.seconds)}  # fmt: skip
+    work = Work(out, config_of(data, options, inputs, seed), resume=resume, steps=6, callback=callback)
+    if work.finished:
+        return _reported(Run(out))
+    if n_jobs is None:
+        n_jobs = 1 if given.X is None else min(4, os.cpu_count() or 1)
+    return _Job(given, tried, work, accept, budget, folds, time_budget, seed, n_jobs).do()
+
+
+class _Job:
+    """A run in the making: what the steps hand on to each other."""
+
+    def __init__(
+        self, given: Given, tried: Candidates, work: Work, accept: float, budget: int, folds: int,
+        time_budget: float | None, seed: int, n_jobs: int,
+    ) -> None:  # fmt: skip
+        self.given, self.tried, self.work = given, tried, work
+        self.accept, self.budget, self.folds, self.time_budget = accept, budget, folds, time_budget
+        self.seed, self.n_jobs = seed, n_jobs
+        self.notes = list(tried.notes)
+
+    def do(self) -> Run:
+        """All steps; what is done already is taken from the folder."""
+        work, given = self.work, self.given
+        with work.step("Summing up the answers"):
+            summary = metrics.summary_of(given.answers)
+        with work.step("Choosing a method by held-out answers"):
+            choice = self._choose()
+            best = self._best(choice)
+        with work.step("Fitting the methods on all answers"):
+            models, ranked = self._fit(choice, best)
+            beliefs = {name: _belief(name, model, choice) for name, model in models.items()}
+        with work.step("Judging tasks and workers"):
+            labelled, model = beliefs[best], models[best]
+            quality = judge(given.answers, labelled.proba, labelled.codes, seconds=given.seconds)
+            if ranked is None:
+                ranked = Disagreement(labelled, quality.column("quality").fill_null(0.5).to_numpy())
+            labels = self._labels(labelled, ranked)
+            proposal = self._propose(model, labelled, labels)
+            self._write(model, best, labels, quality, ranked, proposal)
+        with work.step("Asking what more answers would bring"):
+            name, points = self._curve(choice, models)
+        with work.step("Writing the report"):
+            figures = {
+                "format": folder.FORMAT, "method": best, "notes": self.notes, "summary": summary,
+                **self._figures(labelled, labels, models, beliefs, best, choice),
+                "spammers": int(np.sum(quality.column("spammer").to_numpy(zero_copy_only=False))),
+                "ambiguity": words.ambiguity_words(ranked), "forecast": forecast_of(proposal, labelled),
+                "curve": points, "curve_method": name, **history_of(models),
+            }  # fmt: skip
+            why, beats = words.why(choice, best, self.tried.told)
+            figures |= {"why": why, "beats_vote": beats}
+            figures["words"] = words.headline(figures, why)
+            work.close(figures)
+            return _reported(Run(work.folder))
+
+    def _choose(self) -> Choice | None:
+        """The candidates by held-out answers; None where too few can be held out."""
+        answers, X, work = self.given.answers, self.given.X, self.work
+        shared = np.diff(answers.task_starts)[answers.task] > 1
+        criterion: Criterion = "tasks" if X is not None and shared.mean() < 0.1 else "common"
+
+        def told(record: Mapping[str, Any]) -> None:
+            spent.append(record["seconds"])
+            left = np.mean(spent) * (record["total"] - record["done"] + len(self.tried.models)) / self.n_jobs
+            work.tell(f"Choosing a method: {record['candidate']}", record["done"], record["total"], float(left))
+
+        spent: list[float] = []
+        try:
+            return choose(
+                answers, X, self.tried.models, criterion=criterion, folds=self.folds, random_state=self.seed,
+                n_jobs=self.n_jobs, callback=told, checkpoint=work.kept / "choose", time_budget=self.time_budget,
+            )  # fmt: skip
+        except CrowdwiseError as error:
+            self.notes.append(f"No method could be chosen by held-out answers: {error}")
+            return None
+
+    def _best(self, choice: Choice | None) -> str:
+        if self.tried.told is not None:
+            return self.tried.told
+        return VOTE if choice is None else choice.best_
+
+    def _fit(self, choice: Choice | None, best: str) -> tuple[dict[str, Any], Ranked | None]:
+        """Every method that could be scored, fitted on all answers; and the ranking of the tasks, with features."""
+        failed = set() if choice is None else {entry.candidate for entry in choice.entries if entry.failure}
+        wanted = {name: model for name, model in self.tried.models.items() if name not in failed or name == best}
+        if self.given.X is not None and find_spec("torch") is not None:
+            from crowdwise.ambiguity.waum import WAUM
+
+            wanted[RANKING] = WAUM(random_state=self.seed)
+        files = {name: self.work.kept / f"{number}.safetensors" for number, name in enumerate(wanted)}
+        seconds = {} if choice is None else {entry.candidate: entry.seconds / self.folds for entry in choice.entries}
+        todo = [name for name in wanted if not files[name].is_file()]
+        typical = float(np.mean(list(seconds.values()))) if seconds else 1.0
+        results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
+            delayed(_fit_to)(wanted[name], self.given.X, self.given.answers, files[name]) for name in todo
+        )
+        for done, (name, _) in enumerate(zip(todo, results, strict=True), 1):
+            left = sum(seconds.get(other, typical) for other in todo[done:]) / self.n_jobs
+            self.work.tell(f"Fitting {name}", done, len(todo), left)
+        models = {name: load(file) for name, file in files.items()}
+        return {name: model for name, model in models.items() if name != RANKING}, models.get(RANKING)
+
+    def _labels(self, labelled: Labelled, ranked: Ranked) -> pa.Table:
+        labels = label_table(labelled, ranked, self.accept)
+        if self.given.known is None:
+            return labels
+        names = pa.array([self.given.names[code] if code >= 0 else None for code in self.given.known.tolist()])
+        return labels.add_column(labels.column_names.index("verdict") + 1, "truth", names)
+
+    def _propose(self, model: Any, labelled: Labelled, labels: pa.Table) -> pa.Table | None:
+        """Answers to buy, as far as they are not hopeless; None where there is nothing to ask."""
+        sure = copy.copy(model)  # the same model, as sure as its labels are
+        sure.proba_ = labelled.proba
+        hopeless = np.array([verdict == "hopeless" for verdict in labels.column("verdict").to_pylist()])
+        if hopeless.all():
+            return None
+        proposal = propose(sure, self.budget, hopeless=hopeless, random_state=self.seed)
+        return proposal.table
+
+    def _write(
+        self, model: Any, best: str, labels: pa.Table, quality: pa.Table, ranked: Ranked, proposal: pa.Table | None
+    ) -> None:
+        """The tables and models of the folder."""
+        place, given = self.work.folder, self.given
+        write(labels, place / folder.LABELS)
+        write(labels.select([name for name in labels.column_names if not name.startswith(folder.PROBA)]),
+              place / folder.LABELS_CSV)  # fmt: skip
+        write(quality, place / folder.WORKERS)
+        order = np.argsort(ranked.scores_, kind="stable")
+        images = {} if given.images is None else keep_pictures(given.images, order.tolist(), place)
+        write(task_table(ranked, given.texts, images), place / folder.TASKS)
+        write(pa.table({"task": [], "worker": []}) if proposal is None else proposal, place / folder.NEXT)
+        model.save(place / folder.MODEL)
+        if isinstance(model, TruthModel) and given.X is not None:
+            from crowdwise.learn.aggregated import Aggregated
+
+            classifier = Aggregated(copy.deepcopy(self.tried.models[best]), random_state=self.seed)
+            _fit_to(classifier, given.X, given.answers, place / folder.CLASSIFIER)
+
+    def _curve(self, choice: Choice | None, models: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]]]:
+        """Labels from a share of the answers, by the best method that needs no features."""
+        ranking = [VOTE] if choice is None else choice.ranking_
+        name = next((name for name in ranking if isinstance(models.get(name), TruthModel)), VOTE)
+
+        def label(part: Answers) -> Labelled:
+            return _belief(name, _fitted(copy.deepcopy(self.tried.models[name]), None, part), choice)
+
+        return name, curve_of(self.given.answers, self.given.known, label, self.seed)
+
+    def _figures(
+        self, labelled: Labelled, labels: pa.Table, models: Mapping[str, Any], beliefs: Mapping[str, Labelled],
+        best: str, choice: Choice | None,
+    ) -> dict[str, Any]:  # fmt: skip
+        known, confidence = self.given.known, labels.column("confidence").to_numpy()
+        accepted = confidence[np.array(labels.column("verdict").to_pylist()) == "accept"]
+        raw = Labelled(labelled.answers, np.asarray(models[best].proba_, float), labelled.codes)
+        temperature = None if choice is None else choice.temperatures.get(best)
+        agreement = labels.column("agreement").to_numpy()
+        return {
+            "counts": metrics.counts_of(labels),
+            "verdict_words": words.verdict_words(self.accept),
+            "verdict_rules": {"accept": self.accept, "hopeless": HOPELESS, "cheap": CHEAP},
+            "expected_accuracy": float(confidence.mean()),
+            "expected_accepted": float(accepted.mean()) if len(accepted) else None,
+            "truth": metrics.truth_of(labelled, labels, known, beliefs[VOTE].codes),
+            "balance": metrics.balance_of(labelled, known),
+            "choice": None if choice is None else _choice_facts(choice),
+            "methods": metrics.methods_of(choice, beliefs, best, known),
+            "calibration": {
+                "temperature": temperature,
+                "words": words.calibration_words(temperature),
+                "before": metrics.bins_of(raw, known),
+                "after": metrics.bins_of(labelled, known),
+            },
+            "confidence": metrics.histogram(confidence),
+            "agreement": metrics.histogram(agreement),
+        }
+
+
+def _check(accept: Any, budget: Any, folds: Any, time_budget: Any, seed: Any, n_jobs: Any) -> None:
+    require(is_number(accept) and 0.5 <= accept < 1, "accept", accept, "a confidence from 0.5 to below 1")
+    require(budget is None or is_whole(budget, 1), "budget", budget, "a whole number of answers, 1 or more")
+    require(is_whole(folds, 2) and folds <= 100, "folds", folds, "a whole number from 2 to 100")
+    timed = time_budget is None or (is_number(time_budget) and time_budget > 0)
+    require(timed, "time_budget", time_budget, "seconds, more than 0")
+    require(is_whole(seed, 0), "seed", seed, "a whole number, 0 or more")
+    require(n_jobs is None or is_whole(n_jobs, 1), "n_jobs", n_jobs, "a whole number, 1 or more")
+
+
+def _belief(name: str, model: Any, choice: Choice | None) -> Labelled:
+    """What a fitted model believes, as sure as held-out answers let it be."""
+    proba = model.proba_ if choice is None else choice.calibrated(name, model)
+    return Labelled(model.answers_, np.asarray(proba, dtype=float), np.asarray(model.codes_))
+
+
+def _reported(made: Run) -> Run:
+    """The run, with its report where it has none yet and one can be made."""
+    if not (made.path / folder.REPORT).is_file():
+        try:
+            made.report()
+        except MissingDependencyError as error:
+            warnings.warn(f"There is no report: {error}", CrowdwiseWarning, stacklevel=4)
+    return made
+
+
+def _fitted(model: Any, X: Any, answers: Answers) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrowdwiseWarning)  # the choice has them all
+        return model.fit(answers) if isinstance(model, TruthModel) else model.fit(X, answers)
+
+
+def _fit_to(model: Any, X: Any, answers: Answers, file: Path) -> None:
+    """Fit and keep a model; its file appears when it is whole."""
+    _fitted(model, X, answers).save(file)
+
+
+def _choice_facts(choice: Choice) -> dict[str, Any]:
+    facts = choice.as_dict(seconds=False)
+    return {name: value for name, value in facts.items() if name != "candidates"}

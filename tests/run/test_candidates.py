@@ -1,0 +1,61 @@
+"""What a run tries, by what there is to learn from."""
+
+import pytest
+
+import crowdwise as cw
+from crowdwise.errors import ParameterError
+from crowdwise.run import candidates as module
+from crowdwise.run.candidates import LEARNERS, QUICK, QUICK_LEARNERS, WITHOUT_TORCH, candidates
+
+
+@pytest.fixture(scope="module")
+def answers():
+    return cw.simulate.simulate(30, n_workers=5, n_classes=3)
+
+
+def names(answers, method="auto", features=False):
+    return list(candidates(answers, method, features=features, seed=0).models)
+
+
+def test_majority_vote_is_always_first(answers):
+    for method in ("auto", "glad", ["dawid-skene", "majority-vote"]):
+        assert names(answers, method)[0] == "majority-vote"
+    assert names(answers, "majority-vote") == ["majority-vote"]
+
+
+def test_features_bring_learners(answers):
+    assert set(LEARNERS) & set(names(answers)) == set()
+    assert names(answers, features=True) == [*QUICK, *LEARNERS]
+
+
+def test_large_data_gets_fewer_and_is_told_so(answers, monkeypatch):
+    monkeypatch.setattr(module, "MANY_TASKS", 10)
+    found = candidates(answers, "auto", features=True, seed=0)
+    assert list(found.models) == [*QUICK, *QUICK_LEARNERS] and "tasks" in found.notes[0]
+    monkeypatch.setattr(module, "MANY_ANSWERS", 10)
+    found = candidates(answers, "auto", features=False, seed=0)
+    assert list(found.models) == list(QUICK) and "answers" in found.notes[0]
+
+
+def test_without_torch_there_are_no_networks(answers, monkeypatch):
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    found = candidates(answers, "auto", features=True, seed=0)
+    assert list(found.models) == [*QUICK, *WITHOUT_TORCH] and "crowdwise[torch]" in found.notes[0]
+
+
+def test_one_name_is_an_order_and_several_a_choice(answers):
+    assert candidates(answers, "glad", features=False, seed=0).told == "glad"
+    assert candidates(answers, ["glad", "mace"], features=False, seed=0).told is None
+    assert candidates(answers, "auto", features=False, seed=0).told is None
+
+
+def test_the_seed_reaches_every_part(answers):
+    models = candidates(answers, "dasc", features=True, seed=7).models
+    seeds = {name: value for name, value in models["dasc"].get_params().items() if name.endswith("random_state")}
+    assert set(seeds.values()) == {7} and "base__random_state" in seeds
+
+
+@pytest.mark.parametrize("method", ["nonsense", "crowdlayer", "gold-vote", [], ["auto", "glad"]])
+def test_what_cannot_be_tried_is_refused(answers, method):
+    with pytest.raises(ParameterError):
+        candidates(answers, method, features=False, seed=0)

@@ -1,0 +1,152 @@
+"""`crowdwise run`, `report` and `compare`, as they are typed."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import crowdwise as cw
+from crowdwise.cli import app
+from crowdwise.run import Run
+
+QUICK = "--method one-coin --method dawid-skene"
+
+
+@pytest.fixture(scope="module")
+def crowd():
+    return cw.simulate.simulate(240, n_workers=10, n_classes=3, answers_per_task=3, seed=6)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch, crowd):
+    monkeypatch.chdir(tmp_path)
+    cw.write(crowd.with_truth(None), "answers.csv")
+    rows = [f"{task},{label}\n" for task, label in zip(crowd.tasks, crowd.truth, strict=True)]
+    Path("gold.csv").write_text("task,label\n" + "".join(rows))
+    return tmp_path
+
+
+def run(line, code=0):
+    result = CliRunner().invoke(app, shlex.split(line))
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_run_says_what_came_out_and_where(crowd):
+    result = run(f"run answers.csv {QUICK} --truth gold.csv --out runs/today")
+    made = Run("runs/today")
+    for sentence in made.metrics["words"]:
+        assert sentence in " ".join(result.stdout.split()) or sentence in result.stdout
+    assert "runs/today/labels.csv" in result.stdout and "runs/today/report.html" in result.stdout
+    assert f"{made.metrics['method']} *" in result.stdout
+    assert f"{made.metrics['truth']['accuracy']:.3f}" in result.stdout
+    assert "[2/6] Choosing a method" in result.stderr
+    entry = made.config["inputs"][0]
+    assert entry["role"] == "answers" and entry["bytes"] == Path("answers.csv").stat().st_size
+
+
+def test_run_is_what_the_library_makes(crowd):
+    told = json.loads(run(f"run answers.csv {QUICK} --out typed --json").stdout)
+    made = cw.run.run(crowd.with_truth(None), "called", method=["one-coin", "dawid-skene"])
+    assert told["counts"] == made.metrics["counts"] and told["method"] == made.metrics["method"]
+    assert Path("typed/labels.csv").read_bytes() == Path("called/labels.csv").read_bytes()
+    assert told["seconds"] and told["written"] == {"run": "typed"}
+
+
+def test_without_out_runs_are_numbered():
+    for place in ("runs/answers", "runs/answers-2"):
+        assert json.loads(run("run answers.csv --method one-coin --json").stdout)["written"]["run"] == place
+
+
+def test_features_texts_and_times(crowd):
+    np.save("X.npy", np.eye(3)[crowd.truth] + np.random.default_rng(0).normal(0, 0.3, (crowd.n_tasks, 3)))
+    table = crowd.with_truth(None).to_arrow()
+    texts = [f"a text, number {task}" for task in table.column("task").to_pylist()]
+    table = table.append_column("words", [texts]).append_column("seconds", [[5.0] * table.num_rows])
+    cw.write(table, "long.csv")
+    run("run long.csv --features X.npy --text words --method raykar --folds 2 --jobs 1 --out out")
+    made = Run("out")
+    row = made.tasks.slice(0, 1).to_pylist()[0]
+    assert row["text"] == f"a text, number {row['task']}"
+    assert set(made.workers.column("seconds").to_pylist()) == {5.0}
+    assert made.classifier.predict(np.eye(3)).tolist() == [0, 1, 2]
+
+
+def test_resume_and_refusals():
+    run(f"run answers.csv {QUICK} --out out")
+    assert "--resume" in run(f"run answers.csv {QUICK} --out out", 1).stderr
+    again = json.loads(run(f"run answers.csv {QUICK} --out out --resume --json").stdout)
+    assert again["method"] == Run("out").metrics["method"]
+    assert "another options accept" in run(f"run answers.csv {QUICK} --out out --resume --accept 0.8", 1).stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("run nowhere.csv", "no file 'nowhere.csv'"),
+        ("run answers.csv --method nonsense", "no method 'nonsense'"),
+        ("run answers.csv --method crowdlayer", "learns from features"),
+        ("run answers.csv --text missing", "missing"),
+        ("run answers.csv --truth answers.csv --out answers.csv", "named twice"),
+        ("run answers.csv --features nowhere.npy", "nowhere.npy"),
+        ("run answers.csv --accept 2", "accept"),
+        ("report nowhere", "no run folder"),
+        ("report .", "no metrics.json"),
+        ("compare nowhere nowhere", "no run folder"),
+    ],
+)
+def test_mistakes_are_said_in_plain_words(line, words):
+    result = run(line, 1)
+    assert words in result.stderr and "Traceback" not in result.output
+    assert not Path("runs").exists()
+
+
+def test_report_is_written_again_and_elsewhere():
+    run("run answers.csv --method one-coin --out out")
+    first = Path("out/report.html").read_bytes()
+    Path("out/report.html").unlink()
+    run("report out")
+    assert Path("out/report.html").read_bytes() == first
+    told = json.loads(run("report out --out elsewhere.html --json").stdout)
+    assert Path("elsewhere.html").read_bytes() == first and told["bytes"] == len(first)
+    assert ".html" in run("report out --out elsewhere.pdf", 1).stderr
+
+
+def test_compare_says_what_changed():
+    run("run answers.csv --method majority-vote --truth gold.csv --out before")
+    run("run answers.csv --method dawid-skene --truth gold.csv --out after")
+    shown = run("compare before after --out changed.csv").stdout
+    told = json.loads(run("compare before after --json").stdout)
+    old, new = Run("before").labels, Run("after").labels
+    differ = np.array(old.column("label")) != np.array(new.column("label"))
+    assert len(told["changed"]) == differ.sum() > 0
+    assert f"{differ.sum():,} of 240 labels changed" in shown and "from majority-vote to dawid-skene" in shown
+    assert sum(sum(row.values()) for row in told["verdicts"].values()) == 240
+    assert len(Path("changed.csv").read_text().splitlines()) == differ.sum() + 1
+    same = json.loads(run("compare after after --json").stdout)
+    assert same["changed"] == [] and same["n_new"] == same["n_gone"] == 0
+
+
+def test_runs_without_a_common_task_cannot_be_compared(crowd):
+    run("run answers.csv --method one-coin --out one")
+    table = crowd.with_truth(None).to_arrow()
+    cw.write(table.set_column(0, "task", [[task + 1000 for task in table.column("task").to_pylist()]]), "others.csv")
+    run("run others.csv --method one-coin --out two")
+    assert "no task in common" in run("compare one two", 1).stderr
+
+
+def test_shells_complete_commands_and_methods():
+    environment = os.environ | {"_CROWDWISE_COMPLETE": "complete_bash", "COMP_CWORD": "4"}
+    command = [sys.executable, "-c", "from crowdwise.cli import main; main()"]
+    environment["COMP_WORDS"] = "crowdwise run answers.csv --method dawid"
+    out = subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout
+    assert out.split() == ["dawid-skene"]
+    environment |= {"COMP_WORDS": "crowdwise comp", "COMP_CWORD": "1"}
+    out = subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout
+    assert out.split() == ["compare"]
