@@ -36,7 +36,8 @@ def headline(metrics: Mapping[str, Any], why: str) -> list[str]:
     expected = "" if sure is None else f" (expected {sure:.1%} right)"
     words.append(
         f"{counts['accept']:,} can be used as they are{expected}; "
-        f"{counts['needs more answers']:,} need a few more answers, {counts['review']:,} should be reviewed, {counts['hopeless']:,} are hopeless."
+        f"{counts['needs more answers']:,} need a few more answers, "
+        f"{counts['review']:,} should be reviewed, {counts['hopeless']:,} are hopeless."
     )
     if metrics["spammers"]:
         words.append(f"Workers whose answers tell next to nothing: {metrics['spammers']:,} (see workers.csv).")
