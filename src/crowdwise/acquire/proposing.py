@@ -17,10 +17,12 @@ from crowdwise.acquire.market import Market
 from crowdwise.acquire.strategies import STRATEGIES, hopeless_tasks, rare_weight, rule_of
 from crowdwise.answers import Answers
 from crowdwise.answers.rows import id_table
+from crowdwise.display import as_html
 from crowdwise.errors import ParameterError, SingleClassError
 from crowdwise.learn.base import Array, CrowdClassifier
 from crowdwise.truth.base import TruthModel, is_number, is_whole, require
 
+SHOWN = 10  # pairs, in a notebook
 MAX_PAIRS, MAX_PAIRS_X = 100_000_000, 2_000_000
 
 
@@ -56,6 +58,13 @@ class Proposal:
 
     def __len__(self) -> int:
         return self.table.num_rows
+
+    def _repr_html_(self) -> str:
+        columns = ("task", "worker", "gain", "lift", "belief", "confidence")
+        rows = [[f"{row[c]:.3f}" if isinstance(row[c], float) else row[c] for c in columns]
+                for row in self.table.slice(0, SHOWN).to_pylist()]  # fmt: skip
+        words = f"{len(self):,} answers to buy by {self.strategy}, {self.gain:.4g} bits expected in all"
+        return as_html(rows, columns, [words])
 
     @property
     def gain(self) -> float:

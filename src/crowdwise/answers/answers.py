@@ -30,6 +30,7 @@ from crowdwise.answers.rows import (
     id_table,
     sort_rows,
 )
+from crowdwise.display import as_html
 from crowdwise.errors import (
     DuplicateError,
     FormatError,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from crowdwise.evaluate.summary import Summary
 
 MAX_CLASSES = 1000
+SHOWN = 5  # answers, in a notebook
 MAX_WIDE_CELLS = 50_000_000
 
 
@@ -525,6 +527,12 @@ class Answers:
             f"Answers({self.n_tasks} tasks, {self.n_workers} workers, {self.n_answers} answers, "
             f"{self.n_classes} classes)"
         )
+
+    def _repr_html_(self) -> str:
+        first = self.take(np.arange(min(self.n_answers, SHOWN))).to_arrow().to_pylist()
+        more = [["..."] * 3] if self.n_answers > SHOWN else []
+        rows = [[row["task"], row["worker"], row["label"]] for row in first]
+        return as_html(rows + more, ["task", "worker", "label"], [repr(self)])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Answers):

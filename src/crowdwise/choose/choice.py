@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from crowdwise.answers import Answers
 from crowdwise.choose.fitting import LEFT_OUT
 from crowdwise.choose.scoring import Array, Criterion, Outcome
 from crowdwise.choose.temperature import best_temperature, calibrated
+from crowdwise.display import as_html
 from crowdwise.truth.base import TruthModel
 from crowdwise.truth.check import mean_and_error
 
@@ -145,10 +145,7 @@ class Choice:
 
     def _repr_html_(self) -> str:
         header, *body = self._cells()
-        head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
-        rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in body)
-        notes = "".join(f"<p>{escape(text)}</p>" for text in self._notes())
-        return f"<table><tr>{head}</tr>{rows}</table>{notes}"
+        return as_html(body, header, self._notes())
 
     def _sorted(self) -> list[Entry]:
         return sorted(self.entries, key=lambda entry: entry.rank or len(self.entries) + 1)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from crowdwise.answers import Answers
+from crowdwise.display import as_html
 from crowdwise.errors import GoldError, ParameterError
 from crowdwise.evaluate import metrics
 from crowdwise.evaluate.metrics import Array, ClassScore
@@ -71,6 +72,11 @@ class Scores:
 
     def __repr__(self) -> str:
         return f"Scores({', '.join(f'{name}={_figure(getattr(self, name))}' for name in METRICS)})"
+
+    def _repr_html_(self) -> str:
+        rows = [[name.replace("_", " "), _figure(getattr(self, name))] for name in METRICS]
+        left_out = f", {self.n_unknown:,} of unknown truth left out" if self.n_unknown else ""
+        return as_html(rows, words=[f"{self.n_tasks:,} tasks scored{left_out}"])
 
 
 NAMES = tuple(field.name for field in fields(Scores))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from crowdwise.answers import Answers
+from crowdwise.display import as_html
 from crowdwise.evaluate.agreement import agreement_of, alpha_of, count_pairs, kappa_of
 from crowdwise.evaluate.metrics import Array, imbalance_ratio
 
@@ -142,8 +142,7 @@ class Summary:
         return str(self)
 
     def _repr_html_(self) -> str:
-        rows = (f"<tr><th>{escape(what)}</th><td>{escape(how_much)}</td></tr>" for what, how_much in self.rows())
-        return f"<table>{''.join(rows)}</table>"
+        return as_html(self.rows())
 
 
 # Krippendorff's own marks are 0.8 (rely on it) and 0.667 (draw tentative conclusions); below them the words are ours.

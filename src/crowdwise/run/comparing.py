@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from crowdwise.display import as_html
 from crowdwise.errors import UnknownIdError
 from crowdwise.run.folder import Run
 from crowdwise.run.labels import VERDICTS
@@ -96,9 +96,7 @@ class Comparison:
         return str(self)
 
     def _repr_html_(self) -> str:
-        words = "".join(f"<p>{escape(text)}</p>" for text in self.words)
-        rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in self.figures())
-        return f"{words}<table><tr><th></th><th>before</th><th>after</th></tr>{rows}</table>"
+        return as_html(self.figures(), ["", "before", "after"], self.words)
 
 
 def compare(before: Run, after: Run) -> Comparison:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import json
 import os
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +28,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from crowdwise.answers import Answers
+from crowdwise.display import as_html
 from crowdwise.errors import FormatError
 from crowdwise.io.escaping import undo
 from crowdwise.saving import load, load_answers
@@ -179,13 +179,10 @@ class Run:
         return f"Run({str(self.path)!r}: {self.metrics['method']}, {self.labels.num_rows:,} tasks)"
 
     def _repr_html_(self) -> str:
-        words = "".join(f"<p>{escape(text)}</p>" for text in self.metrics["words"])
-        rows = (
-            f"<tr><td>{escape(verdict)}</td><td>{count:,}</td><td>{escape(self.metrics['verdict_words'][verdict])}</td>"
-            for verdict, count in self.metrics["counts"].items()
-        )
-        where = f"<p>{escape(str(self.path))}: labels.csv, workers.csv, tasks.csv, next.csv, report.html</p>"
-        return f"{words}<table>{'</tr>'.join(rows)}</tr></table>{where}"
+        means = self.metrics["verdict_words"]
+        rows = ((verdict, f"{count:,}", means[verdict]) for verdict, count in self.metrics["counts"].items())
+        where = f"In {self.path}: {LABELS_CSV}, {WORKERS}, {TASKS}, {NEXT}, {REPORT}"
+        return as_html(rows, ["verdict", "tasks", "what to do"], [*self.metrics["words"], where])
 
 
 def read_json(path: Path) -> dict[str, Any]:
