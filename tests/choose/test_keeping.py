@@ -13,8 +13,9 @@ from choose_candidates import QUICK, Astray
 
 import crowdwise as cw
 from crowdwise.choose import choose
-from crowdwise.choose.keeping import Keep, digest, read, write
+from crowdwise.choose.keeping import Keep, read, write
 from crowdwise.choose.scoring import Outcome
+from crowdwise.digests import digest
 from crowdwise.errors import CrowdwiseError, ParameterError
 
 

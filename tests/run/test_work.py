@@ -6,13 +6,11 @@ import subprocess
 import sys
 import time
 
-import numpy as np
 import pytest
 
 import crowdwise as cw
 from crowdwise.errors import FormatError, ParameterError
 from crowdwise.run import Progress, Run, run
-from crowdwise.run.work import digest
 
 QUICK = ["one-coin", "dawid-skene"]
 SCRIPT = """
@@ -134,11 +132,3 @@ def test_progress_counts_steps(tmp_path):
     assert steps == sorted(steps) and set(steps) == set(range(1, 7)) and {at.steps for at in seen} == {6}
     left = [at.left for at in seen if at.left is not None]
     assert left and min(left) >= 0
-
-
-def test_digests_tell_data_apart():
-    answers = crowd()
-    assert digest(answers) == digest(crowd()) != digest(crowd(5))
-    assert digest(np.zeros(3)) != digest(np.zeros(4)) and digest(np.array(["a"], object)) != digest(
-        np.array(["b"], object)
-    )

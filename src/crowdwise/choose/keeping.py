@@ -4,13 +4,10 @@ A folder of small files, one for each fit. Its name is a hash of all that the fi
 model and its settings, the criterion, the answers held out, and the version of crowdwise. So any number of problems can
 share a folder, and a fit of another problem is never taken for one of this. Fits that failed are not kept: they are
 tried again. What a time budget left out is kept in the same way, so that the same is left out again.
-
-Of features, numbers in memory are hashed whole; of files and images, 64 rows.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -24,11 +21,9 @@ from safetensors.numpy import save_file
 import crowdwise
 from crowdwise.answers import Answers
 from crowdwise.choose.scoring import Array, Candidate, Criterion, Outcome, judged
+from crowdwise.digests import digest
 from crowdwise.errors import CrowdwiseError, ParameterError
-from crowdwise.learn.features import Features
 from crowdwise.learn.features.opening import opened
-
-HASHED = 64  # rows of features that are not in memory
 
 
 class Keep:
@@ -49,10 +44,8 @@ class Keep:
         except OSError as error:
             message = f"checkpoint={os.fspath(folder)!r}: no such folder can be made ({error.strerror}): give another."
             raise ParameterError(message) from None
-        columns = (answers.task, answers.worker, answers.label, answers.weight, answers.pseudo)
-        features = None if X is None else _rows(opened(X, answers))
-        sizes = [answers.n_tasks, answers.n_workers, answers.n_classes]
-        self.problem = digest(crowdwise.__version__, criterion, sizes, *columns, features)
+        features = None if X is None else opened(X, answers)
+        self.problem = digest(crowdwise.__version__, criterion, answers, features)
         self.criterion = criterion
 
     def fit(self, candidate: Candidate, held: Array) -> Path:
@@ -101,44 +94,6 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-
-
-def digest(*values: Any) -> str:
-    """A hash of values of any kind, arrays and models among them, that is the same in another process.
-
-    >>> from crowdwise import DawidSkene
-    >>> digest(DawidSkene()) == digest(DawidSkene(max_iter=7))
-    False
-    """
-    return hashlib.sha256(json.dumps([_facts(value) for value in values]).encode()).hexdigest()[:32]
-
-
-def _facts(value: Any) -> Any:
-    if isinstance(value, np.ndarray) and value.dtype != object:
-        return [str(value.dtype), value.shape, hashlib.sha256(np.ascontiguousarray(value).data).hexdigest()]
-    if isinstance(value, Mapping):
-        return {"dict": [[_facts(key), _facts(part)] for key, part in value.items()]}
-    if isinstance(value, (list, tuple)):
-        return [type(value).__name__, *map(_facts, value)]
-    if hasattr(value, "get_params"):
-        return [_home(type(value)), _facts(value.get_params(deep=False))]
-    if hasattr(value, "state_dict"):  # a torch module of the user's, with its weights
-        return [repr(value), [[name, _facts(part.numpy(force=True))] for name, part in value.state_dict().items()]]
-    if callable(value) and hasattr(value, "__qualname__"):
-        return _home(value)
-    return repr(value)  # where this tells where a thing lies in memory, it differs next time, and the fit is done anew
-
-
-def _home(value: Any) -> str:
-    return f"{value.__module__}.{value.__qualname__}"
-
-
-def _rows(features: Features) -> list[Any]:
-    """What a hash of features looks at."""
-    array = getattr(features, "array", None)
-    if array is None:
-        array = features.rows(np.unique(np.linspace(0, features.n_rows - 1, HASHED).astype(np.int64)))
-    return [features.n_rows, features.shape, array]
 
 
 def _whole(path: Path, write_to: Callable[[Path], Any]) -> None:

@@ -31,6 +31,17 @@ class Given(NamedTuple):
     texts: Sequence[str | None] | Array | None
     seconds: Array | None  # (answers,)
 
+    def parts(self) -> dict[str, Any]:
+        """What the result depends on, by name."""
+        texts = None if self.texts is None else list(self.texts)
+        return {
+            "answers": self.answers,
+            "features": self.X,
+            "truth": self.known,
+            "texts": texts,
+            "seconds": self.seconds,
+        }
+
 
 def given_of(answers: Any, features: Any, images: Any, texts: Any, encode: bool, seconds: Any, truth: Any) -> Given:
     """Read and check what was given."""

@@ -30,6 +30,7 @@ from crowdwise.answers import Answers
 from crowdwise.choose import Choice, choose
 from crowdwise.choose.choosing import VOTE
 from crowdwise.choose.scoring import Criterion
+from crowdwise.digests import digest
 from crowdwise.errors import CrowdwiseError, CrowdwiseWarning, MissingDependencyError
 from crowdwise.io import write
 from crowdwise.run import folder, metrics, words
@@ -40,7 +41,7 @@ from crowdwise.run.labels import ACCEPT, CHEAP, HOPELESS, Disagreement, Labelled
 from crowdwise.run.media import keep_pictures
 from crowdwise.run.outlook import curve_of, forecast_of, history_of
 from crowdwise.run.tasks import task_table
-from crowdwise.run.work import Callback, Work, config_of, digest
+from crowdwise.run.work import Callback, Work, config_of
 from crowdwise.run.workers import judge
 from crowdwise.saving import load
 from crowdwise.truth.base import TruthModel, is_number, is_whole, require
@@ -132,9 +133,7 @@ def run(
     budget = min(MOST_BOUGHT, max(1, given.answers.n_tasks // 10)) if budget is None else budget
     options = {"method": method if isinstance(method, str) else list(method), "accept": accept, "budget": budget,
                "folds": folds, "time_budget": time_budget}  # fmt: skip
-    data = {"answers": digest(given.answers), "features": digest(given.X), "truth": digest(given.known),
-            "texts": digest(None if given.texts is None else np.array(given.texts, object)),
-            "seconds": digest(given.seconds)}  # fmt: skip
+    data = {name: None if part is None else digest(part) for name, part in given.parts().items()}
     work = Work(out, config_of(data, options, inputs, seed), resume=resume, steps=6, callback=callback)
     if work.finished:
         return _reported(Run(out))

@@ -6,7 +6,6 @@ fitted. Both are told by their content, never by a time. When all files are ther
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import secrets
@@ -17,14 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from crowdwise.answers import Answers
 from crowdwise.errors import ParameterError
-from crowdwise.learn.features import Features
 from crowdwise.run.folder import CONFIG, FORMAT, METRICS, TIMES, read_json
-
-HASHED = 64  # rows of the features that the digest looks at
 
 
 class Progress(NamedTuple):
@@ -143,32 +136,6 @@ def config_of(data: Mapping[str, str | None], options: Mapping[str, Any], inputs
         "format": FORMAT, "crowdwise": __version__, "seed": seed, "options": dict(options), "data": dict(data),
         "inputs": list(inputs),
     }  # fmt: skip
-
-
-def digest(value: Any) -> str | None:
-    """Short checksum of answers, features, or arrays: the same content gives the same one.
-
-    >>> digest(np.arange(3)) == digest(np.arange(3)), digest(None) is None
-    (True, True)
-    """
-    if value is None:
-        return None
-    out = hashlib.sha256()
-    if isinstance(value, Answers):
-        for name in ("task", "worker", "label", "weight", "pseudo"):
-            column = getattr(value, name)
-            out.update(b"-" if column is None else np.ascontiguousarray(column).tobytes())
-        for table in (value.tasks, value.workers, value.classes):
-            out.update(repr(table.tolist()).encode())
-    elif isinstance(value, Features):
-        some = np.unique(np.linspace(0, value.n_rows - 1, min(HASHED, value.n_rows)).astype(int))
-        out.update(repr((value.n_rows, value.shape)).encode())
-        out.update(np.ascontiguousarray(value.rows(some)).tobytes())
-    else:
-        array = np.asarray(value)
-        out.update(repr((array.shape, array.tolist() if array.dtype == object else str(array.dtype))).encode())
-        out.update(b"" if array.dtype == object else np.ascontiguousarray(array).tobytes())
-    return out.hexdigest()[:16]
 
 
 def write_whole(path: Path, text: str) -> None:

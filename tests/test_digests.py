@@ -1,0 +1,39 @@
+"""Hashes of data and settings."""
+
+import subprocess
+import sys
+
+import numpy as np
+
+import crowdwise as cw
+from crowdwise.digests import HASHED, digest
+from crowdwise.learn.features import open_features
+
+CODE = "import crowdwise as cw; from crowdwise.digests import digest; print(digest(cw.simulate.simulate(9), cw.GLAD()))"
+
+
+def test_the_same_content_has_the_same_hash_in_any_process():
+    out = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == digest(cw.simulate.simulate(9), cw.GLAD())
+
+
+def test_any_change_shows():
+    answers, X = cw.simulate.simulate(50, seed=1), np.random.default_rng(0).normal(size=(200, 3))
+    other = X.copy()
+    other[101, 1] += 1e-3
+    values = [
+        answers, cw.simulate.simulate(50, seed=2), answers.thin(0.1), X, other, X.astype(np.float32), open_features(X),
+        open_features(other), ["a"], ["b"], None, {"a": 1}, {"a": 2}, cw.GLAD(), cw.GLAD(max_iter=3),
+    ]  # fmt: skip
+    assert len({digest(value) for value in values}) == len(values)
+    renamed = cw.Answers.from_arrays(answers.task, [f"w{w}" for w in answers.worker], answers.label)
+    assert digest(renamed) != digest(answers)
+
+
+def test_files_are_told_by_some_of_their_rows(tmp_path):
+    X = np.arange(3.0 * 1000).reshape(1000, 3)
+    np.save(tmp_path / "one.npy", X)
+    X[0] = -1  # the first row is always looked at
+    np.save(tmp_path / "two.npy", X)
+    one, two = (digest(open_features(tmp_path / name)) for name in ("one.npy", "two.npy"))
+    assert one != two and HASHED < 1000
