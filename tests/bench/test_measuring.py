@@ -145,8 +145,9 @@ def test_the_last_of_equally_likely_epochs_is_chosen(problem: Problem) -> None:
     watch.likely = [np.array([-1.0, -1.0]), np.array([-1.0, -2.0]), np.array([-3.0, -2.0])]
     watch.phase = [0, 0, 0]
     assert watch.held_out(2) == [2.0, 5.0]
-    watch.phase = [0, 1, 1]  # the first epoch is no model yet
-    assert watch.held_out(2) == [2.0, 7.0]
+    for phases in ([0, 1, 1], [0, "adversarial", "adversarial"]):  # the first epoch is no model yet
+        watch.phase = phases
+        assert watch.held_out(2) == [2.0, 7.0]
 
 
 def test_heads_whose_weights_are_not_learnt_yet_are_not_chosen(problem: Problem) -> None:

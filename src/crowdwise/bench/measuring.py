@@ -140,7 +140,7 @@ class Watch:
         """
         if not self.likely:
             return []
-        last = [i for i, phase in enumerate(self.phase) if phase == max(self.phase)][::-1]
+        last = [i for i, phase in enumerate(self.phase) if phase == self.phase[-1]][::-1]
         best = np.array(self.likely)[last].argmax(axis=0)  # (models,)
         return [self.series("test", m)[last[best[m]]] for m in range(n_models)]
 

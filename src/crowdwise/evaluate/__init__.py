@@ -8,6 +8,7 @@
 
 from crowdwise.evaluate.agreement import consistency, fleiss_kappa, krippendorff_alpha, pairwise_agreement, uncertainty
 from crowdwise.evaluate.calibration import Reliability, reliability, tempered, vote_belief
+from crowdwise.evaluate.cliques import Group, alike
 from crowdwise.evaluate.metrics import (
     ClassScore,
     accuracy,
@@ -28,12 +29,14 @@ from crowdwise.evaluate.summary import Spread, Summary, summarise
 
 __all__ = [
     "ClassScore",
+    "Group",
     "Reliability",
     "RocCurve",
     "Scores",
     "Spread",
     "Summary",
     "accuracy",
+    "alike",
     "auc",
     "balanced_accuracy",
     "brier",

@@ -180,7 +180,8 @@ class _Job:
                 "format": folder.FORMAT, "method": best, "notes": self.notes, "summary": summary,
                 **self._figures(labelled, labels, models, beliefs, best, choice),
                 "spammers": int(np.sum(quality.column("spammer").to_numpy(zero_copy_only=False))),
-                "ambiguity": words.ambiguity_words(ranked), "forecast": forecast_of(proposal, labelled),
+                "alike": metrics.alike_of(given.answers, self.seed), "ambiguity": words.ambiguity_words(ranked),
+                "forecast": forecast_of(proposal, labelled),
                 "curve": points, "curve_method": name, **history_of(models),
             }  # fmt: skip
             why, beats = words.why(choice, best, self.tried.told)

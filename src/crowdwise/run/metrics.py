@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from crowdwise.answers import Answers
 from crowdwise.choose import Choice
-from crowdwise.evaluate import evaluate, reliability, summarise
+from crowdwise.evaluate import alike, evaluate, reliability, summarise
 from crowdwise.run.labels import VERDICTS, Labelled
 from crowdwise.truth.tables import wilson
 
@@ -119,6 +119,12 @@ def bins_of(labelled: Labelled, known: Array | None) -> dict[str, Any] | None:
     names = ("low", "high", "confidence", "accuracy", "count")
     columns = [getattr(table, name).tolist() for name in names]
     return {"ece": table.ece, "bins": [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]}
+
+
+def alike_of(answers: Answers, seed: int) -> list[dict[str, Any]]:
+    """Groups of workers who agree with each other more than by being right."""
+    found = alike(answers, seed=seed)
+    return [{**group._asdict(), "workers": [str(worker) for worker in group.workers.tolist()]} for group in found]
 
 
 def summary_of(answers: Answers) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from crowdwise.choose import Choice
 from crowdwise.choose.choosing import VOTE
 from crowdwise.run.labels import CHEAP, HOPELESS, Disagreement
 
+NAMED = 5  # workers of a group that are named
+
 
 def verdict_words(accept: float) -> dict[str, str]:
     """What each verdict means."""
@@ -41,6 +43,14 @@ def headline(metrics: Mapping[str, Any], why: str) -> list[str]:
     )
     if metrics["spammers"]:
         words.append(f"Workers whose answers tell next to nothing: {metrics['spammers']:,} (see workers.csv).")
+    if groups := metrics["alike"]:
+        first = groups[0]
+        names = ", ".join(first["workers"][:NAMED]) + (", ..." if len(first["workers"]) > NAMED else "")
+        more = f" ({len(groups) - 1:,} more such groups)" if len(groups) > 1 else ""
+        words.append(
+            f"{names} agree with each other on {first['agreement']:.0%} of their tasks, where {first['expected']:.0%} "
+            f"is to be expected{more}: they may share mistakes, and then labels are less sure than they seem."
+        )
     return [*words, why]
 
 
