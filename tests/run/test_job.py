@@ -126,6 +126,26 @@ def test_one_answer_a_task_is_said_and_votes_stand(tmp_path):
     made = run(answers, tmp_path / "run")
     assert made.metrics["method"] == "majority-vote" and not made.metrics["beats_vote"]
     assert made.metrics["choice"] is None and any("held out" in text for text in made.metrics["notes"])
+    assert made.metrics["counts"]["needs more answers"] == answers.n_tasks  # nobody has confirmed any of them
+    assert made.metrics["expected_accuracy"] < 0.9
+    asked = run(answers, tmp_path / "asked", method="one-coin")
+    assert asked.metrics["counts"]["accept"] == 0
+
+
+@pytest.mark.parametrize(
+    ("task", "worker", "label"),
+    [
+        ([1, 1], ["a", "b"], ["x", "y"]),
+        ([1, 2], ["a", "a"], ["x", "y"]),
+        ([1, 2, 2], ["a", "a", "b"], [True, False, True]),
+        ([1, 1, 1], ["a", "b", "c"], ["x", "x", "y"]),
+    ],
+)
+def test_next_to_nothing_is_enough(tmp_path, task, worker, label):
+    answers = cw.Answers.from_arrays(task, worker, label)
+    made = run(answers, tmp_path / "run")
+    assert made.labels.num_rows == answers.n_tasks and (made.path / "report.html").is_file()
+    assert made.next.num_rows <= answers.n_tasks and made.metrics["curve"]
 
 
 def test_says_when_nothing_beats_the_vote(tmp_path):

@@ -32,6 +32,7 @@ from crowdwise.choose.choosing import VOTE
 from crowdwise.choose.scoring import Criterion
 from crowdwise.digests import digest
 from crowdwise.errors import CrowdwiseError, CrowdwiseWarning, MissingDependencyError
+from crowdwise.evaluate import vote_belief
 from crowdwise.io import write
 from crowdwise.run import folder, metrics, words
 from crowdwise.run.candidates import Candidates, candidates
@@ -45,6 +46,7 @@ from crowdwise.run.work import Callback, Work, config_of
 from crowdwise.run.workers import judge
 from crowdwise.saving import load
 from crowdwise.truth.base import TruthModel, is_number, is_whole, require
+from crowdwise.truth.majority_vote import MajorityVote
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -170,7 +172,7 @@ class _Job:
             quality = judge(given.answers, labelled.proba, labelled.codes, seconds=given.seconds)
             if ranked is None:
                 ranked = Disagreement(labelled, quality.column("quality").fill_null(0.5).to_numpy())
-            labels = self._labels(labelled, ranked)
+            labels = self._labels(labelled, ranked, checked=choice is not None)
             proposal = self._propose(model, labelled, labels)
             self._write(model, best, labels, quality, ranked, proposal)
         with work.step("Asking what more answers would bring"):
@@ -237,25 +239,24 @@ class _Job:
         models = {name: load(file) for name, file in files.items()}
         return {name: model for name, model in models.items() if name != RANKING}, models.get(RANKING)
 
-    def _labels(self, labelled: Labelled, ranked: Ranked) -> pa.Table:
-        labels = label_table(labelled, ranked, self.accept)
+    def _labels(self, labelled: Labelled, ranked: Ranked, *, checked: bool) -> pa.Table:
+        labels = label_table(labelled, ranked, self.accept, checked=checked)
         if self.given.known is None:
             return labels
         names = pa.array([self.given.names[code] if code >= 0 else None for code in self.given.known.tolist()])
         return labels.add_column(labels.column_names.index("verdict") + 1, "truth", names)
 
-    def _propose(self, model: Any, labelled: Labelled, labels: pa.Table) -> pa.Table | None:
-        """Answers to buy, as far as they are not hopeless; None where there is nothing to ask."""
+    def _propose(self, model: Any, labelled: Labelled, labels: pa.Table) -> pa.Table:
+        """Answers to buy, none of them to hopeless tasks."""
         sure = copy.copy(model)  # the same model, as sure as its labels are
         sure.proba_ = labelled.proba
         hopeless = np.array([verdict == "hopeless" for verdict in labels.column("verdict").to_pylist()])
         if hopeless.all():
-            return None
-        proposal = propose(sure, self.budget, hopeless=hopeless, random_state=self.seed)
-        return proposal.table
+            return propose(sure, 1, random_state=self.seed).table.slice(0, 0)
+        return propose(sure, self.budget, hopeless=hopeless, random_state=self.seed).table
 
     def _write(
-        self, model: Any, best: str, labels: pa.Table, quality: pa.Table, ranked: Ranked, proposal: pa.Table | None
+        self, model: Any, best: str, labels: pa.Table, quality: pa.Table, ranked: Ranked, proposal: pa.Table
     ) -> None:
         """The tables and models of the folder."""
         place, given = self.work.folder, self.given
@@ -266,7 +267,7 @@ class _Job:
         order = np.argsort(ranked.scores_, kind="stable")
         images = {} if given.images is None else keep_pictures(given.images, order.tolist(), place)
         write(task_table(ranked, given.texts, images), place / folder.TASKS)
-        write(pa.table({"task": [], "worker": []}) if proposal is None else proposal, place / folder.NEXT)
+        write(proposal, place / folder.NEXT)
         model.save(place / folder.MODEL)
         if isinstance(model, TruthModel) and given.X is not None:
             from crowdwise.learn.aggregated import Aggregated
@@ -327,6 +328,8 @@ def _check(accept: Any, budget: Any, folds: Any, time_budget: Any, seed: Any, n_
 def _belief(name: str, model: Any, choice: Choice | None) -> Labelled:
     """What a fitted model believes, as sure as held-out answers let it be."""
     proba = model.proba_ if choice is None else choice.calibrated(name, model)
+    if choice is None and isinstance(model, MajorityVote):  # nothing says what a vote is worth: each counts a little
+        proba = vote_belief(model.answers_, 1.0)
     return Labelled(model.answers_, np.asarray(proba, dtype=float), np.asarray(model.codes_))
 
 

@@ -7,7 +7,7 @@
 
 Verdicts, the first that fits:
 
-    accept              confidence >= accept
+    accept              confidence >= accept; where no answer could be held out to check it, two answers or more too
     hopeless            among the `HOPELESS` share of most ambiguous tasks, and its answers contradict each other: more
                         answers will too. Mend the question, or leave the task out
     needs more answers  no answer yet, or needed <= `CHEAP`: a few more answers will settle it
@@ -74,12 +74,12 @@ class Disagreement(Ranked):
         self.scores_ = np.where(ranked, 1 - entropy / np.log(max(answers.n_classes, 2)), np.inf)
 
 
-def label_table(labelled: Labelled, ranked: Ranked, accept: float) -> pa.Table:
-    """The table of labels.parquet."""
+def label_table(labelled: Labelled, ranked: Ranked, accept: float, *, checked: bool = True) -> pa.Table:
+    """The table of labels.parquet; `checked` is whether held-out answers had a say in how sure labels are."""
     answers, proba, _ = labelled
     columns = label_columns(*labelled)
     share = ambiguity(ranked.scores_)
-    verdict = judge(columns, share, answers_needed(labelled, accept), accept)
+    verdict = judge(columns, share, answers_needed(labelled, accept), accept, checked=checked)
     return pa.table(
         {
             **columns,
@@ -123,11 +123,11 @@ def crowd(labelled: Labelled) -> Array:
     return counts / counts.sum(axis=1, keepdims=True)
 
 
-def judge(columns: dict[str, Any], share: Array, needed: Array, accept: float) -> Array:
+def judge(columns: dict[str, Any], share: Array, needed: Array, accept: float, *, checked: bool) -> Array:
     """Places in `VERDICTS`, (tasks,)."""
     count = np.asarray(columns["answers"])
     agreed = columns["agreement"].fill_null(1.0).to_numpy(zero_copy_only=False)
-    sure = np.asarray(columns["confidence"]) >= accept
+    sure = (np.asarray(columns["confidence"]) >= accept) & (checked | (count > 1))
     torn = (np.nan_to_num(share) > 1 - HOPELESS) & (agreed < 1) & (count > 1)
-    cheap = (count == 0) | (needed <= CHEAP)
+    cheap = (count == 0) | (needed <= CHEAP) | ~(checked | (count > 1))
     return np.select([sure, torn, cheap], [0, 3, 2], 1).astype(np.int32)

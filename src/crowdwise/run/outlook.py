@@ -23,6 +23,8 @@ def curve_of(
     points = []
     for share in SHARES:
         part = answers if share == 1 else answers.thin(1 - share, keep_one=False, seed=seed)
+        if part.n_answers == 0:
+            continue
         belief = label(part)
         right = None if known is None or not (known >= 0).any() else (belief.codes == known)[known >= 0].mean()
         points.append({
@@ -33,11 +35,11 @@ def curve_of(
     return points
 
 
-def forecast_of(proposal: pa.Table | None, labelled: Labelled) -> list[dict[str, float]]:
+def forecast_of(proposal: pa.Table, labelled: Labelled) -> list[dict[str, float]]:
     """Expected accuracy after the first 0, 10 %, ... of the answers that are proposed."""
     answers, proba, codes = labelled
     now = float(proba[np.arange(answers.n_tasks), codes].mean())
-    if proposal is None or proposal.num_rows == 0:
+    if proposal.num_rows == 0:
         return [{"bought": 0, "expected": now}]
     rise = np.concatenate([[0.0], np.cumsum(proposal.column("lift").to_numpy())]) / answers.n_tasks
     at = np.unique(np.linspace(0, proposal.num_rows, 11).astype(int)).tolist()
