@@ -11,7 +11,7 @@ from crowdwise.run.advice import Feedback
 from crowdwise.run.comparing import Comparison, compare
 from crowdwise.run.feedback import feedback
 from crowdwise.run.folder import Run
-from crowdwise.run.job import run
+from crowdwise.run.running import run
 from crowdwise.run.work import Progress
 
 __all__ = ["Comparison", "Feedback", "Progress", "Run", "compare", "feedback", "run"]

@@ -13,9 +13,8 @@ Known truth (`truth=`) is looked at in the scores alone: no choice, fit, tempera
 from __future__ import annotations
 
 import copy
-import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -30,121 +29,30 @@ from crowdwise.answers import Answers
 from crowdwise.choose import Choice, choose
 from crowdwise.choose.choosing import VOTE
 from crowdwise.choose.scoring import Criterion
-from crowdwise.digests import digest
-from crowdwise.errors import CrowdwiseError, CrowdwiseWarning, MissingDependencyError
+from crowdwise.errors import CrowdwiseError, CrowdwiseWarning
 from crowdwise.evaluate import vote_belief
 from crowdwise.io import write
 from crowdwise.run import folder, metrics, words
-from crowdwise.run.candidates import Candidates, candidates
+from crowdwise.run.candidates import Candidates
 from crowdwise.run.folder import Run
-from crowdwise.run.given import Given, given_of
-from crowdwise.run.labels import ACCEPT, CHEAP, HOPELESS, Disagreement, Labelled, label_table
+from crowdwise.run.given import Given
+from crowdwise.run.labels import CHEAP, HOPELESS, Disagreement, Labelled, label_table
 from crowdwise.run.media import keep_pictures
 from crowdwise.run.outlook import curve_of, forecast_of, history_of
 from crowdwise.run.tasks import task_table
-from crowdwise.run.work import Callback, Work, config_of
+from crowdwise.run.work import Work
 from crowdwise.run.workers import judge
 from crowdwise.saving import load
-from crowdwise.truth.base import TruthModel, is_number, is_whole, require
+from crowdwise.truth.base import TruthModel
 from crowdwise.truth.majority_vote import MajorityVote
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-MOST_BOUGHT = 1000  # answers proposed, unless another budget is given
+
 RANKING = "the ranking of the tasks"
 
 
-def run(
-    answers: Answers | str | os.PathLike[str],
-    out: str | os.PathLike[str],
-    *,
-    features: Any = None,
-    images: Any = None,
-    texts: Sequence[str | None] | np.ndarray[Any, Any] | None = None,
-    encode: bool = True,
-    seconds: Any = None,
-    truth: Any = None,
-    method: str | Sequence[str] = "auto",
-    accept: float = ACCEPT,
-    budget: int | None = None,
-    folds: int = 5,
-    time_budget: float | None = None,
-    seed: int = 0,
-    n_jobs: int | None = None,
-    resume: bool = False,
-    inputs: Sequence[Mapping[str, Any]] = (),
-    callback: Callback | None = None,
-) -> Run:
-    """Do the whole job and keep it in a folder.
-
-    Parameters
-    ----------
-    answers : Answers or path
-        What the workers said.
-    out : path
-        The folder of the run: a new one, or with `resume` one that was begun.
-    features : as in the learners, optional
-        Features of the tasks; rows follow `answers.tasks`.
-    images : folder of images, array (tasks, height, width[, channels]) or Pictures, optional
-        Shown in the report.
-    texts : sequence of str, optional
-        One a task; shown in the report.
-    encode : bool
-        Where there are no features, make them from images or texts by a pretrained network.
-    seconds : (answers,) array, optional
-        How long each answer took; NaN where unknown.
-    truth : as in `Answers.with_truth`, or path, optional
-        Known labels, for scores alone. Those of `answers` if not given.
-    method : str or sequence of str
-        "auto" tries a handful; a name makes the labels by this method; several are chosen from.
-    accept : float
-        How sure a label must be to be used as it is.
-    budget : int, optional
-        How many answers to propose: a tenth of the tasks, at most 1,000, if not given.
-    folds : int
-        Of the held-out answers.
-    time_budget : float, optional
-        Seconds for the choice of a method; what would take longer is left out, and said. The result then depends on
-        the speed of the machine.
-    seed : int
-        Of everything random.
-    n_jobs : int, optional
-        Fits at once; all cores, up to four, if not given and there are features. Results do not depend on it.
-    resume : bool
-        Go on with a run that was killed; a finished one is given back as it is.
-    inputs : sequence of mappings, optional
-        Where the data came from, for config.json.
-    callback : callable, optional
-        Called with a `Progress` as the run goes on.
-
-    Returns
-    -------
-    Run
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from crowdwise import simulate
-    >>> made = run(simulate.simulate(150, n_workers=9, answers_per_task=4, seed=2), tempfile.mkdtemp() + "/run")
-    >>> made.metrics["counts"].keys() == {"accept", "review", "needs more answers", "hopeless"}
-    True
-    """
-    _check(accept, budget, folds, time_budget, seed, n_jobs)
-    given = given_of(answers, features, images, texts, encode, seconds, truth)
-    tried = candidates(given.answers, method, features=given.X is not None, seed=seed)
-    budget = min(MOST_BOUGHT, max(1, given.answers.n_tasks // 10)) if budget is None else budget
-    options = {"method": method if isinstance(method, str) else list(method), "accept": accept, "budget": budget,
-               "folds": folds, "time_budget": time_budget}  # fmt: skip
-    data = {name: None if part is None else digest(part) for name, part in given.parts().items()}
-    work = Work(out, config_of(data, options, inputs, seed), resume=resume, steps=6, callback=callback)
-    if work.finished:
-        return _reported(Run(out))
-    if n_jobs is None:
-        n_jobs = 1 if given.X is None else min(4, os.cpu_count() or 1)
-    return _Job(given, tried, work, accept, budget, folds, time_budget, seed, n_jobs).do()
-
-
-class _Job:
+class Job:
     """A run in the making: what the steps hand on to each other."""
 
     def __init__(
@@ -190,7 +98,7 @@ class _Job:
             figures |= {"why": why, "beats_vote": beats}
             figures["words"] = words.headline(figures, why)
             work.close(figures)
-            return _reported(Run(work.folder))
+        return Run(work.folder)
 
     def _choose(self) -> Choice | None:
         """The candidates by held-out answers; None where too few can be held out."""
@@ -315,32 +223,12 @@ class _Job:
         }
 
 
-def _check(accept: Any, budget: Any, folds: Any, time_budget: Any, seed: Any, n_jobs: Any) -> None:
-    require(is_number(accept) and 0.5 <= accept < 1, "accept", accept, "a confidence from 0.5 to below 1")
-    require(budget is None or is_whole(budget, 1), "budget", budget, "a whole number of answers, 1 or more")
-    require(is_whole(folds, 2) and folds <= 100, "folds", folds, "a whole number from 2 to 100")
-    timed = time_budget is None or (is_number(time_budget) and time_budget > 0)
-    require(timed, "time_budget", time_budget, "seconds, more than 0")
-    require(is_whole(seed, 0), "seed", seed, "a whole number, 0 or more")
-    require(n_jobs is None or is_whole(n_jobs, 1), "n_jobs", n_jobs, "a whole number, 1 or more")
-
-
 def _belief(name: str, model: Any, choice: Choice | None) -> Labelled:
     """What a fitted model believes, as sure as held-out answers let it be."""
     proba = model.proba_ if choice is None else choice.calibrated(name, model)
     if choice is None and isinstance(model, MajorityVote):  # nothing says what a vote is worth: each counts a little
         proba = vote_belief(model.answers_, 1.0)
     return Labelled(model.answers_, np.asarray(proba, dtype=float), np.asarray(model.codes_))
-
-
-def _reported(made: Run) -> Run:
-    """The run, with its report where it has none yet and one can be made."""
-    if not (made.path / folder.REPORT).is_file():
-        try:
-            made.report()
-        except MissingDependencyError as error:
-            warnings.warn(f"There is no report: {error}", CrowdwiseWarning, stacklevel=4)
-    return made
 
 
 def _fitted(model: Any, X: Any, answers: Answers) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -29,11 +30,19 @@ class Climber(Protocol):
 
 
 def climb(
-    model: Climber, work: Any, parameters: Any, n_answers: int, callback: Callback | None
+    model: Climber,
+    work: Any,
+    parameters: Any,
+    n_answers: int,
+    callback: Callback | None,
+    before: Sequence[float] = (),
 ) -> tuple[Any, list[float], bool]:
-    """EM from one start: the parameters the last bound belongs to, all bounds, and whether they settled."""
-    history: list[float] = []
-    for iteration in range(model.max_iter):
+    """EM from one start: the parameters the last bound belongs to, all bounds, and whether they settled.
+
+    A climb that was broken off goes on from its parameters, given the bounds `before` them.
+    """
+    history = list(before)
+    for iteration in range(len(history), model.max_iter):
         statistics, bound = model._e_step(work, parameters)
         history.append(bound)
         if callback is not None:

@@ -38,6 +38,19 @@ class Work(NamedTuple):
     gold: Array | None
     total: Array  # (workers,): weight of the answers of each
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Tasks and classes."""
+        return self.answers.n_tasks, self.answers.n_classes
+
+    def agreements(self, proba: Array) -> Array:
+        """Expected right answers of each worker, (workers,), under given posteriors."""
+        return agreements(self.answers, proba)
+
+    def expect(self, log_odds: Array, class_prior: Array, proba: Array | None = None) -> tuple[Array, Array, float]:
+        """The same under the posteriors of these odds, sizes of the classes, and the log of the normalisers."""
+        return expect(self.answers, self.answers.worker, log_odds, class_prior, self.gold, proba)
+
 
 class Parameters(NamedTuple):
     """What EM climbs over."""
@@ -110,12 +123,11 @@ class OneCoin(EMModel):
         return Work(answers, gold, totals(answers))
 
     def _initialise(self, work: Work, proba: Array) -> Parameters:
-        return self._estimate(work, agreements(work.answers, proba), proba.sum(axis=0))
+        return self._estimate(work, work.agreements(proba), proba.sum(axis=0))
 
     def _e_step(self, work: Work, parameters: Parameters) -> tuple[Any, float]:
-        hit, miss = answer_probability(parameters.skill, work.answers.n_classes)  # (workers,) each
-        log_odds = np.log(hit / miss)
-        right, sizes, log_sum = expect(work.answers, work.answers.worker, log_odds, parameters.class_prior, work.gold)
+        hit, miss = answer_probability(parameters.skill, work.shape[1])  # (workers,) each
+        right, sizes, log_sum = work.expect(np.log(hit / miss), parameters.class_prior)
         log_prior = self._counts[0] * np.log(hit) + self._counts[1] * np.log1p(-hit)  # (workers,)
         return (right, sizes), log_sum + float(work.total @ np.log(miss) + log_prior.sum())
 
@@ -127,13 +139,12 @@ class OneCoin(EMModel):
         skill = rate(right + correct, work.total + correct + wrong)
         if self.class_prior == "uniform":
             return Parameters(np.full(len(sizes), 1 / len(sizes)), skill)
-        return Parameters(np.maximum(sizes / work.answers.n_tasks, FLOOR), skill)
+        return Parameters(np.maximum(sizes / work.shape[0], FLOOR), skill)
 
     def _posterior(self, work: Work, parameters: Parameters) -> Array:
-        answers = work.answers
-        hit, miss = answer_probability(parameters.skill, answers.n_classes)
-        proba = np.empty((answers.n_tasks, answers.n_classes))
-        expect(answers, answers.worker, np.log(hit / miss), parameters.class_prior, work.gold, proba)
+        hit, miss = answer_probability(parameters.skill, work.shape[1])
+        proba = np.empty(work.shape)
+        work.expect(np.log(hit / miss), parameters.class_prior, proba)
         return proba
 
     def _store(self, work: Work, parameters: Parameters) -> None:

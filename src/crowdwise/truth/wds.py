@@ -63,11 +63,16 @@ class WDS(TruthModel):
         base.fit(answers, gold, callback=callback)
         self.history_, self.n_iter_, self.converged_ = base.history_, base.n_iter_, base.converged_
         self.table_, self.prior_, self.totals_ = base.table_, base.prior_, base.totals_
-        pairs = answers.pairs
-        reliability = self.table_[np.arange(len(pairs.label)), pairs.label]  # (pairs,): confusion[w, c, c]
-        self.proba_ = fix_gold(to_shares(answers, vote_sums(answers, reliability[pairs.of_answer])), gold)
+        self.proba_ = fix_gold(weighted_votes(answers, self.table_), gold)
 
     @property
     def confusion_(self) -> Array:
         """P(worker w says l | truth c) as [w, c, l]; refused when it would not fit in memory."""
         return dense_confusion(self._fitted, self.table_, self.prior_, self.totals_)
+
+
+def weighted_votes(answers: Answers, table: Array) -> Array:
+    """Shares of the votes (tasks, classes), each weighted by `table[pair, label of the pair]` of (pairs, classes)."""
+    pairs = answers.pairs
+    reliability = table[np.arange(len(pairs.label)), pairs.label]  # (pairs,): confusion[w, c, c]
+    return to_shares(answers, vote_sums(answers, reliability[pairs.of_answer]))
