@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import crowdwise as cw
 from crowdwise.cli import app
+from crowdwise.errors import MissingDependencyError
 from crowdwise.run import Run
 
 QUICK = "--method one-coin --method dawid-skene"
@@ -129,6 +130,11 @@ def test_compare_says_what_changed():
     assert f"{differ.sum():,} of 240 labels changed" in shown and "from majority-vote to dawid-skene" in shown
     assert sum(sum(row.values()) for row in told["verdicts"].values()) == 240
     assert len(Path("changed.csv").read_text().splitlines()) == differ.sum() + 1
+    for pair, runs in ((told["known"], "truth"), (told["expected"], None)):
+        for value, name in zip(pair, ("before", "after"), strict=True):
+            figures = Run(name).metrics
+            assert value == pytest.approx(figures["truth"]["accuracy"] if runs else figures["expected_accuracy"])
+    assert f"{told['known'][1]:.1%} after" in shown and "points" in shown
     same = json.loads(run("compare after after --json").stdout)
     assert same["changed"] == [] and same["n_new"] == same["n_gone"] == 0
 
@@ -139,6 +145,51 @@ def test_runs_without_a_common_task_cannot_be_compared(crowd):
     cw.write(table.set_column(0, "task", [[task + 1000 for task in table.column("task").to_pylist()]]), "others.csv")
     run("run others.csv --method one-coin --out two")
     assert "no task in common" in run("compare one two", 1).stderr
+
+
+def test_runs_of_other_questions_cannot_be_compared(crowd):
+    run("run answers.csv --method one-coin --out one")
+    table = crowd.with_truth(None).to_arrow()
+    cw.write(table.set_column(2, "label", [[f"c{label}" for label in table.column("label").to_pylist()]]), "others.csv")
+    run("run others.csv --method one-coin --out two")
+    assert "no class in common" in run("compare one two", 1).stderr
+
+
+def test_only_common_tasks_are_compared(crowd):
+    run("run answers.csv --method one-coin --out all --truth gold.csv")
+    cw.write(crowd[np.arange(120)].with_truth(None), "half.csv")
+    run("run half.csv --method one-coin --out half --truth gold.csv")
+    told = json.loads(run("compare all half --json").stdout)
+    assert told["n_common"] == 120 and told["n_gone"] == 120
+    right = np.array(Run("all").labels.column("label")) == np.array(Run("all").labels.column("truth"))
+    assert told["known"][0] == pytest.approx(right[:120].mean())
+
+
+def test_without_a_report_none_is_promised(monkeypatch):
+    def missing(*_):
+        raise MissingDependencyError("the report needs altair: pip install 'crowdwise[report]'.")
+
+    monkeypatch.setattr("crowdwise.report.report", missing)
+    result = run("run answers.csv --method one-coin --out out")
+    assert "report.html" not in result.stdout and "crowdwise[report]" in result.stderr
+    assert "labels.csv" in result.stdout and not Path("out/report.html").exists()
+
+
+def test_a_log_says_how_far_it_is(monkeypatch):
+    monkeypatch.setattr("crowdwise.cli.run.EVERY", 0)
+    lines = run(f"run answers.csv {QUICK} --out out").stderr.splitlines()
+    assert any(line.startswith("[2/6] Choosing a method: dawid-skene, ") and "left" in line for line in lines)
+    assert [line[:5] for line in lines if line.startswith("[")] == sorted(
+        line[:5] for line in lines if line.startswith("[")
+    )
+
+
+def test_known_labels_of_other_tasks_are_counted(crowd):
+    with Path("gold.csv").open("a") as file:
+        file.write("9999,1\n9998,2\n")
+    result = run("run answers.csv --method one-coin --out out --truth gold.csv")
+    assert "2 known labels" in result.stderr or "2 " in " ".join(Run("out").metrics["notes"])
+    assert any("Left out: 2" in note for note in Run("out").metrics["notes"])
 
 
 def test_shells_complete_commands_and_methods():

@@ -4,9 +4,11 @@ import subprocess
 import sys
 
 import numpy as np
+import scipy.sparse
+from PIL import Image
 
 import crowdwise as cw
-from crowdwise.digests import HASHED, digest
+from crowdwise.digests import digest
 from crowdwise.learn.features import open_features
 
 CODE = "import crowdwise as cw; from crowdwise.digests import digest; print(digest(cw.simulate.simulate(9), cw.GLAD()))"
@@ -30,10 +32,20 @@ def test_any_change_shows():
     assert digest(renamed) != digest(answers)
 
 
-def test_files_are_told_by_some_of_their_rows(tmp_path):
+def test_every_row_of_files_and_pictures_counts(tmp_path):
     X = np.arange(3.0 * 1000).reshape(1000, 3)
-    np.save(tmp_path / "one.npy", X)
-    X[0] = -1  # the first row is always looked at
-    np.save(tmp_path / "two.npy", X)
-    one, two = (digest(open_features(tmp_path / name)) for name in ("one.npy", "two.npy"))
-    assert one != two and HASHED < 1000
+    one = digest(open_features(saved(tmp_path / "one.npy", X)))
+    X[617] += 1
+    assert digest(open_features(saved(tmp_path / "two.npy", X))) != one
+    sparse = [digest(open_features(scipy.sparse.csr_array(np.eye(1000) * value))) for value in (1, 2)]
+    assert sparse[0] != sparse[1]
+    for number in range(3):
+        Image.fromarray(np.full((4, 4, 3), number, np.uint8)).save(tmp_path / f"{number}.png")
+    before = digest(open_features(tmp_path))
+    Image.fromarray(np.full((4, 4, 3), 9, np.uint8)).save(tmp_path / "1.png")
+    assert digest(open_features(tmp_path)) != before
+
+
+def saved(path, array):
+    np.save(path, array)
+    return path

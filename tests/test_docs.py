@@ -20,6 +20,7 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 WITH_EXAMPLES = [page for page in PAGES if re.search(r"^```(python|console)$", page.read_text(), re.MULTILINE)]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+TIMES = re.compile(r"\b\d+(\.\d+)? s\b")  # such as 0.08 s
 SHAPE = ["Paper", "How it works", "What it assumes", "When it fails", "Cost", "Main parameters", "Example", "See also"]
 
 
@@ -36,9 +37,7 @@ def test_examples_run(page, tmp_path, monkeypatch):
             assert ">>>" in text, f"a Python example that cannot be checked:\n{text}"
             run_python(text, names, page.name)
         elif language == "console":
-            for line in re.findall(r"^\$ crowdwise (.*)", text, re.MULTILINE):
-                result = CliRunner().invoke(app, shlex.split(line))
-                assert result.exit_code == 0, f"crowdwise {line}\n{result.output}"
+            run_console(text)
         else:
             assert language in ("text", "bash"), f"what is {language or 'a block without a language'}?\n{text}"
             assert ">>>" not in text, f"an example that is not run:\n{text}"
@@ -51,6 +50,26 @@ def run_python(text, names, page):
     runner.run(test, out=complaints.append, clear_globs=False)
     names.update(test.globs)
     assert not complaints, "".join(complaints)
+
+
+def run_console(text):
+    """Every command ends well and, where the block shows what it prints, prints that; "..." stands for anything."""
+    for line, shown in re.findall(r"^\$ crowdwise ([^\n]*)\n(.*?)(?=^\$ |\Z)", text, re.MULTILINE | re.DOTALL):
+        result = CliRunner().invoke(app, shlex.split(line), env={"COLUMNS": "200"})
+        assert result.exit_code == 0, f"crowdwise {line}\n{result.output}"
+        if shown.strip():
+            wanted, printed = (TIMES.sub("some time", part) for part in (shown, result.stdout))
+            told = f"crowdwise {line}\nprints\n{result.stdout}\nand the page says\n{shown}"
+            assert doctest.OutputChecker().check_output(wanted, printed, FLAGS), told
+
+
+def test_output_that_a_page_shows_is_compared(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_console(
+        "$ crowdwise simulate --out a.csv --tasks 20\nanswers ...\nwritten to a.csv\n$ crowdwise inspect a.csv\n..."
+    )
+    with pytest.raises(AssertionError, match="written to b"):
+        run_console("$ crowdwise simulate --out a.csv --tasks 20\nwritten to b.csv\n")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

@@ -1,7 +1,4 @@
-"""Short hashes of answers, features, models and settings: the same content has the same one, in any process.
-
-Of features, numbers in memory are hashed whole; of files and images, 64 rows.
-"""
+"""Short hashes of answers, features, models and settings: the same content has the same one, in any process."""
 
 from __future__ import annotations
 
@@ -14,8 +11,7 @@ import numpy as np
 
 from crowdwise.answers import Answers
 from crowdwise.learn.features import Features
-
-HASHED = 64  # rows of features that are not in memory
+from crowdwise.learn.features.pictures import Pictures
 
 
 def digest(*values: Any) -> str:
@@ -56,8 +52,15 @@ def _home(value: Any) -> str:
 
 
 def _rows(features: Features) -> list[Any]:
-    """What a hash of features looks at."""
+    """What a hash of features looks at: all of them."""
     array = getattr(features, "array", None)
     if array is None:
-        array = features.rows(np.unique(np.linspace(0, features.n_rows - 1, HASHED).astype(np.int64)))
+        whole = hashlib.sha256()
+        if isinstance(features, Pictures):  # files as they are stored, not decoded
+            for number in range(features.n_rows):
+                whole.update(features.encoded(number))
+        else:
+            for block in features.blocks():
+                whole.update(block.tobytes())
+        array = whole.hexdigest()
     return [features.n_rows, features.shape, array]

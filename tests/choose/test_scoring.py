@@ -9,7 +9,7 @@ import pytest
 from choose_candidates import QUICK, Fixed
 
 import crowdwise as cw
-from crowdwise.choose import choose
+from crowdwise.choose import choose, scoring, temperature
 from crowdwise.choose.scoring import answer_folds, task_folds
 
 
@@ -144,3 +144,39 @@ def test_scores_are_averaged_over_repeats(tiny):
             score[fold == k] = cw.truth.check.log_likelihood(kept, held, cw.OneCoin().fit(kept).proba_)
         parts.append(score)
     np.testing.assert_allclose(twice.scores["one-coin"], np.mean(parts, axis=0), rtol=1e-12)
+
+
+# Work
+
+
+def many_classes():
+    """90 answers of 100 classes by 1,500 workers: 15,000,000 numbers in their confusion matrices."""
+    task = np.repeat(np.arange(30), 3)
+    return cw.Answers.from_codes(task, np.arange(90), task, tasks=30, workers=1500, classes=100)
+
+
+def test_confusion_matrices_of_many_classes_are_not_learned():
+    choice = choose(many_classes(), candidates=["one-coin", "dawid-skene", "ibcc", "ebcc"], folds=2)
+    assert set(choice.scores) == {"majority-vote", "one-coin"}
+    for entry in choice.entries[2:]:
+        assert "100 classes for each of 1,500 workers" in entry.failure
+
+
+def test_they_are_where_there_are_answers_for_them(monkeypatch):
+    monkeypatch.setattr(scoring, "MOST_NUMBERS", 10)
+    answers = uneven()  # 9 workers, 3 classes: 81 numbers
+    assert "dawid-skene" in choose(answers, candidates="dawid-skene", folds=2).scores
+    monkeypatch.setattr(scoring, "PER_ANSWER", 0.1)
+    assert set(choose(answers, candidates=["dawid-skene", "one-coin"], folds=2).scores) == {"majority-vote", "one-coin"}
+
+
+def test_of_many_classes_the_vote_is_read_twice_only(monkeypatch):
+    calls = []
+    likely = scoring.log_likelihood
+    monkeypatch.setattr(scoring, "log_likelihood", lambda *given: calls.append(1) or likely(*given))
+    choose(uneven(), candidates="majority-vote", folds=2)
+    assert len(calls) == 2 * (1 + len(scoring.SHARPNESS))
+    calls.clear()
+    monkeypatch.setattr(temperature, "MOST_WORK", 10)
+    choose(uneven(), candidates="majority-vote", folds=2)
+    assert len(calls) == 2 * 2

@@ -12,7 +12,7 @@ from scipy.optimize import minimize_scalar
 import crowdwise as cw
 from crowdwise.choose import choose, temperature
 from crowdwise.choose.scoring import answer_folds
-from crowdwise.choose.temperature import TEMPERATURES, best_temperature, calibrated, coin, crowd, readings
+from crowdwise.choose.temperature import TEMPERATURES, best_temperature, calibrated, coin, crowd, readings, vote_limit
 from crowdwise.evaluate import ece
 from crowdwise.evaluate.calibration import tempered, vote_belief
 from crowdwise.truth.check import log_likelihood
@@ -91,6 +91,10 @@ def test_large_crowds_are_sampled_and_the_largest_left_alone(parts, monkeypatch)
     assert readings(kept, held, lambda t: tempered(belief, t)) is None
     choice = choose(cw.simulate.simulate(100, answers_per_task=3, seed=0), candidates=QUICK)
     assert choice.temperatures == {}
+    monkeypatch.setattr(temperature, "MOST_ANSWERS", 1000)
+    assert readings(kept, held, lambda t: tempered(belief, t)) is not None
+    monkeypatch.setattr(temperature, "MOST_WORK", 9 * 800 - 1)  # 200 tasks of 4 answers, 3 classes
+    assert readings(kept, held, lambda t: tempered(belief, t)) is None
     assert choice.calibrated("one-coin", model := cw.OneCoin().fit(kept)) is model.proba_
 
 
@@ -109,6 +113,12 @@ def test_the_peak_is_found_between_the_temperatures_tried():
 def test_workers_or_the_mean_of_the_other_two():
     assert best_temperature([np.stack([curve(3), curve(2), curve(4)])]) == pytest.approx(3)
     assert best_temperature([np.stack([curve(3), curve(4), curve(9)])]) == pytest.approx(6)
+
+
+def test_a_belief_becomes_surer_only_as_far_as_all_agree():
+    assert best_temperature([np.stack([curve(0.5), curve(0.4), curve(0.6)])]) == pytest.approx(0.6)
+    assert best_temperature([np.stack([curve(0.5), curve(0.3), curve(2)])]) == 1.0
+    assert best_temperature([np.stack([curve(0.3), curve(1.5), curve(0.5)])]) == 1.0
 
 
 def test_folds_are_summed_and_none_may_be_missing():
@@ -184,7 +194,55 @@ def test_calibrated_keeps_labels_and_what_is_known(crowd):
 
 def test_a_vote_adds_the_inverse_of_the_temperature(crowd):
     model = cw.MajorityVote().fit(crowd)
-    assert np.array_equal(calibrated(model, 0.5), vote_belief(crowd, 2.0))
+    assert np.array_equal(calibrated(model, 2.0), vote_belief(crowd, 0.5))
+
+
+# How much one vote may add
+
+
+def spread(accuracy, confused, n_tasks=20_000):
+    """Two answers to each of many tasks of 4 classes: right, or wrong, a share `confused` with the class opposite."""
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(n_tasks), 2)
+    truth = rng.integers(0, 4, n_tasks)[task]
+    step = rng.choice(
+        4, len(task), p=[accuracy, *((1 - accuracy) * np.array([1 - confused, confused, 1 - confused]) / [2, 1, 2])]
+    )
+    return cw.Answers.from_codes(
+        task, np.tile([0, 1], n_tasks), (truth + step) % 4, tasks=n_tasks, workers=2, classes=4
+    )
+
+
+@pytest.mark.parametrize("accuracy", [0.6, 0.75, 0.9])
+def test_a_vote_adds_at_most_the_log_odds_of_one_answer(accuracy):
+    """Errors that fall anywhere: those of a coin, from agreement alone."""
+    assert vote_limit(spread(accuracy, 1 / 3)) == pytest.approx(np.log(3 * accuracy / (1 - accuracy)), abs=0.15)
+
+
+def test_a_vote_adds_less_where_errors_fall_on_one_class():
+    """The rival of each class is one other: as if there were two classes."""
+    even, paired = vote_limit(spread(0.75, 1 / 3)), vote_limit(spread(0.75, 0.98))
+    assert paired == pytest.approx(np.log(0.75 / 0.25), abs=0.1)
+    assert paired < even - 0.8
+
+
+def test_the_limit_holds_at_any_temperature(crowd):
+    model, limit = cw.MajorityVote().fit(crowd), vote_limit(crowd)
+    assert np.array_equal(calibrated(model, 0.25), vote_belief(crowd, limit))
+    assert np.array_equal(calibrated(model, 0.9 / limit), vote_belief(crowd, limit))
+    assert np.array_equal(calibrated(model, 1.1 / limit), vote_belief(crowd, limit / 1.1))
+
+
+def test_a_vote_that_nothing_supports_adds_next_to_nothing():
+    alone = cw.Answers.from_arrays([1, 2, 3], list("abc"), list("xyx"))
+    never = cw.Answers.from_arrays([1, 1, 2, 2], list("abab"), list("xyyx"))
+    once = cw.Answers.from_arrays([1, 1], list("ab"), list("xx"))
+    assert vote_limit(alone) == vote_limit(never) == 1 / TEMPERATURES[-1]
+    assert 1 < vote_limit(once) < 2  # not without bound, though all agree
+
+
+def test_weights_of_votes_count_as_so_many(crowd):
+    assert vote_limit(replace(crowd, weight=np.ones(crowd.n_answers))) == vote_limit(crowd)
 
 
 def test_truth_is_not_looked_at(crowd):

@@ -6,6 +6,7 @@ import json
 import struct
 import zlib
 from dataclasses import replace
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from crowdwise import Answers, DawidSkene, simulate
 from crowdwise.evaluate.summary import summarise
 from crowdwise.io.escaping import escape
 from crowdwise.run.folder import Run
+from crowdwise.run.labels import VERDICTS
 
-VERDICTS = ["accept", "review", "needs more answers", "hopeless"]
 HOSTILE = [
     "</script><script>window.hacked=1</script>",
     "<img src=x onerror=window.hacked=2>",
@@ -208,6 +209,7 @@ def _metrics(
         "to_vote_error": None, "same_labels": None, "scores": None, "warnings": ["slow <b>going</b>"],
         "failure": HOSTILE[0] if hostile else "needs two classes",
     }  # fmt: skip
+    left_out = failed | {"name": "crowdlab", "warnings": [], "failure": "left out: over the time budget"}
     return {
         "format": 1,
         "method": "dawid-skene",
@@ -218,7 +220,7 @@ def _metrics(
         "expected_accuracy": float(sure.mean()),
         "expected_accepted": 0.97,
         "truth": {
-            "tasks": len(answers), "accuracy": 0.91, "low": 0.88, "high": 0.94, "accepted_accuracy": 0.97,
+            "tasks": len(answers), "accuracy": 0.91, "low": 0.88, "high": 0.94, "accepted_accuracy": 0.66,
             "accepted_tasks": counts["accept"], "vote_accuracy": 0.87, "scores": scores,
         } if truth else None,
         "summary": {**summary.as_dict(), "reading": summary.reading},
@@ -232,7 +234,7 @@ def _metrics(
             "criterion": "answers", "folds": 5, "repeats": 1, "best": "dawid-skene", "n_tasks": len(answers),
             "n_never": 0, "n_answers": answers.n_answers, "words": "dawid-skene leads by 0.1.",
         },
-        "methods": [*({**method, **each} for each in methods), failed],
+        "methods": [*({**method, **each} for each in methods), failed, left_out],
         "calibration": {
             "temperature": 1.3,
             "words": "Confidences were lowered a little.",
@@ -250,7 +252,9 @@ def _metrics(
             }
             for share in (0.25, 0.5, 0.75, 1.0)
         ],
+        "curve_method": "majority-vote",
         "forecast": [{"bought": b, "expected": 0.9 + 0.001 * b} for b in (10, 20, 40)],
+        "alike": [{"workers": [HOSTILE[2], "w2"] if hostile else ["w1", "w2"], "agreement": 0.97, "expected": 0.81}],
         "spammers": 1,
         "verdict_rules": {"accept": 0.9},
         "verdict_words": dict.fromkeys(VERDICTS, "What this verdict means, in plain words."),
@@ -267,3 +271,33 @@ def _csv(table: pa.Table, path: Path) -> None:
             words = pa.array([str(value) for value in column.to_pylist()])
             table = table.set_column(place, table.column_names[place], words)
     pyarrow.csv.write_csv(table, path)
+
+
+class Page(HTMLParser):
+    """Tags, attributes and texts of a page, as a browser reads them."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.scripts: list[str] = []
+        self.inside = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        self.inside = tag
+
+    def handle_endtag(self, tag):
+        self.inside = ""
+
+    def handle_data(self, data):
+        (self.scripts if self.inside == "script" else self.texts).append(data)
+
+    def data(self) -> dict:
+        return json.loads(self.scripts[0])
+
+
+def values(spec: dict, field: str = "") -> list[dict]:
+    """Rows that a figure draws; of several tables the one with this field."""
+    return next(rows for rows in spec["datasets"].values() if not field or field in rows[0])

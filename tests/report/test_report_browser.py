@@ -46,6 +46,8 @@ def pages(tmp_path_factory) -> dict[str, Path]:
     runs = {
         "plain": build(folder / "plain", tasks=80),
         "hostile": build(folder / "hostile", hostile=True, classes=11, tasks=40),
+        "long": build(folder / "long", tasks=40, long_text=True, curve_method="dawid-skene"),
+        "ahead": build(folder / "ahead", tasks=20, truth=False, curve=[], alike=[]),
         "bare": build(
             folder / "bare", tasks=20, truth=False, images=0, history=False, choice=None, curve=[], forecast=[]
         ),
@@ -100,6 +102,11 @@ def too_wide(page: Any) -> bool:
 def test_every_figure_is_drawn_and_the_page_fits(visit, size, scheme):
     page = visit("plain", size, scheme)
     assert draw_all(page) == 8
+    legend = page.locator("[data-chart=budget] .role-legend-label text")
+    expect(legend).to_have_count(4)
+    frame = page.locator("[data-chart=budget]").bounding_box()
+    ends = [box["x"] + box["width"] for box in (each.bounding_box() for each in legend.all())]
+    assert max(ends) <= frame["x"] + frame["width"], "no name is cut off"
     page.locator("[data-table=workers] .opener").first.click()
     expect(page.locator(".opened svg")).to_be_visible()
     assert not too_wide(page)
@@ -132,17 +139,24 @@ def test_what_is_not_known_is_not_drawn(visit):
     assert page.locator(".wide:visible:not(:has(svg))").count() == 0, "no empty frame is left"
 
 
+@pytest.mark.parametrize(("name", "series"), [("plain", 4), ("long", 3), ("ahead", 1)])
+def test_budget_draws_what_there_is_without_a_warning(visit, name, series):
+    page = visit(name)
+    draw_all(page)
+    expect(page.locator("[data-chart=budget] .role-legend-label text")).to_have_count(series)
+
+
 def test_tables_sort_by_a_click_and_by_the_keyboard(visit):
     page = visit("plain")
     head = page.locator("[data-table=labels] th", has_text="Confidence")
     head.get_by_role("button").click()
     expect(head).to_have_attribute("aria-sort", "descending")
-    sure = [float(text.rstrip("%")) for text in column(page, "labels", 3)]
+    sure = [float(text.rstrip("%")) for text in column(page, "labels", 4)]
     assert sure == sorted(sure, reverse=True) and len(sure) == 25
     head.get_by_role("button").focus()
     page.keyboard.press("Enter")
     expect(head).to_have_attribute("aria-sort", "ascending")
-    sure = [float(text.rstrip("%")) for text in column(page, "labels", 3)]
+    sure = [float(text.rstrip("%")) for text in column(page, "labels", 4)]
     assert sure == sorted(sure) and len(set(sure)) > 1
     page.locator("[data-table=labels] th", has_text="Task").get_by_role("button").click()
     expect(head).to_have_attribute("aria-sort", "none")
@@ -161,7 +175,7 @@ def test_tables_search_filter_and_show_more(visit):
     expect(rows).to_have_text("Nothing found.")
     page.get_by_label("Search labels").fill("")
     page.get_by_label("Verdict").select_option("hopeless")
-    verdicts = set(column(page, "labels", 8))
+    verdicts = set(column(page, "labels", 3))
     assert verdicts == {"hopeless"}
     expect(page.locator("[data-table=labels] [role=status]")).to_contain_text("rows")
 
@@ -191,6 +205,16 @@ def test_cards_show_pictures_and_answers(visit):
     expect(page.locator(".card")).to_have_count(24)
 
 
+def test_long_texts_leave_room_on_a_phone(visit):
+    page = visit("long", "phone")
+    rows = page.locator("[data-table=labels] tbody tr")
+    assert max(row.bounding_box()["height"] for row in rows.all()) < 65, "two lines of the text are shown"
+    expect(rows.first.locator("td.long")).to_have_attribute("title", re.compile("^what is in picture"))
+    seen = page.locator("[data-table=labels] .scroll").bounding_box()
+    verdict = rows.first.locator(".verdict").bounding_box()
+    assert verdict["x"] + verdict["width"] <= seen["x"] + seen["width"], "the verdict is in sight"
+
+
 def test_the_button_changes_the_colours(visit):
     page = visit("plain", scheme="dark")
     ground = "getComputedStyle(document.body).backgroundColor"
@@ -215,6 +239,8 @@ def test_hostile_texts_are_shown_and_run_nothing(visit, size):
     page.locator("[data-chart=balance] .mark-rect path").first.hover()
     assert page.evaluate("window.hacked === undefined")
     assert page.locator("main img[src=x], main svg[onload], main script").count() == 0
+    tall = [sure.bounding_box()["height"] for sure in page.locator(".told > :last-child").all()]
+    assert max(tall) < 30, "a figure and its sign stay on one line beside a long label"
     assert not too_wide(page)
 
 

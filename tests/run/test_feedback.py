@@ -1,6 +1,7 @@
 """Feedback to workers: what is named, against counting by hand; what is not; and the words."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from crowdwise.run import folder
 from crowdwise.run.feedback import feedback, feedback_all, in_need
 from crowdwise.run.folder import Run
 from crowdwise.run.labels import Disagreement, Labelled, label_table
+from crowdwise.run.peers import errors_of, smoothed
 from crowdwise.run.tasks import task_table
 from crowdwise.run.workers import judge
 from crowdwise.simulate import answer, crowd, draw_truth
@@ -165,6 +167,58 @@ def test_few_answers_make_no_certainty(tmp_path):
     assert nobody.words == ["You have not answered any task yet."]
     assert nobody.as_dict()["quality"] is None
     assert in_need(run).num_rows == 0
+
+
+def test_nobody_is_praised_of_whom_nothing_is_known(tmp_path):
+    """One answer a task: by his own answers everybody is right."""
+    truth = draw_truth(100, 3, [0.8, 0.1, 0.1], seed=0)
+    told = feedback_all(written(tmp_path / "run", answer(truth, crowd(5, 3, "one-coin", seed=0), 1, seed=0)))
+    assert all(each.good_at == () and "Thank you" not in str(each) for each in told)
+
+
+def test_a_spammer_is_not_thanked(tmp_path):
+    """Always the common class: it is recognised better than by anybody else, and without looking."""
+    confusion = crowd(12, 3, "one-coin", accuracy=(0.85, 0.9), seed=0)
+    confusion[0] = np.eye(3)[0]
+    run = written(tmp_path / "run", answer(draw_truth(600, 3, [0.8, 0.1, 0.1], seed=0), confusion, 4, seed=0))
+    told = feedback(run, 0)
+    assert told.spammer
+    assert told.good_at == ()
+    assert "Thank you" not in str(told)
+    assert any(feedback(run, worker).good_at for worker in range(1, 12))
+
+
+def test_praise_is_by_what_the_others_say(run):
+    """Oracle: Bayes over the answers of the others, written out."""
+    answers, proba = run.answers, run.proba
+    counts = np.zeros((12, 4, 4))
+    for t, w, label in zip(answers.task, answers.worker, answers.label, strict=True):
+        counts[w, :, label] += proba[t]
+    wrong = errors_of(smoothed(counts.sum(axis=0)))
+    quality = run.workers.column("quality").to_numpy()
+    said = quality[:, None, None] * np.eye(4) + (1 - quality)[:, None, None] * wrong  # (workers, classes, labels)
+    base = (proba.mean(axis=0) + np.bincount(answers.label) / answers.n_answers) / 2
+    told = {code: {each.label: each for each in one.good_at} for code, one in enumerate(feedback_all(run))}
+    counts[:] = 0
+    for a, (t, w, label) in enumerate(zip(answers.task, answers.worker, answers.label, strict=True)):
+        others = [b for b in np.flatnonzero(answers.task == t) if b != a]
+        belief = base * np.prod([said[answers.worker[b], :, answers.label[b]] for b in others], axis=0)
+        counts[w, :, label] += belief / belief.sum()
+    usual = smoothed(counts.sum(axis=0)).diagonal()
+    assert sum(map(len, told.values())) > 10
+    for w, praised in told.items():
+        for name, each in praised.items():
+            c = CLASSES.index(name)
+            of = counts[w, c].sum()
+            assert each.of == pytest.approx(of)
+            assert each.crowd_share == pytest.approx(usual[c])
+            assert each.share == pytest.approx((counts[w, c, c] + 2 * usual[c]) / (of + 2))
+
+
+def test_a_share_opens_a_sentence(run):
+    told = feedback(run, 0)
+    assert "tasks. About " in str(told)
+    assert "tasks. Over 99 % of your" in str(replace(told, quality=0.995, quality_high=0.999))
 
 
 def test_in_need(run):

@@ -66,6 +66,7 @@ def test_figures_are_those_of_the_tables(made):
     assert figures["truth"]["accuracy"] == pytest.approx(right.mean())
     accepted = np.array(made.labels.column("verdict").to_pylist()) == "accept"
     assert figures["truth"]["accepted_accuracy"] == pytest.approx(right[accepted].mean())
+    assert any(f"measured {right[accepted].mean():.1%} of {accepted.sum()}" in text for text in figures["words"])
     assert sum(figures["confidence"]["counts"]) == answers.n_tasks
     assert [line["name"] for line in figures["methods"] if line["chosen"]] == [figures["method"]]
     assert {line["name"] for line in figures["methods"]} == {"majority-vote", *QUICK}
@@ -201,6 +202,8 @@ def test_paths_are_read_and_truth_of_a_class_nobody_named_is_scored(tmp_path):
     made = run(tmp_path / "answers.csv", tmp_path / "run", truth=tmp_path / "gold.csv", method=QUICK)
     assert made.labels.column("truth").to_pylist()[0] == 9
     assert made.metrics["truth"]["tasks"] == answers.n_tasks
+    balance = made.metrics["balance"]
+    assert balance["classes"][-1] == "(never answered)" and balance["truth"][-1] == pytest.approx(1 / answers.n_tasks)
     (tmp_path / "wrong.csv").write_text("task,label\n9999,1\n")
     with pytest.raises(GoldError):
         run(tmp_path / "answers.csv", tmp_path / "other", truth=tmp_path / "wrong.csv")

@@ -103,8 +103,20 @@ def test_wilson_covers():
         assert 0.93 < ((low <= share) & (share <= high)).mean() < 0.97
 
 
+def test_wilson_of_less_than_one_trial():
+    """0.9 of half a trial is a share of 0.9: more trials of that share narrow the interval about it, from 0 to 1."""
+    trials = np.array([0.0, 0.01, 0.5, 0.99, 1.0, 1.01, 2.0])
+    low, high = wilson(0.9 * trials, trials)
+    assert (low[0], high[0]) == (0, 1)
+    assert (np.diff(low) > 0).all()
+    assert (np.diff(high - low) < 0).all()
+    z2 = 1.96**2  # the bounds are where the share is 1.96 deviations away
+    for bound in (low[2], high[2]):
+        assert (0.9 - bound) ** 2 == pytest.approx(z2 * bound * (1 - bound) / 0.5, rel=1e-3)
+
+
 def test_large_confusion_is_not_built(model, monkeypatch):
-    monkeypatch.setattr(tables, "_MAX_CONFUSION_CELLS", 10)
+    monkeypatch.setattr(tables, "MAX_CONFUSION_CELLS", 10)
     assert worker_table(model).column("informativeness").null_count == model.answers_.n_workers
 
 

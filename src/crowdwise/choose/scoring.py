@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.base import clone
 
 from crowdwise.answers import Answers
-from crowdwise.choose.temperature import readings, softened
-from crowdwise.errors import ParameterError
+from crowdwise.choose.temperature import readings, softened, too_many, vote_limit
+from crowdwise.errors import CrowdwiseError, ParameterError
 from crowdwise.evaluate.calibration import vote_belief
 from crowdwise.learn.base import CrowdClassifier
 from crowdwise.registry import make
@@ -25,6 +25,8 @@ Candidate = TruthModel | CrowdClassifier | str
 Criterion = Literal["common", "own", "tasks"]
 
 SHARPNESS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # of the vote: log odds that one vote adds
+MOST_NUMBERS = 10_000_000  # in the confusion matrices of all workers; more, where there are answers to learn them from
+PER_ANSWER = 100  # numbers
 
 
 def answer_folds(answers: Answers, folds: int, rng: np.random.Generator) -> Array:
@@ -98,9 +100,16 @@ def judged(candidate: Candidate, criterion: Criterion) -> Any:
 
 
 def fitted(candidate: Candidate, X: Any, kept: Answers, criterion: Criterion) -> Any:
-    """The same, fitted on the answers kept."""
+    """The same, fitted on the answers kept; not if it has a confusion matrix for each worker, and they are huge."""
     model = judged(candidate, criterion)
     if isinstance(model, TruthModel):
+        most = max(MOST_NUMBERS, PER_ANSWER * kept.n_answers)
+        if hasattr(type(model), "confusion_") and kept.n_workers * kept.n_classes**2 > most:
+            message = (
+                f"not tried: a confusion matrix of {kept.n_classes:,} classes for each of {kept.n_workers:,} workers "
+                f"takes long to learn, and {kept.n_answers:,} answers say little about it."
+            )
+            raise CrowdwiseError(message)
         return model.fit(kept)
     if X is None:
         message = "it learns from features: give X."
@@ -126,7 +135,8 @@ def held_out(
         says = model.confusion_[held.worker, :, held.label]  # (held, classes)
         return np.log(np.maximum((says * model.proba_[held.task]).sum(axis=1), FLOOR))
     if isinstance(model, MajorityVote):  # what a vote may mean: its shares, or odds that grow with each vote
-        beliefs = [vote_shares(kept), *(vote_belief(kept, sharpness) for sharpness in SHARPNESS)]
+        tried = (vote_limit(kept),) if too_many(kept, held) else SHARPNESS
+        beliefs = [vote_shares(kept), *(vote_belief(kept, sharpness) for sharpness in tried)]
     else:
         beliefs = [believed(model, X, held, criterion) if belief is None else belief]
     return max((log_likelihood(kept, held, belief) for belief in beliefs), key=np.sum)

@@ -1,7 +1,7 @@
 """How sure may a belief be? A temperature for each candidate, from held-out answers, without ground truth.
 
     belief_T[t, c] = belief[t, c]^(1 / T), normalised        T above 1: less sure; majority vote: a vote adds 1 / T to
-                                                             the log odds of its class
+                                                             the log odds of its class, but no more than `vote_limit`
 
 How likely a held-out answer l of worker w to task t is can be read in three ways:
 
@@ -15,7 +15,8 @@ How likely a held-out answer l of worker w to task t is can be read in three way
 Each has a T under which the held-out answers of all folds are most likely. Taken is that of the workers or, if higher,
 the geometric mean of the other two. A confusion for each worker explains much away that a belief got wrong, and leaves
 it too sure, which is the error that costs; a confusion that is free can make up for a belief that is not sure enough,
-and a coin takes confusions of classes for doubt: these two err to either side. `benchmarks/calibration.py` measures it.
+and a coin takes confusions of classes for doubt: these two err to either side. Surer than it was (T below 1) a belief
+becomes only as far as all three agree. `benchmarks/calibration.py` measures it.
 
 What it cannot see: errors that most workers share. Held-out answers repeat them, so a belief that is wrong with the
 crowd is as sure as before. And T comes from fits on a part of the answers, which are a little less sure than the fit on
@@ -39,6 +40,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 TEMPERATURES = np.geomspace(0.25, 16.0, 13)  # tried; steps of the root of 2, 1 among them
 MOST_ANSWERS = 3_000_000  # beyond, no temperature is looked for: each one tried goes through all answers
+MOST_WORK = 300_000_000  # answers * classes^2; the same, for crowds of many classes: 30,000 answers of 100
 SAMPLE = 20_000  # answers that are looked at, of those held out: a few numbers do not need more
 CELLS = 10_000_000  # answers * classes * temperatures; with many classes, fewer answers are looked at
 STEPS = 20  # of EM, and halvings of the interval that holds `a`
@@ -48,13 +50,48 @@ TIED = 1e-6  # nats, of all answers together; temperatures closer than this are 
 def softened(model: Any, belief: Array, answers: Answers) -> Callable[[float], Array]:
     """The belief of a model fitted on these answers at any temperature; majority vote's comes from its votes."""
     if isinstance(model, MajorityVote):
-        return lambda temperature: vote_belief(answers, 1 / temperature)
+        limit = vote_limit(answers)
+        return lambda temperature: vote_belief(answers, min(1 / temperature, limit))
     return lambda temperature: tempered(belief, temperature)
+
+
+def vote_limit(answers: Answers) -> float:
+    """The most that one vote can add to the log odds of its class against its rival, if answers err independently.
+
+        log (a / ((1 - a) q))        a: share of answers that are right; q: of the wrong ones, share of the likeliest
+        alike = a^2 + (1 - a)^2 q    how often two answers to a task agree: both right, or wrong in the same way
+
+    q is read off the pairs that disagree: of the labels that stand against a label, the share of the most frequent one.
+    One pair more is taken to disagree, so that `a` stays below 1; with no pairs at all a vote adds next to nothing.
+
+    >>> yes_no = Answers.from_arrays(np.repeat(np.arange(500), 2), ["x", "y"] * 500, (["no"] * 9 + ["yes"]) * 100)
+    >>> round(vote_limit(yes_no), 2)  # 4 of 5 pairs agree: a = 0.89
+    2.06
+    """
+    counts = answers.counts()  # (tasks, classes), sparse
+    assert not isinstance(counts, np.ndarray)
+    pairs = (counts.T @ counts).tocoo()  # (classes, classes)
+    row, column = pairs.coords
+    apart = row != column
+    likeliest = np.zeros(answers.n_classes)
+    np.maximum.at(likeliest, row[apart], pairs.data[apart])
+    itself = answers.n_answers if answers.weight is None else np.square(answers.weight).sum()
+    differ, same = pairs.data[apart].sum(), pairs.data[~apart].sum() - itself
+    q = likeliest.sum() / differ if differ else 1.0
+    alike = same / (same + differ + 1)
+    a = (q + np.sqrt(max(alike * (1 + q) - q, 0.0))) / (1 + q)
+    return max(float(np.log(a / ((1 - a) * q))), 1 / TEMPERATURES[-1])
+
+
+def too_many(kept: Answers, held: Answers) -> bool:
+    """Whether going through these answers again and again would take too long."""
+    n_answers = kept.n_answers + held.n_answers
+    return n_answers > MOST_ANSWERS or n_answers * kept.n_classes**2 > MOST_WORK
 
 
 def readings(kept: Answers, held: Answers, at: Callable[[float], Array]) -> Array | None:
     """Log-likelihood of held answers, (3, temperatures), read in each way; None where there are too many."""
-    if kept.n_answers + held.n_answers > MOST_ANSWERS:
+    if too_many(kept, held):
         return None
     held, seen = _sample(held), _sample(kept)
     weight = np.ones(held.n_answers) if held.weight is None else held.weight
@@ -114,8 +151,11 @@ def best_temperature(sums: Iterable[Array | None]) -> float | None:
     if not given or len(given) < len(found):
         return None
     workers, crowd, coin = (_peak(row) for row in np.sum(given, axis=0))
+    best = max(workers, np.sqrt(crowd * coin))
+    if best < 1:
+        best = min(max(workers, crowd, coin), 1.0)
     # Three digits are more than it is worth, and hide how many threads a product was summed by.
-    return float(f"{max(workers, np.sqrt(crowd * coin)):.3g}")
+    return float(f"{best:.3g}")
 
 
 def calibrated(model: Any, temperature: float) -> Array:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from crowdwise.run import Comparison
 
 COMPARE = "Example: crowdwise compare runs/monday runs/today --out changed.csv"
-WHEN = ("before", "after")
 
 
 def compare(
@@ -44,6 +43,8 @@ def compare(
 
 def show(found: Comparison, out: Path | None) -> None:
     """What changed, on the screen."""
+    from crowdwise.run.comparing import WHEN
+
     for sentence in found.words:
         say(sentence)
     say()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 RUN = "Example: crowdwise run answers.csv --out runs/today"
 REPORT = "Example: crowdwise report runs/today"
-SHOWN = 5  # workers and tasks
+SHOWN = 5  # changed labels
+EVERY = 10  # seconds between lines where there is no terminal
 
 Folder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `crowdwise run` wrote.")]
 
@@ -154,14 +156,15 @@ def inputs(answers: list[Path], **others: Path | None) -> Iterator[dict[str, Any
 def shown() -> Iterator[Any]:
     """A bar that says which step it is, what is being done, and how long is left; lines where nobody looks."""
     screen = console(stderr=True)
-    last = ""
+    at_step, said = 0, 0.0
 
     def line(at: Progress) -> None:
-        nonlocal last
-        what = at.what.partition(":")[0].partition(", ")[0]
-        if at.done is None and what != last:
-            say(f"[{at.step}/{at.steps}] {at.what}", stderr=True)
-            last = what
+        nonlocal at_step, said
+        now = time.monotonic()
+        if at.step != at_step or now - said > EVERY:
+            count = "" if at.done is None else f", {at.done:,} of {at.total:,}"
+            say(f"[{at.step}/{at.steps}] {at.what}{count}{time_left(at.left)}", stderr=True)
+            at_step, said = at.step, now
 
     if not screen.is_terminal:
         yield line
@@ -197,7 +200,7 @@ def brief(made: Run) -> dict[str, Any]:
 
 
 def show(made: Run) -> None:
-    """A run on the screen: the headline, the methods, the worst workers, and where everything is."""
+    """A run on the screen: the headline, the methods, the verdicts, and where everything is."""
     figures = made.metrics
     for sentence in figures["words"]:
         say(sentence)
@@ -213,8 +216,8 @@ def show(made: Run) -> None:
     counts, n_tasks = figures["counts"], max(sum(figures["counts"].values()), 1)
     fields([(verdict, f"{count:,} ({percent(count / n_tasks)})") for verdict, count in counts.items()])
     say()
-    fields([("run in", str(made.path)), ("labels in", str(made.path / "labels.csv")),
-            ("report in", str(made.path / "report.html"))])  # fmt: skip
+    places = {"run": made.path, "labels": made.path / "labels.csv", "report": made.path / "report.html"}
+    fields([(f"{what} in", str(place)) for what, place in places.items() if place.exists()])
 
 
 def method_row(line: Mapping[str, Any], scored: bool) -> list[str]:

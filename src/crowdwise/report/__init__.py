@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crowdwise.errors import MissingDependencyError
+from crowdwise.errors import FormatError, MissingDependencyError
 
 if TYPE_CHECKING:
     from crowdwise.run.folder import Run
@@ -43,6 +43,12 @@ def report(run: Run | str | os.PathLike[str], out: str | os.PathLike[str] | None
         raise MissingDependencyError(message) from None
     run = run if isinstance(run, Run) else Run(run)
     target = run.path / REPORT if out is None else Path(out)
+    if target.is_dir():
+        message = f"{target} cannot be written: it is a folder. Name a file in it."
+        raise FormatError(message)
+    if not target.parent.is_dir():
+        message = f"{target} cannot be written: there is no folder {str(target.parent)!r}. Make it first."
+        raise FormatError(message)
     page = render(run)
     half = target.with_name(f"{target.name}.{os.getpid()}.partial")
     try:

@@ -50,16 +50,18 @@ def histogram(
     return _spec(bars if mark is None else alt.layer(bars, _line_at(mark)), height)
 
 
-def reliability(before: Rows | None, after: Rows | None) -> Spec:
-    """How often the label is right, against how sure it was said to be: on the line where confidence is honest."""
-    named = {"before calibration": before, "after calibration": after}
-    rows = [{"of": of, **one} for of, bins in named.items() for one in bins or [] if one["count"]]
+def reliability(named: dict[str, Rows]) -> Spec:
+    """How often the label is right, against how sure it was said to be: on the line where confidence is honest.
+
+    The last series is that of the labels.
+    """
+    rows = [{"of": of, **one} for of, bins in named.items() for one in bins if one["count"]]
     rows = [row for row in rows if row["count"] >= FEW] or rows
-    colours = {"before calibration": MUTED, "after calibration": ACCENT}
+    colours = dict(zip(reversed(named), (ACCENT, MUTED), strict=False))
     base = _chart(rows, "Share of right labels against confidence").encode(
         x=_along(alt.X, "confidence", "confidence", "%", domain=[0, 1]),
         y=_along(alt.Y, "accuracy", "labels right", "%", domain=[0, 1]),
-        color=_colour("of", {of: colours[of] for of, bins in named.items() if bins}),
+        color=_colour("of", {of: colours[of] for of in named}),
         tooltip=[
             _tip("of", "figure"), _tip("confidence", format=".1%"), _tip("accuracy", "right", ".1%"),
             _tip("count", "tasks", ","),
@@ -73,10 +75,10 @@ def reliability(before: Rows | None, after: Rows | None) -> Spec:
 
 
 def against_vote(methods: Rows) -> Spec:
-    """How much better than the vote each method predicts answers it has not seen, with twice the standard error."""
+    """How much better than the vote each method predicts answers it has not seen, with its standard error."""
     rows = []
     for each in sorted(methods, key=lambda each: -each["to_vote"]):
-        lead, error = each["to_vote"], 2 * (each["to_vote_error"] or 0)
+        lead, error = each["to_vote"], each["to_vote_error"] or 0
         chosen = "chosen" if each["chosen"] else "other"
         rows.append(
             {"name": each["name"], "chosen": chosen, "lead": lead, "low": lead - error, "high": lead + error}
@@ -143,24 +145,47 @@ def self_training(history: Rows) -> Spec:
     return _spec(chart, 220)
 
 
-def budget(curve: Rows, forecast: Rows, have: int) -> Spec:
-    """How good the labels are with a part of the answers, and what more answers should bring."""
+def budget(
+    curve: Rows, forecast: Rows, have: int, *, drawn: str | None, method: str, measured: float | None = None
+) -> Spec:
+    """How good the labels of `drawn` are with a part of the answers, and what more answers should bring to `method`'s.
+
+    Where these are two methods, a point says how often the labels of this run are right, if that was measured.
+    """
     lines = {
         "expected": [(each["answers"], each["expected"]) for each in curve],
         "measured": [(each["answers"], each["accuracy"]) for each in curve if each["accuracy"] is not None],
         "forecast": [(have + each["bought"], each["expected"]) for each in forecast],
+        "now": [] if measured is None or drawn == method else [(have, measured)],
     }
-    rows = [{"of": of, "answers": answers, "right": right} for of, line in lines.items() for answers, right in line]
-    colours = dict(zip(lines, (ACCENT, WARM, MUTED), strict=True))
+    names = {
+        "expected": f"{drawn or method}, expected", "measured": f"{drawn or method}, measured",
+        "forecast": f"{method}, forecast", "now": f"{method}, measured",
+    }  # fmt: skip
+    rows = [
+        {"kind": kind, "of": names[kind], "answers": answers, "right": right}
+        for kind, line in lines.items()
+        for answers, right in line
+    ]
+    colours = dict(zip(lines, (ACCENT, WARM, MUTED, INK), strict=True))
+    columns = alt.ExprRef("width < 600 ? 1 : 4")  # four names do not fit beside each other on a phone
     base = _chart(rows, "Share of right labels against number of answers").encode(
         x=_along(alt.X, "answers", "answers", "~s", zero=False),
         y=_along(alt.Y, "right", "labels right", "%", zero=False),
-        color=_colour("of", {of: colours[of] for of, line in lines.items() if line}),
+        color=_colour("of", {names[kind]: colours[kind] for kind, line in lines.items() if line}).legend(
+            columns=columns
+        ),
         tooltip=[_tip("of", "figure"), _tip("answers", format=","), _tip("right", "labels right", ".1%")],
     )
-    known = base.transform_filter("datum.of != 'forecast'")
-    ahead = base.transform_filter("datum.of == 'forecast'").mark_line(strokeDash=DASHED)
-    return _spec(alt.layer(known.mark_line(), known.mark_circle(size=60, opacity=1), ahead), 260)
+    known = base.transform_filter("datum.kind == 'expected' || datum.kind == 'measured'")
+    ahead = base.transform_filter("datum.kind == 'forecast'").mark_line(strokeDash=DASHED)
+    now = base.transform_filter("datum.kind == 'now'").mark_point(shape="diamond", size=160, filled=True, opacity=1)
+    layers = [
+        *([known.mark_line(), known.mark_circle(size=60, opacity=1)] if curve else []),
+        *([ahead] if forecast else []),
+        *([now] if lines["now"] else []),
+    ]  # a layer without rows has no extent, of which Vega warns
+    return _spec(alt.layer(*layers), 260)
 
 
 def _chart(rows: Rows, description: str | None = None) -> alt.Chart:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from crowdwise.display import percent, several
 from crowdwise.report import charts
 from crowdwise.report.cards import ambiguous_tasks
 from crowdwise.report.details import worker_details
 from crowdwise.report.tables import busiest, labels_table, next_table, workers_table
 from crowdwise.report.theme import CONFIG
-from crowdwise.report.wording import count, distinct, percent, several, short
+from crowdwise.report.wording import count, distinct, short
+from crowdwise.run.labels import VERDICTS
 
 if TYPE_CHECKING:
     from crowdwise.run.folder import Run
 
-VERDICTS = ("accept", "review", "needs more answers", "hopeless")
 OPTION = 200  # characters of an option of the run
+GROUPS, MEMBERS = 5, 8  # of workers who agree with each other suspiciously, and names of one group
 
 
 def embedded(run: Run) -> dict[str, Any]:
@@ -27,6 +29,7 @@ def embedded(run: Run) -> dict[str, Any]:
         "charts": figures(run, tables["workers"]["cells"]),
         "confusion": charts.confusion(),
         "classes": distinct(run.answers.classes.tolist()),
+        "verdicts": VERDICTS,
         "tables": tables,
         "details": worker_details(run, rows),
         "cards": ambiguous_tasks(run),
@@ -36,11 +39,10 @@ def embedded(run: Run) -> dict[str, Any]:
 def figures(run: Run, workers: dict[str, list[Any]]) -> dict[str, charts.Spec]:
     """The figures there is something to show in."""
     metrics = run.metrics
-    shares, calibration = metrics["balance"], metrics["calibration"]
+    shares, truth = metrics["balance"], metrics["truth"]
     series = {"answered": shares["answered"], "inferred": shares["inferred"]}
     if shares["truth"]:
         series["truth"] = shares["truth"]
-    compared = [each for each in metrics["methods"] if each["to_vote"] is not None]
     mark = metrics["verdict_rules"].get("accept")
     balance = charts.balance(distinct(shares["classes"]), series)
     found = {
@@ -50,16 +52,33 @@ def figures(run: Run, workers: dict[str, list[Any]]) -> dict[str, charts.Spec]:
     }
     if any(quality is not None for quality in workers["quality"]):
         found["crowd"] = charts.crowd(workers)
-    if calibration["before"] or calibration["after"]:
-        bins = [part and part["bins"] for part in (calibration["before"], calibration["after"])]
-        found["reliability"] = charts.reliability(*bins)
-    if len(compared) > 1:
-        found["methods"] = charts.against_vote(compared)
+    if bins := reliability_bins(metrics["calibration"]):
+        found["reliability"] = charts.reliability(bins)
+    if methods := compared(metrics):
+        found["methods"] = charts.against_vote(methods)
     if metrics["history"]:
         found["history"] = charts.self_training(metrics["history"])
     if metrics["curve"] or metrics["forecast"]:
-        found["budget"] = charts.budget(metrics["curve"], metrics["forecast"], metrics["summary"]["n_answers"])
+        found["budget"] = charts.budget(
+            metrics["curve"], metrics["forecast"], metrics["summary"]["n_answers"], drawn=metrics.get("curve_method"),
+            method=metrics["method"], measured=truth and truth["accuracy"],
+        )  # fmt: skip
     return found
+
+
+def compared(metrics: dict[str, Any]) -> list[dict[str, Any]]:
+    """The methods that were compared with majority vote; none where there is no other."""
+    found = [each for each in metrics["methods"] if each["to_vote"] is not None]
+    return found if len(found) > 1 else []
+
+
+def reliability_bins(calibration: dict[str, Any]) -> dict[str, charts.Rows]:
+    """The bins to draw, by name; where nothing was calibrated there is no before and after."""
+    if calibration["temperature"] is None:
+        parts = {"confidence": calibration["after"]}
+    else:
+        parts = {"before calibration": calibration["before"], "after calibration": calibration["after"]}
+    return {name: part["bins"] for name, part in parts.items() if part}
 
 
 def overview(run: Run) -> dict[str, Any]:
@@ -74,6 +93,9 @@ def overview(run: Run) -> dict[str, Any]:
         "verdicts": verdicts(metrics),
         "methods": [each | {"failure": each["failure"] and short(each["failure"], 160)} for each in metrics["methods"]],
         "scored": any(each["scores"] for each in metrics["methods"]),
+        "judged": sum(each["rank"] is not None for each in metrics["methods"]),
+        "compared": compared(metrics),
+        "alike": alike(metrics),
         "hidden_classes": max(len(metrics["balance"]["classes"]) - charts.CLASSES, 0),
         "inputs": [
             {
@@ -92,28 +114,45 @@ def overview(run: Run) -> dict[str, Any]:
     }
 
 
-def tiles(metrics: dict[str, Any]) -> list[dict[str, str]]:
-    """The few figures at the top: a figure, what it is, and a remark."""
+def tiles(metrics: dict[str, Any]) -> list[dict[str, Any]]:
+    """The few figures at the top: what they are of, the figures, and a remark.
+
+    What is expected and what was measured stand side by side, one as large as the other.
+    """
     truth, summary = metrics["truth"], metrics["summary"]
-    found = [_tile(percent(metrics["expected_accuracy"]), "of labels should be right", "by calibrated confidence")]
+    checked = metrics["calibration"]["temperature"] is not None
+    by = "by calibrated confidence" if checked else "by a confidence that could not be checked"
+    right = {"expected right": percent(metrics["expected_accuracy"])}
+    remark = by
     if truth:
-        span = f"{percent(truth['low'])} to {percent(truth['high'])}; majority vote {percent(truth['vote_accuracy'])}"
-        found.insert(
-            0, _tile(percent(truth["accuracy"]), f"right of {several(truth['tasks'], 'task')} with known truth", span)
-        )
-    if metrics["counts"]["accept"]:
-        known = truth and truth["accepted_tasks"] and truth["accepted_accuracy"] is not None
-        remark = f"measured {percent(truth['accepted_accuracy'])}" if known else "by calibrated confidence"
-        found.append(_tile(percent(metrics["expected_accepted"]), "of accepted labels should be right", remark))
-    per_task = summary["per_task"] and f"{summary['per_task']['mean']:.1f} answers a task"
-    spam = (
-        f"{several(metrics['spammers'], 'looks', 'look')} like spam" if metrics["spammers"] else "none looks like spam"
-    )
-    found.append(
-        _tile(count(summary["n_answers"]), f"answers to {several(summary['n_tasks'], 'task')}", per_task or "")
-    )
-    found.append(_tile(count(summary["n_workers"]), "workers", spam))
-    return found
+        right["measured"] = percent(truth["accuracy"])
+        span = f"{percent(truth['low'])} to {percent(truth['high'])}"
+        remark = f"measured on {several(truth['tasks'], 'task')}: {span}"
+    found = [_tile("All labels", right, remark)]
+    if accepted := metrics["counts"]["accept"]:
+        right = {"expected right": percent(metrics["expected_accepted"])}
+        remark = by
+        if truth and truth["accepted_accuracy"] is not None:
+            right["measured"] = percent(truth["accepted_accuracy"])
+            remark = f"measured on {several(truth['accepted_tasks'], 'task')}"
+        found.append(_tile(f"The {count(accepted)} accepted", right, remark))
+    per_task = f"{summary['per_task']['mean']:.1f} answers a task; " if summary["per_task"] else ""
+    spam = several(metrics["spammers"], "worker looks", "workers look") if metrics["spammers"] else "no worker looks"
+    amounts = {"answers": count(summary["n_answers"]), "workers": count(summary["n_workers"])}
+    return [*found, _tile(several(summary["n_tasks"], "task"), amounts, f"{per_task}{spam} like spam")]
+
+
+def alike(metrics: dict[str, Any]) -> list[dict[str, Any]]:
+    """Groups of workers who agree with each other more than they should, the largest first."""
+    return [
+        {
+            "names": ", ".join(short(worker, 40) for worker in group["workers"][:MEMBERS]),
+            "more": max(len(group["workers"]) - MEMBERS, 0),
+            "agreement": group["agreement"],
+            "expected": group["expected"],
+        }
+        for group in metrics.get("alike", [])[:GROUPS]
+    ]
 
 
 def verdicts(metrics: dict[str, Any]) -> list[dict[str, Any]]:
@@ -129,5 +168,5 @@ def verdicts(metrics: dict[str, Any]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _tile(figure: str, what: str, remark: str) -> dict[str, str]:
-    return {"figure": figure, "what": what, "remark": remark}
+def _tile(of: str, figures: dict[str, str], remark: str) -> dict[str, Any]:
+    return {"of": of, "figures": figures, "remark": remark}

@@ -17,8 +17,11 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 import vl_convert
 
+from crowdwise import display
+from crowdwise.choose.fitting import LEFT_OUT
 from crowdwise.report import wording
 from crowdwise.report.contents import embedded, overview
+from crowdwise.run.metrics import NEVER
 
 if TYPE_CHECKING:
     from crowdwise.run.folder import Run
@@ -32,8 +35,8 @@ def render(run: Run) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"percent": wording.percent, "count": wording.count, "figure": wording.figure}
-    environment.globals["several"] = wording.several
+    environment.filters |= {"percent": display.percent, "count": wording.count, "figure": wording.figure}
+    environment.globals |= {"several": display.several, "LEFT_OUT": LEFT_OUT, "NEVER": NEVER}
     scripts = [drawing(), read("report.js")]
     return environment.from_string(read("template.html")).render(
         **overview(run), data=embed(embedded(run)), style=read("report.css"), scripts=scripts, policy=policy(scripts)

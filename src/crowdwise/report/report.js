@@ -105,7 +105,7 @@
       Object.assign(this, { name, open, ...DATA.tables[name] });
       this.all = Array.from({ length: this.rows }, (_, row) => row);
       this.sort = { key: null, down: false };
-            this.filter = this.query = "";
+      this.filter = this.query = "";
       this.opened = new Set();
       this.body = make("tbody");
       this.status = make("span", { role: "status" });
@@ -143,7 +143,7 @@
       const bar = make("div", { class: "tools" }, make("label", {}, `Search ${this.name === "next" ? "what to buy" : this.name}`, search));
       if (this.cells.verdict) {
         const select = make("select", { "data-filter": this.name }, make("option", { value: "" }, "every verdict"));
-        for (const each of ["accept", "review", "needs more answers", "hopeless"]) {
+        for (const each of DATA.verdicts) {
           select.append(make("option", { value: each }, each));
         }
         select.addEventListener("change", () => {
@@ -190,8 +190,9 @@
         const value = this.cells[column.key][row];
         const content = value === null ? NOTHING : CELLS[column.kind](value, row, this.cells);
         const kind = NUMERIC.has(column.kind) ? "number" : column.key === "text" ? "long user" : "cell user";
-        const title = kind === "cell user" && typeof content === "string" ? content : undefined; // it may be cut off
-        line.append(make("td", { class: kind, title }, this.open && !place ? this.opener(line, row, content) : content));
+        const title = kind !== "number" && typeof content === "string" ? content : undefined; // it may be cut off
+        const inside = kind === "long user" ? make("span", { class: "clamp" }, content) : content;
+        line.append(make("td", { class: kind, title }, this.open && !place ? this.opener(line, row, content) : inside));
       });
       return this.open && this.opened.has(row) ? [line, this.detail(row)] : [line];
     }
@@ -279,7 +280,7 @@
     list.append(make("li", { class: "names" }, make("span", {}, "said"), make("span", {}, "by"), make("span", {}, "trust")));
     for (const { worker, label, trust } of task.answers) {
       const bar = styled(make("span", { class: "bar", title: "how much this worker is trusted" }, make("i"), percent(trust, 0)), { "--at": `${100 * (trust ?? 0)}%` });
-      const line = make("li", {}, make("span", { class: "clip user", title: label }, label), make("span", { class: "clip user", title: worker }, worker), bar);
+      const line = make("li", {}, make("span", { class: "clamp user", title: label }, label), make("span", { class: "clip user", title: worker }, worker), bar);
       if (label === task.label) line.className = "agrees";
       list.append(line);
     }

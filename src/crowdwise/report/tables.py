@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.report.wording import several, short
+from crowdwise.display import several
+from crowdwise.report.wording import short
 
 if TYPE_CHECKING:
     from crowdwise.run.folder import Run
@@ -43,15 +44,17 @@ def labels_table(run: Run) -> Table:
         "truth": ids(table, "truth") if "truth" in table.column_names else [None] * len(table),
         "text": texts_of(run, table.column("task")),
     }
+    checked = run.metrics["calibration"]["temperature"] is not None
+    sure = f"Probability that the label is right, {'calibrated' if checked else 'which could not be checked'}"
     columns = [
         column("task", "Task"),
         column("label", "Label"),
-        column("confidence", "Confidence", "share", "Probability that the label is right, calibrated"),
+        column("verdict", "Verdict", "verdict"),
+        column("confidence", "Confidence", "share", sure),
         column("runner_up", "Runner-up", hint="The next most probable class"),
         column("agreement", "Agreement", "share", "Share of the answers that say the label"),
         column("answers", "Answers", "count"),
         column("ambiguity", "Ambiguity", "share", "100% is the most ambiguous task of all"),
-        column("verdict", "Verdict", "verdict"),
         column("truth", "Truth", hint="The known label, where it was given"),
         column("text", "Text", hint="Beginning of the task's text"),
     ]
@@ -81,7 +84,12 @@ def workers_table(run: Run, rows: Array) -> Table:
     columns = [
         column("worker", "Worker"),
         column("answers", "Answers", "count"),
-        column("quality", "Quality", "range", "Share of right answers, estimated, with its 95% interval"),
+        column(
+            "quality",
+            "Quality",
+            "range",
+            "Share of right answers by what other workers say, or by the labels if less; 95% interval",
+        ),
         column("agreement", "Agrees with labels", "share", "Share of the answers that say the task's label"),
         column("bits", "Bits an answer", "number", "How much an answer tells about the truth; 0 is nothing"),
         column("confusion", "Most often confuses", hint="The class it was, and what the worker said"),

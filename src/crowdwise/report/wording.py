@@ -5,25 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-NOTHING = "–"  # where there is no figure
+from crowdwise.display import NOTHING
+
 OWNED = {
     "__proto__", "__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__", "constructor",
     "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString", "valueOf",
 }  # fmt: skip
-
-
-def percent(share: float | None, places: int = 1) -> str:
-    """A share of one, as people say it; only a whole is called one.
-
-    >>> percent(0.9412), percent(1), percent(0.9999), percent(0.0001), percent(None)
-    ('94.1%', '100%', '99.9%', '0.1%', '–')
-    """
-    if share is None:
-        return NOTHING
-    if share in (0, 1):
-        return f"{share:.0%}"
-    least = 10.0**-places  # what is nearly all is not all, what is hardly any is not none
-    return f"{min(max(100 * share, least), 100 - least):.{places}f}%"
 
 
 def count(number: float | None) -> str:
@@ -42,15 +29,6 @@ def figure(number: float | None, places: int = 2) -> str:
     ('0.12', '-0.5', '–')
     """
     return NOTHING if number is None else f"{number:.{places}f}"
-
-
-def several(number: int, one: str, many: str | None = None) -> str:
-    """How many of what.
-
-    >>> several(1, "task"), several(1200, "task")
-    ('1 task', '1,200 tasks')
-    """
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def short(text: Any, most: int = 80) -> str:

@@ -63,7 +63,7 @@ class Feedback:
     worker : id
     answers : int
     quality, quality_low, quality_high : float or None
-        Share of right answers by what others say, and its 95 % interval.
+        Share of right answers and its interval, as `run.workers` says.
     crowd_quality : float or None
         That of all workers together.
     confusions : tuple of Confusion
@@ -109,7 +109,7 @@ class Feedback:
         if self.quality_high - self.quality_low > UNSURE:
             return f"{start} Too few of them were answered by others as well to say how many you got right."
         return (
-            f"{start} About {_percent(self.quality)} of your answers are right ({_percent(self.quality_low)} to "
+            f"{start} {_about(self.quality)} of your answers are right ({_percent(self.quality_low)} to "
             f"{_percent(self.quality_high)}); of all workers' answers, {_percent(self.crowd_quality)} are."
         )
 
@@ -146,6 +146,16 @@ def _percent(share: float) -> str:
     if share < 0.01:
         return "under 1 %"
     return "over 99 %" if share > 0.99 else f"{share:.0%}".replace("%", " %")
+
+
+def _about(share: float) -> str:
+    """A share at the start of a sentence.
+
+    >>> _about(0.083), _about(0.999)
+    ('About 8 %', 'Over 99 %')
+    """
+    text = _percent(share)
+    return f"About {text}" if text[0].isdigit() else text.capitalize()
 
 
 def _tasks(n: int) -> str:

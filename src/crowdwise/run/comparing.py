@@ -15,6 +15,8 @@ from crowdwise.errors import UnknownIdError
 from crowdwise.run.folder import Run
 from crowdwise.run.labels import VERDICTS
 
+WHEN = ("before", "after")
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
@@ -30,6 +32,9 @@ class Comparison:
         each `_before` and `_after`.
     verdicts : dict of str to dict
         How many tasks of each verdict (before) have each verdict now.
+    expected, known : pair of float
+        Mean confidence of the tasks of both, before and after; and how often their labels are right where both runs
+        know the truth (None where they do not).
     workers : pyarrow.Table
         Workers of both, those whose quality changed most first: `worker`, `quality_before`, `quality_after`.
     """
@@ -41,6 +46,8 @@ class Comparison:
     n_new: int
     changed: pa.Table
     verdicts: dict[str, dict[str, int]]
+    expected: tuple[float, float]
+    known: tuple[float, float] | None
     workers: pa.Table
 
     @property
@@ -53,13 +60,9 @@ class Comparison:
         old, new = self.before.metrics, self.after.metrics
         if old["method"] != new["method"]:
             words.append(f"The method changed from {old['method']} to {new['method']}.")
-        rise = new["expected_accuracy"] - old["expected_accuracy"]
-        words.append(f"Labels are expected to be right {abs(rise):.1%} {'more' if rise >= 0 else 'less'} often.")
-        if old["truth"] and new["truth"]:
-            change = new["truth"]["accuracy"] - old["truth"]["accuracy"]
-            words.append(
-                f"Against the known truth, accuracy went {'up' if change >= 0 else 'down'} by {abs(change):.1%}."
-            )
+        words.append(f"Expected accuracy of these labels: {_change(self.expected)}.")
+        if self.known is not None:
+            words.append(f"Accuracy on the tasks among them of known truth: {_change(self.known)}.")
         return words
 
     def figures(self) -> list[list[str]]:
@@ -78,7 +81,7 @@ class Comparison:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        names = ("n_common", "n_gone", "n_new", "words", "verdicts")
+        names = ("n_common", "n_gone", "n_new", "words", "verdicts", "expected", "known")
         return {
             "before": str(self.before.path), "after": str(self.after.path),
             **{name: getattr(self, name) for name in names},
@@ -101,6 +104,10 @@ class Comparison:
 
 def compare(before: Run, after: Run) -> Comparison:
     """Compare two runs by the ids of their tasks and workers."""
+    classes = [{str(name) for name in run.answers.classes.tolist()} for run in (before, after)]
+    if not classes[0] & classes[1]:
+        message = f"{before.path} and {after.path} have no class in common: they answer different questions."
+        raise UnknownIdError(message)
     tasks = _joined(before.labels, after.labels, "task", ("label", "confidence", "verdict"))
     n_common = tasks.num_rows
     if n_common == 0:
@@ -113,16 +120,38 @@ def compare(before: Run, after: Run) -> Comparison:
     changed = tasks.filter(differ)
     sure = np.minimum(changed.column("confidence_before").to_numpy(), changed.column("confidence_after").to_numpy())
     changed = changed.take(pa.array(np.argsort(-sure, kind="stable")))
+    expected = tuple(float(np.mean(tasks.column(f"confidence_{when}").to_numpy())) for when in WHEN)
     workers = _joined(before.workers, after.workers, "worker", ("quality",))
-    moved = np.abs(
-        workers.column("quality_after").fill_null(0).to_numpy()
-        - workers.column("quality_before").fill_null(0).to_numpy()
-    )
-    workers = workers.take(pa.array(np.argsort(-moved, kind="stable")))
+    quality = [workers.column(f"quality_{when}").fill_null(0).to_numpy() for when in WHEN]
+    workers = workers.take(pa.array(np.argsort(-np.abs(quality[1] - quality[0]), kind="stable")))
     return Comparison(
         before, after, n_common, before.labels.num_rows - n_common, after.labels.num_rows - n_common, changed, verdicts,
-        workers,
+        (expected[0], expected[1]), _known(before, after), workers,
     )  # fmt: skip
+
+
+def _known(before: Run, after: Run) -> tuple[float, float] | None:
+    """How often labels are right, before and after, of the tasks whose truth both runs know."""
+    if any("truth" not in run.labels.column_names for run in (before, after)):
+        return None
+    tasks = _joined(before.labels, after.labels, "task", ("label", "truth"))
+    tasks = tasks.filter(pc.and_(tasks.column("truth_before").is_valid(), tasks.column("truth_after").is_valid()))
+    if not tasks.num_rows:
+        return None
+    right = [
+        pc.mean(pc.equal(*(tasks.column(f"{name}_{when}").cast(pa.string()) for name in ("label", "truth")))).as_py()
+        for when in WHEN
+    ]
+    return right[0], right[1]
+
+
+def _change(pair: tuple[float, float]) -> str:
+    """Two shares and their difference in points.
+
+    >>> _change((0.8, 0.85))
+    '80.0% before, 85.0% after, +5.0 points'
+    """
+    return f"{pair[0]:.1%} before, {pair[1]:.1%} after, {100 * (pair[1] - pair[0]):+.1f} points"
 
 
 def _joined(before: pa.Table, after: pa.Table, key: str, columns: tuple[str, ...]) -> pa.Table:

@@ -7,7 +7,9 @@
 
 A confusion is named when the crowd's share would hardly ever give so many: P(count or more of `of`, each with
 `crowd_share`) is below 5 % shared among all pairs of classes, so that 1 worker in 20 who is like the others is told
-anything. A worker's own answer has a say in the belief, so confusions are rather missed than made up.
+anything. A worker's own answer has a say in the belief, so confusions are rather missed than made up. Praise is counted
+likewise, but by what the others say alone (`run.peers`): by his own answers everybody is right. Of whom too little is
+known, and who spams, is not praised.
 """
 
 from __future__ import annotations
@@ -23,9 +25,20 @@ import pyarrow.compute as pc
 from scipy.special import betainc
 
 from crowdwise.errors import UnknownIdError
-from crowdwise.run.advice import Confusion, Example, Feedback, Strength, listed
+from crowdwise.run.advice import UNSURE, Confusion, Example, Feedback, Strength, listed
 from crowdwise.run.folder import Run
-from crowdwise.run.peers import CAUTION, crowd_counts, pair_counts, seen_of, smoothed, workers_of_pairs
+from crowdwise.run.peers import (
+    CAUTION,
+    EDGE,
+    base_of,
+    crowd_counts,
+    errors_of,
+    look,
+    pair_counts,
+    seen_of,
+    smoothed,
+    workers_of_pairs,
+)
 from crowdwise.truth.base import Array, is_whole, require
 
 CHANCE = 0.05  # probability that a worker like all others is told of a confusion
@@ -100,6 +113,10 @@ class _Crowd:
         names = ("answers", "quality", "quality_low", "quality_high", "spammer")
         self.workers = {name: run.workers.column(name).to_pylist() for name in names}
         self.quality = _crowd_quality(run.workers)
+        quality = np.clip(run.workers.column("quality").fill_null(0.5).to_numpy(), EDGE, 1 - EDGE)
+        by_others = look(answers, quality, base_of(answers, run.proba), errors_of(smoothed(self.total)))
+        self.by_others = by_others[2]  # (pairs, classes): as `counts`, by the belief of the others
+        self.recognised = smoothed(crowd_counts(answers, self.by_others)).diagonal()  # (classes,)
 
     def code(self, worker: Any) -> int:
         """The place of a worker, by id or its text."""
@@ -121,12 +138,13 @@ class _Crowd:
         mine = self.found[np.searchsorted(self.found["worker"], code) :][:confusions]
         mine = mine[mine["worker"] == code]
         row = {name: column[code] for name, column in self.workers.items()}
+        unsure = row["quality_high"] - row["quality_low"] > UNSURE
         return Feedback(
             worker=self.ids[code],
             **row,
             crowd_quality=self.quality,
             confusions=tuple(self._confusion(each, rows, examples) for each in mine),
-            good_at=() if row["spammer"] else self._good_at(code),
+            good_at=() if row["spammer"] or unsure else self._good_at(code),
         )
 
     def _found(self) -> Array:
@@ -176,8 +194,9 @@ class _Crowd:
         pairs = self.answers.pairs
         mine = slice(pairs.worker_starts[code], pairs.worker_starts[code + 1])
         c = pairs.label[mine]  # (labels the worker uses,)
-        right, of = self.counts[mine][np.arange(len(c)), c], self.seen[code, c]
-        usual = smoothed(self.total)[c, c]
+        counts = self.by_others[mine]  # (labels, classes)
+        right, of = counts[np.arange(len(c)), c], counts.sum(axis=0)[c]
+        usual = self.recognised[c]
         share = (right + CAUTION * usual) / (of + CAUTION)
         good = np.flatnonzero((of >= FEW) & (share >= usual) & (share > 0.5))
         good = good[np.argsort(-of[good], kind="stable")][:GOOD]

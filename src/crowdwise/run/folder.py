@@ -1,16 +1,18 @@
 """A run folder: plain files that say what came out, and `Run`, which reads them.
 
-config.json         what was asked: inputs with their checksums, options, seed, version
-labels.parquet      a row a task: label, confidence, verdict, ...; and the probability of each class
-labels.csv          the same without these
-workers.csv         a row a worker: how good, how informative, what is confused with what
-tasks.csv           tasks by ambiguity, the most ambiguous first, with who said what
-next.csv            answers to buy next, and what they should bring
-model.safetensors   the model that made the labels; `classifier.safetensors` where it cannot classify by features
-metrics.json        every figure of the report; written last, so its presence says that the run is complete
-times.json          how long each step took
-images/             small pictures of the most ambiguous tasks
-report.html         all of this to look at
+    config.json         what was asked: inputs with their checksums, options, seed, version
+    labels.parquet      a row a task: label, confidence, verdict, ...; and the probability of each class
+    labels.csv          the same without these
+    workers.csv         a row a worker: how good, how informative, what is confused with what
+    tasks.csv           tasks by ambiguity, the most ambiguous first, with who said what
+    next.csv            answers to buy next, and what they should bring
+    model.safetensors   the model that made the labels; `classifier.safetensors` where it cannot classify by features
+    metrics.json        every figure of the report; written when all else but the report is there: the run is complete
+    times.json          how long each step took
+    images/             small pictures of the most ambiguous tasks
+    report.html         all of this to look at
+
+Each is written whole or not at all.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from __future__ import annotations
 import json
 import os
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -181,8 +184,9 @@ class Run:
     def _repr_html_(self) -> str:
         means = self.metrics["verdict_words"]
         rows = ((verdict, f"{count:,}", means[verdict]) for verdict, count in self.metrics["counts"].items())
-        where = f"In {self.path}: {LABELS_CSV}, {WORKERS}, {TASKS}, {NEXT}, {REPORT}"
-        return as_html(rows, ["verdict", "tasks", "what to do"], [*self.metrics["words"], where])
+        where = f"In {self.path}: {LABELS_CSV}, {WORKERS}, {TASKS}, {NEXT}"
+        link = f'<p><a href="{escape((self.path / REPORT).as_posix())}">{REPORT}</a></p>'
+        return as_html(rows, ["verdict", "tasks", "what to do"], [*self.metrics["words"], where]) + link
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -30,6 +30,7 @@ class Given(NamedTuple):
     images: Any
     texts: Sequence[str | None] | Array | None
     seconds: Array | None  # (answers,)
+    notes: list[str]  # what was left out on the way in
 
     def parts(self) -> dict[str, Any]:
         """What the result depends on, by name."""
@@ -40,6 +41,7 @@ class Given(NamedTuple):
             "truth": self.known,
             "texts": texts,
             "seconds": self.seconds,
+            "images": self.images,
         }
 
 
@@ -71,7 +73,8 @@ def given_of(answers: Any, features: Any, images: Any, texts: Any, encode: bool,
     pictures = None if images is None else open_images(images, answers)
     answers = replace(answers, truth=None)
     X = _features(features, pictures, texts, answers) if encode or features is not None else None
-    return Given(answers, known, names, X, pictures, texts, seconds)
+    notes = [f"Left out: {count:,} {why}." for why, count in told.removed.items()]
+    return Given(answers, known, names, X, pictures, texts, seconds, notes)
 
 
 def _features(features: Any, images: Any, texts: Any, answers: Answers) -> Features | None:

@@ -4,7 +4,7 @@
     2  choose a method by held-out answers (`choose`), and a temperature for its confidence
     3  fit every method on all answers; rank the tasks by ambiguity (WAUM with features, else disagreement)
     4  labels with verdicts, workers, what to buy next
-    5  labels from fewer answers, and what more answers should bring
+    5  labels from fewer answers, what more answers should bring, and all figures
     6  the report
 
 Known truth (`truth=`) is looked at in the scores alone: no choice, fit, temperature or verdict depends on it.
@@ -62,7 +62,7 @@ class Job:
         self.given, self.tried, self.work = given, tried, work
         self.accept, self.budget, self.folds, self.time_budget = accept, budget, folds, time_budget
         self.seed, self.n_jobs = seed, n_jobs
-        self.notes = list(tried.notes)
+        self.notes = [*given.notes, *tried.notes]
 
     def do(self) -> Run:
         """All steps; what is done already is taken from the folder."""
@@ -85,7 +85,6 @@ class Job:
             self._write(model, best, labels, quality, ranked, proposal)
         with work.step("Asking what more answers would bring"):
             name, points = self._curve(choice, models)
-        with work.step("Writing the report"):
             figures = {
                 "format": folder.FORMAT, "method": best, "notes": self.notes, "summary": summary,
                 **self._figures(labelled, labels, models, beliefs, best, choice),
@@ -97,7 +96,7 @@ class Job:
             why, beats = words.why(choice, best, self.tried.told)
             figures |= {"why": why, "beats_vote": beats}
             figures["words"] = words.headline(figures, why)
-            work.close(figures)
+            work.write(folder.METRICS, figures)
         return Run(work.folder)
 
     def _choose(self) -> Choice | None:
@@ -156,11 +155,11 @@ class Job:
 
     def _propose(self, model: Any, labelled: Labelled, labels: pa.Table) -> pa.Table:
         """Answers to buy, none of them to hopeless tasks."""
-        sure = copy.copy(model)  # the same model, as sure as its labels are
-        sure.proba_ = labelled.proba
+        sure = copy.copy(model)  # the same model, as sure as its labels are, and of the same labels where some are tied
+        rows, ahead = np.arange(len(labelled.codes)), labelled.proba.max(axis=1) * (1 + 1e-9)
+        sure.proba_ = labelled.proba.copy()
+        sure.proba_[rows, labelled.codes] = np.maximum(sure.proba_[rows, labelled.codes], ahead)
         hopeless = np.array([verdict == "hopeless" for verdict in labels.column("verdict").to_pylist()])
-        if hopeless.all():
-            return propose(sure, 1, random_state=self.seed).table.slice(0, 0)
         return propose(sure, self.budget, hopeless=hopeless, random_state=self.seed).table
 
     def _write(

@@ -8,8 +8,8 @@
 Verdicts, the first that fits:
 
     accept              confidence >= accept; where no answer could be held out to check it, two answers or more too
-    hopeless            among the `HOPELESS` share of most ambiguous tasks, and its answers contradict each other: more
-                        answers will too. Mend the question, or leave the task out
+    hopeless            no more than the share `HOPELESS` of the ranked tasks is as ambiguous or more so, and its
+                        answers contradict each other: more answers will too. Mend the question, or leave the task out
     needs more answers  no answer yet, or needed <= `CHEAP`: a few more answers will settle it
     review              more than that would be needed: somebody who knows should look
 """
@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from scipy.special import rel_entr
 from scipy.stats import rankdata
 
 from crowdwise.ambiguity.ranking import Ranked
@@ -32,7 +31,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 VERDICTS = ("accept", "review", "needs more answers", "hopeless")
 ACCEPT = 0.9  # confidence of a label that is used as it is
-HOPELESS = 0.05  # share of the tasks that may be hopeless: the most ambiguous ones
+HOPELESS = 0.05  # share of the ranked tasks that may be hopeless: the most ambiguous ones
 CHEAP = 3  # answers that may still be bought for one task
 TINY = 1e-12
 
@@ -79,7 +78,8 @@ def label_table(labelled: Labelled, ranked: Ranked, accept: float, *, checked: b
     answers, proba, _ = labelled
     columns = label_columns(*labelled)
     share = ambiguity(ranked.scores_)
-    verdict = judge(columns, share, answers_needed(labelled, accept), accept, checked=checked)
+    worst = most_ambiguous(ranked.scores_)
+    verdict = judge(columns, worst, answers_needed(labelled, accept), accept, checked=checked)
     return pa.table(
         {
             **columns,
@@ -94,12 +94,20 @@ def ambiguity(scores: Array) -> Array:
     """Share of the ranked tasks that are no more ambiguous, (tasks,): 1 for the most ambiguous, NaN where not ranked.
 
     >>> ambiguity(np.array([0.5, -1.0, np.inf, 0.5])).round(2).tolist()
-    [0.5, 1.0, nan, 0.5]
+    [0.67, 1.0, nan, 0.67]
     """
     known = np.isfinite(scores)
     out = np.full(len(scores), np.nan)
-    out[known] = rankdata(-scores[known]) / max(known.sum(), 1)
+    out[known] = rankdata(-scores[known], method="max") / max(known.sum(), 1)
     return out
+
+
+def most_ambiguous(scores: Array) -> Array:
+    """Whether at most the share `HOPELESS` of the ranked tasks is as ambiguous as this one or more so, (tasks,) bools.
+
+    Tasks of the same score stand or fall together: where too many share the lowest, none is told from the others.
+    """
+    return rankdata(scores, method="max") <= HOPELESS * np.isfinite(scores).sum()
 
 
 def answers_needed(labelled: Labelled, accept: float) -> Array:
@@ -109,10 +117,11 @@ def answers_needed(labelled: Labelled, accept: float) -> Array:
     others = proba.copy()  # (tasks, classes)
     others[rows, codes] = -1.0
     other, average = others.argmax(axis=1), crowd(labelled)
-    apart = rel_entr(average[:, None], average[None]).sum(axis=2)  # (classes, classes)
+    cross = average @ np.log(average).T  # (classes, classes); D[c, d] = cross[c, c] - cross[c, d]
+    apart = cross[codes, codes] - cross[codes, other]  # (tasks,)
     odds = np.log(np.maximum(proba[rows, codes], TINY)) - np.log(np.maximum(proba[rows, other], TINY))
     gap = np.log(accept / (1 - accept)) - odds
-    return np.ceil(np.maximum(gap, 0) / np.maximum(apart[codes, other], TINY))
+    return np.ceil(np.maximum(gap, 0) / np.maximum(apart, TINY))
 
 
 def crowd(labelled: Labelled) -> Array:
@@ -123,11 +132,11 @@ def crowd(labelled: Labelled) -> Array:
     return counts / counts.sum(axis=1, keepdims=True)
 
 
-def judge(columns: dict[str, Any], share: Array, needed: Array, accept: float, *, checked: bool) -> Array:
+def judge(columns: dict[str, Any], worst: Array, needed: Array, accept: float, *, checked: bool) -> Array:
     """Places in `VERDICTS`, (tasks,)."""
     count = np.asarray(columns["answers"])
     agreed = columns["agreement"].fill_null(1.0).to_numpy(zero_copy_only=False)
     sure = (np.asarray(columns["confidence"]) >= accept) & (checked | (count > 1))
-    torn = (np.nan_to_num(share) > 1 - HOPELESS) & (agreed < 1) & (count > 1)
+    torn = worst & (agreed < 1) & (count > 1)
     cheap = (count == 0) | (needed <= CHEAP) | ~(checked | (count > 1))
     return np.select([sure, torn, cheap], [0, 3, 2], 1).astype(np.int32)

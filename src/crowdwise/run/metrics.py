@@ -18,6 +18,7 @@ from crowdwise.truth.tables import wilson
 Array = np.ndarray[Any, np.dtype[Any]]
 
 BINS = 20  # of the histograms
+NEVER = "(never answered)"  # stands for classes that only the truth names
 SCORES = ("accuracy", "balanced_accuracy", "macro_f1", "log_loss", "ece")
 
 
@@ -28,20 +29,22 @@ def counts_of(labels: pa.Table) -> dict[str, int]:
 
 
 def balance_of(labelled: Labelled, known: Array | None) -> dict[str, Any]:
-    """Shares of the classes as answered, as inferred and, where known, in truth."""
+    """Shares of the classes as answered, as inferred and, where known, in truth; what nobody answered comes last."""
     answers, _, codes = labelled
     k = answers.n_classes
+    names = [str(name) for name in answers.classes.tolist()]
+    if known is not None and (known >= k).any():
+        names.append(NEVER)
 
     def shares(values: Array) -> list[float]:
-        count = np.bincount(values, minlength=k)[:k]
+        count = np.bincount(np.minimum(values, k), minlength=len(names))
         return (count / max(count.sum(), 1)).tolist()
 
-    named = None if known is None else known[(known >= 0) & (known < k)]
     return {
-        "classes": [str(name) for name in answers.classes.tolist()],
+        "classes": names,
         "answered": shares(answers.label),
         "inferred": shares(codes),
-        "truth": None if named is None else shares(named),
+        "truth": None if known is None else shares(known[known >= 0]),
     }
 
 
@@ -58,24 +61,33 @@ def truth_of(labelled: Labelled, labels: pa.Table, known: Array | None, vote: Ar
     told = known >= 0
     right = (labelled.codes == known)[told]
     accepted = pc.equal(labels.column("verdict"), "accept").to_numpy()[told]
-    low, high = wilson(np.array(float(right.sum())), np.array(len(right)))
+    low, high = _interval(right)
+    accepted_low, accepted_high = _interval(right[accepted])
     return {
         "tasks": len(right),
         "accuracy": float(right.mean()),
-        "low": float(low),
-        "high": float(high),
+        "low": low,
+        "high": high,
         "accepted_tasks": int(accepted.sum()),
         "accepted_accuracy": float(right[accepted].mean()) if accepted.any() else None,
+        "accepted_low": accepted_low,
+        "accepted_high": accepted_high,
         "vote_accuracy": float((vote == known)[told].mean()),
         "scores": scores_of(labelled.proba, labelled.codes, labelled.answers, known),
     }
+
+
+def _interval(right: Array) -> tuple[float | None, float | None]:
+    """Wilson's 95 % interval of the share that is right; None where there is none."""
+    low, high = wilson(np.array(float(right.sum())), np.array(len(right)))
+    return (float(low), float(high)) if len(right) else (None, None)
 
 
 def scores_of(proba: Array, codes: Array, answers: Answers, known: Array) -> dict[str, Any]:
     """Scores against the truth, the classes by name."""
     extra = max(int(known.max()) + 1 - answers.n_classes, 0)  # classes that only the truth names
     scores = evaluate(_Scored(np.pad(proba, ((0, 0), (0, extra))), codes), known)
-    names = [*map(str, answers.classes.tolist()), *(["(never answered)"] * extra)]
+    names = [*map(str, answers.classes.tolist()), *([NEVER] * extra)]
     per_class = [{**row._asdict(), "name": name} for row, name in zip(scores.per_class, names, strict=True)]
     return {**{name: scores[name] for name in SCORES}, "per_class": per_class}
 

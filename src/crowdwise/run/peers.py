@@ -18,7 +18,8 @@ Quality and peers' belief are found in turn. Of a worker whose tasks nobody else
 quality, known from no answer. `heeds`, the share of answers that follow the truth and not the worker's habit, is found
 likewise, with right[a] against the share of l among the worker's labels.
 
-It holds as far as workers err on their own: where they are misled together, their agreement counts as being right.
+It holds as far as workers err on their own: where they are misled together, their agreement counts as being right. And
+a worker has one quality for all classes: one who overlooks a rare class and is right of all else looks too good.
 """
 
 from __future__ import annotations
@@ -57,22 +58,18 @@ def by_peers(answers: Answers, base: Array, wrong: Array) -> ByPeers:
     Parameters
     ----------
     answers : Answers
-    base : (tasks or 1, classes) array
-        What is believed of each task without any answer; above 0.
+    base : (classes,) array
+        What is believed of a task without any answer (`base_of`); above 0.
     wrong : (classes, labels) array
         What is said by one who errs.
     """
     worker, pairs, n = answers.worker, answers.pairs, np.diff(answers.worker_starts)
     who, given = workers_of_pairs(answers), np.bincount(pairs.of_answer, minlength=len(pairs.label))
-    everybody, unasked = np.zeros(answers.n_answers, np.int8), np.ones((len(pairs.label), answers.n_classes))
-
-    def look(channel: Array) -> tuple[Array, Array, Array, Array]:
-        return _peers(answers.task_starts, worker, answers.label, quality, base, wrong, channel, pairs.of_answer)
-
-    alone = (np.diff(answers.task_starts) == 1)[answers.task] & (len(base) == 1)  # (answers,): there are no peers
+    everybody = np.zeros(answers.n_answers, np.int8)
+    alone = (np.diff(answers.task_starts) == 1)[answers.task]  # (answers,): there are no peers
     mean, quality = np.array([START]), np.full(len(n), START)
     for _ in range(ROUNDS):
-        right, amiss, counts, _ = look(unasked)
+        right, amiss, counts, _ = look(answers, quality, base, wrong)
         right[alone] = amiss[alone] = 1.0
         mean, _ = mixture(right, amiss, everybody, mean, mean=0.5, weight=TRUST, steps=STEPS)
         before = quality
@@ -86,7 +83,7 @@ def by_peers(answers: Answers, base: Array, wrong: Array) -> ByPeers:
     seen = seen_of(answers, counts)  # (workers, classes)
     for _ in range(2 * STEPS):  # the most likely matrix of each worker, by EM
         channel = counts / np.maximum(seen_of(answers, counts)[who], EDGE**2)  # (pairs, classes): P(label | class)
-        _, _, counts, nats = look(channel)
+        _, _, counts, nats = look(answers, quality, base, wrong, channel)
     nats = nats - np.bincount(who, xlogy(given, given / n[who]), len(n))
     unknown = xlogy(n, n) - xlogy(seen, seen).sum(axis=1)
     freedom = np.maximum((seen > 0.5).sum(axis=1) - 1, 0) * np.maximum(np.diff(pairs.worker_starts) - 1, 0)
@@ -117,6 +114,31 @@ def mixture(
             break
     missing = np.bincount(worker, p * (1 - p), n) / (share * (1 - share))
     return share, np.maximum(count - missing, 0.0)
+
+
+def look(
+    answers: Answers, quality: Array, base: Array, wrong: Array, channel: Array | None = None
+) -> tuple[Array, Array, Array, Array]:
+    """What the others say of each answer: `right`, `amiss`, `pair_counts` of their belief, nats of each worker.
+
+    With `channel`, P(label | class) of each pair as (pairs, classes), the answer itself has a say in the counts.
+    """
+    pairs = answers.pairs
+    if channel is None:
+        channel = np.ones((len(pairs.label), answers.n_classes))
+    return _peers(answers.task_starts, answers.worker, answers.label, quality, base, wrong, channel, pairs.of_answer)
+
+
+def base_of(answers: Answers, proba: Array) -> Array:
+    """What is believed of a task without any answer, (classes,): the mean of `proba` and of the labels given.
+
+    >>> answers = Answers.from_arrays([1, 2], ["a", "a"], ["x", "y"])
+    >>> base_of(answers, np.array([[1.0, 0.0], [1.0, 0.0]])).tolist()
+    [0.75, 0.25]
+    """
+    k = answers.n_classes
+    said = np.bincount(answers.label, minlength=k) / max(answers.n_answers, 1)  # holds off a belief that collapsed
+    return np.maximum((proba.mean(axis=0) + said) / 2, EDGE / k)
 
 
 def pair_counts(answers: Answers, belief: Array) -> Array:
@@ -178,19 +200,16 @@ def _peers(
     channel: Array,
     pair: Array,
 ) -> tuple[Array, Array, Array, Array]:
-    """How likely each answer is by the others' if it is right, and if it is wrong.
-
-    Then, by `channel` (pairs, classes), `pair_counts` of peers' belief joined with the answer itself, and the
-    log-likelihood of each worker's answers.
-    """
+    """`look`, task by task."""
     k = wrong.shape[0]
     right, amiss = np.empty(len(label)), np.empty(len(label))
     counts, nats = np.zeros(channel.shape), np.zeros(len(quality))
     log_p, p, q = np.empty(k), np.empty(k), np.empty(k)
     log_right, log_error, log_wrong = np.log(quality), np.log1p(-quality), np.log(np.maximum(wrong, 1e-300))
+    log_base = np.log(base)
     for t in range(len(task_starts) - 1):
         first, last = task_starts[t], task_starts[t + 1]
-        log_p[:] = np.log(base[t % base.shape[0]])
+        log_p[:] = log_base
         for a in range(first, last):
             for c in range(k):
                 log_p[c] += log_right[worker[a]] if c == label[a] else log_error[worker[a]] + log_wrong[c, label[a]]

@@ -13,7 +13,7 @@ from crowdwise.answers import Answers
 from crowdwise.digests import digest
 from crowdwise.errors import CrowdwiseWarning, MissingDependencyError
 from crowdwise.run.candidates import candidates
-from crowdwise.run.folder import REPORT, Run
+from crowdwise.run.folder import REPORT, TIMES, Run
 from crowdwise.run.given import given_of
 from crowdwise.run.job import Job
 from crowdwise.run.labels import ACCEPT
@@ -107,10 +107,16 @@ def run(
     data = {name: None if part is None else digest(part) for name, part in given.parts().items()}
     work = Work(out, config_of(data, options, inputs, seed), resume=resume, steps=6, callback=callback)
     if work.finished:
+        work.clear()
         return reported(Run(out))
     if n_jobs is None:
         n_jobs = 1 if given.X is None else min(4, os.cpu_count() or 1)
-    return reported(Job(given, tried, work, accept, budget, folds, time_budget, seed, n_jobs).do())
+    made = Job(given, tried, work, accept, budget, folds, time_budget, seed, n_jobs).do()
+    with work.step("Writing the report"):
+        reported(made)
+    work.write(TIMES, work.times)
+    work.clear()
+    return made
 
 
 def reported(made: Run) -> Run:

@@ -8,17 +8,23 @@ from typing import Any
 from crowdwise.ambiguity.ranking import Ranked
 from crowdwise.choose import Choice
 from crowdwise.choose.choosing import VOTE
+from crowdwise.display import percent, several
 from crowdwise.run.labels import CHEAP, HOPELESS, Disagreement
 
 NAMED = 5  # workers of a group that are named
+OTHERS = {  # what is said of one task, and of more
+    "needs more answers": ("needs a few more answers", "need a few more answers"),
+    "review": ("should be reviewed", "should be reviewed"),
+    "hopeless": ("is hopeless", "are hopeless"),
+}
 
 
 def verdict_words(accept: float) -> dict[str, str]:
     """What each verdict means."""
     return {
-        "accept": f"Use the label as it is: it is at least {accept:.0%} sure.",
+        "accept": f"Use the label as it is: it is at least {100 * accept:g}% sure.",
         "review": f"Somebody who knows should look: more than {CHEAP} further answers would be needed.",
-        "needs more answers": f"Up to {CHEAP} further answers should settle it.",
+        "needs more answers": f"Up to {CHEAP} further answers should settle it, if the label is right.",
         "hopeless": f"Among the {HOPELESS:.0%} most ambiguous tasks, and its workers contradict each other: mend the "
         "question or leave the task out.",
     }  # fmt: skip
@@ -28,30 +34,60 @@ def headline(metrics: Mapping[str, Any], why: str) -> list[str]:
     """The run in a few sentences."""
     counts, truth = metrics["counts"], metrics["truth"]
     n_tasks = sum(counts.values())
-    words = [f"About {metrics['expected_accuracy']:.0%} of the {n_tasks:,} labels are expected to be right."]
+    about = share(metrics["expected_accuracy"], 0)
+    words = [f"About {about} of the {n_tasks:,} labels are expected to be right."]
+    if n_tasks == 1:
+        words = [f"The one label is about {about} sure to be right."]
     if truth is not None:
         words.append(
-            f"Of {truth['tasks']:,} tasks of known truth {truth['accuracy']:.1%} are labelled right "
-            f"({truth['low']:.1%} to {truth['high']:.1%}); majority vote gets {truth['vote_accuracy']:.1%}."
+            f"Of {several(truth['tasks'], 'task')} of known truth {share(truth['accuracy'])} "
+            f"{'is' if truth['tasks'] == 1 else 'are'} labelled right ({share(truth['low'])} to "
+            f"{share(truth['high'])}); majority vote gets {share(truth['vote_accuracy'])}."
         )
-    sure = metrics["expected_accepted"]
-    expected = "" if sure is None else f" (expected {sure:.1%} right)"
-    words.append(
-        f"{counts['accept']:,} can be used as they are{expected}; "
-        f"{counts['needs more answers']:,} need a few more answers, "
-        f"{counts['review']:,} should be reviewed, {counts['hopeless']:,} are hopeless."
-    )
+    words += accepted_words(metrics)
     if metrics["spammers"]:
         words.append(f"Workers whose answers tell next to nothing: {metrics['spammers']:,} (see workers.csv).")
     if groups := metrics["alike"]:
         first = groups[0]
         names = ", ".join(first["workers"][:NAMED]) + (", ..." if len(first["workers"]) > NAMED else "")
-        more = f" ({len(groups) - 1:,} more such groups)" if len(groups) > 1 else ""
+        more = f" ({several(len(groups) - 1, 'more such group')})" if len(groups) > 1 else ""
         words.append(
-            f"{names} agree with each other on {first['agreement']:.0%} of their tasks, where {first['expected']:.0%} "
-            f"is to be expected{more}: they may share mistakes, and then labels are less sure than they seem."
+            f"{names} agree with each other on {share(first['agreement'], 0)} of their tasks, where "
+            f"{share(first['expected'], 0)} is to be expected{more}: they may share mistakes, and then labels are less "
+            "sure than they seem."
         )
     return [*words, why]
+
+
+def accepted_words(metrics: Mapping[str, Any]) -> list[str]:
+    """How many labels can be used and how many of them are right; a warning where those are fewer than expected."""
+    counts, truth, expected = metrics["counts"], metrics["truth"], metrics["expected_accepted"]
+    others = ", ".join(several(counts[name], *forms) for name, forms in OTHERS.items() if counts[name])
+    end = f"; {others}." if others else "."
+    if not counts["accept"]:
+        return [f"None can be used as it is{end}"]
+    measured = None if truth is None else truth["accepted_accuracy"]
+    right = f"expected {share(expected)} right"
+    if measured is not None:
+        right += f", measured {share(measured)} of {truth['accepted_tasks']:,}"
+    usable = several(counts["accept"], "can be used as it is", "can be used as they are")
+    words = [f"{usable} ({right}){end}"]
+    if measured is not None and truth["accepted_high"] < expected:
+        words.append(
+            f"Warning: of the accepted labels of known truth only {share(measured)} are right "
+            f"({share(truth['accepted_low'])} to {share(truth['accepted_high'])}), fewer than expected. Confidence is "
+            "too high here: check accepted labels before you use them."
+        )
+    return words
+
+
+def share(part: float, places: int = 1) -> str:
+    """A share in percent; only all is called 100%, and only none 0%.
+
+    >>> share(0.996, 0), share(0.996), share(1 - 1e-16), share(0.9)
+    ('99%', '99.6%', '100%', '90.0%')
+    """
+    return percent(round(float(part), 12), places)  # a bound of an interval may miss 1 by rounding
 
 
 def why(choice: Choice | None, best: str, told: str | None) -> tuple[str, bool]:
@@ -63,6 +99,7 @@ def why(choice: Choice | None, best: str, told: str | None) -> tuple[str, bool]:
     entry = next(entry for entry in choice.entries if entry.candidate == best)
     lead, error = entry.to_vote, entry.to_vote_error
     beats = best != VOTE and lead is not None and error is not None and lead > error
+    slim = beats and (lead or 0.0) < 2 * (error or 0.0)
     if told is None:
         n_others = len(choice.scores) - 1
         if best == VOTE or not beats or not n_others:
@@ -71,12 +108,15 @@ def why(choice: Choice | None, best: str, told: str | None) -> tuple[str, bool]:
             f"The labels are {best}'s: of {n_others + 1} methods it predicts answers it has not seen best, or no worse "
             f"than what is more complicated ({lead:+.3f} ± {error:.3f} nats an answer against majority vote)."
         )
+        if slim:
+            words += " It beats majority vote by little more than its error."
         return words, beats
     if best == VOTE:
         return "Majority vote was asked for.", beats
     if lead is None:
         return f"{best} was asked for; it could not be compared with majority vote.", beats
     verdict = "held-out answers support it over majority vote" if beats else "it does NOT beat majority vote"
+    verdict += ", by little more than its error" if slim else ""
     return f"{best} was asked for; {verdict} ({lead:+.4f} ± {error:.4f} nats an answer).", beats
 
 

@@ -1,7 +1,7 @@
 """The state of a run on disk: what was asked, and what is done so far, so that a killed run goes on.
 
 While a run lasts, its folder holds `config.json` and `.work/`: folds of the choice that are scored, models that are
-fitted. Both are told by their content, never by a time. When all files are there, `.work/` goes.
+fitted. When all files are there, `.work/` goes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crowdwise.errors import ParameterError
-from crowdwise.run.folder import CONFIG, FORMAT, METRICS, TIMES, read_json
+from crowdwise.run.folder import CONFIG, FORMAT, METRICS, read_json
 
 
 class Progress(NamedTuple):
@@ -67,8 +67,9 @@ class Work:
         begun = self.folder / CONFIG
         if begun.is_file():
             self._check_begun(read_json(begun), config, resume=resume)
-        self.kept.mkdir(parents=True, exist_ok=True)
-        self.write(CONFIG, config)
+        if not self.finished:
+            self.kept.mkdir(parents=True, exist_ok=True)
+            self.write(CONFIG, config)
 
     @property
     def finished(self) -> bool:
@@ -93,10 +94,8 @@ class Work:
         """A JSON file of the folder, whole or not at all."""
         write_whole(self.folder / name, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
-    def close(self, metrics: Mapping[str, Any]) -> None:
-        """All is there: the figures come last."""
-        self.write(TIMES, self.times)
-        self.write(METRICS, metrics)
+    def clear(self) -> None:
+        """All is there: what was kept on the way goes."""
         shutil.rmtree(self.kept, ignore_errors=True)
 
     def _check_place(self) -> None:
@@ -107,7 +106,9 @@ class Work:
         if not (above.is_dir() and os.access(above, os.W_OK)):
             message = f"{self.folder} cannot be written: {above} is not a folder you may write to."
             raise ParameterError(message)
-        if self.folder.is_dir() and not (self.folder / CONFIG).is_file() and any(self.folder.iterdir()):
+        begun = (self.kept.name, f".{CONFIG}.")  # all that a run killed at its very start leaves
+        others = [] if not self.folder.is_dir() else [f for f in self.folder.iterdir() if not f.name.startswith(begun)]
+        if others and not (self.folder / CONFIG).is_file():
             message = f"{self.folder} holds other files: name a new folder for the run."
             raise ParameterError(message)
 

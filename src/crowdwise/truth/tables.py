@@ -24,7 +24,7 @@ from crowdwise.answers import Answers
 from crowdwise.truth.base import Array, TruthModel
 
 _NORMAL_95 = 1.959963984540054  # two-sided 95 % of the normal distribution
-_MAX_CONFUSION_CELLS = 20_000_000  # dense matrices beyond this are not built: their column is left empty
+MAX_CONFUSION_CELLS = 20_000_000  # dense matrices beyond this are not built: their column is left empty
 
 
 def label_table(model: TruthModel) -> pa.Table:
@@ -52,14 +52,14 @@ def label_table(model: TruthModel) -> pa.Table:
 def label_columns(answers: Answers, proba: Array, codes: Array) -> dict[str, Any]:
     """Columns of `label_table`, of any belief (tasks, classes) and labels (tasks,)."""
     count = np.diff(answers.task_starts)  # (tasks,)
-    agreed = np.bincount(answers.task, _agrees(answers, codes), minlength=answers.n_tasks)
+    agreed = np.bincount(answers.task, says_label(answers, codes), minlength=answers.n_tasks)
     second = _runner_up(proba, codes)  # (tasks,), -1 where there is none
     return {
         "task": answers.task_ids,
         "label": answers.class_ids.take(pa.array(codes)),
         "confidence": proba[np.arange(answers.n_tasks), codes],
         "runner_up": answers.class_ids.take(pa.array(second, mask=second < 0)),
-        "agreement": _share(agreed, count),
+        "agreement": share_of(agreed, count),
         "answers": count,
     }
 
@@ -84,20 +84,22 @@ def worker_table(model: TruthModel) -> pa.Table:
     """
     answers, codes = model._fitted, model.codes_
     count = np.diff(answers.worker_starts)  # (workers,)
-    agrees = _agrees(answers, codes)  # (answers,)
+    agrees = says_label(answers, codes)  # (answers,)
     belief = model.proba_[answers.task, answers.label]  # (answers,)
     expected = np.bincount(answers.worker, belief, minlength=answers.n_workers)
     low, high = wilson(expected, count)
     bits = _information(model)
-    worst = _worst_pair_label(answers, agrees, model.proba_[np.arange(answers.n_tasks), codes])
+    worst = worst_label(answers, agrees, model.proba_[np.arange(answers.n_tasks), codes])
     return pa.table(
         {
             "worker": answers.worker_ids,
             "answers": count,
-            "quality": _share(expected, count),
+            "quality": share_of(expected, count),
             "quality_low": low,
             "quality_high": high,
-            "agreement_with_consensus": _share(np.bincount(answers.worker, agrees, minlength=answers.n_workers), count),
+            "agreement_with_consensus": share_of(
+                np.bincount(answers.worker, agrees, minlength=answers.n_workers), count
+            ),
             "informativeness": pa.nulls(len(count), pa.float64()) if bits is None else bits,
             "worst_class": answers.class_ids.take(pa.array(worst, mask=worst < 0)),
         }
@@ -105,13 +107,13 @@ def worker_table(model: TruthModel) -> pa.Table:
 
 
 def wilson(successes: Array, trials: Array) -> tuple[Array, Array]:
-    """Wilson's 95 % interval of a share; 0 to 1 where nothing was tried. Successes may be expected ones.
+    """Wilson's 95 % interval of a share; 0 to 1 where nothing was tried. Both may be expected ones.
 
     >>> [round(float(bound), 3) for bound in wilson(np.array(8.0), np.array(10))]
     [0.49, 0.943]
     """
     z2 = _NORMAL_95**2
-    share = successes / np.maximum(trials, 1)
+    share = successes / np.where(trials > 0, trials, 1)  # trials may be less than one
     middle = (successes + z2 / 2) / (trials + z2)
     spread = np.sqrt(trials * share * (1 - share) + z2 / 4) * _NORMAL_95 / (trials + z2)
     return np.maximum(middle - spread, 0.0), np.minimum(middle + spread, 1.0)
@@ -130,7 +132,7 @@ def information(confusion: Array, class_prior: Array) -> Array:
 
 def _information(model: TruthModel) -> Array | None:
     answers = model._fitted
-    if answers.n_workers * answers.n_classes**2 > _MAX_CONFUSION_CELLS:
+    if answers.n_workers * answers.n_classes**2 > MAX_CONFUSION_CELLS:
         return None
     confusion = getattr(model, "confusion_", None)
     if confusion is None:
@@ -138,17 +140,17 @@ def _information(model: TruthModel) -> Array | None:
     return information(confusion, getattr(model, "class_prior_", model.proba_.mean(axis=0)))
 
 
-def _agrees(answers: Answers, codes: Array) -> Array:
+def says_label(answers: Answers, codes: Array) -> Array:
     """Whether each answer says the inferred label."""
     return answers.label == codes[answers.task]
 
 
-def _share(part: Array, whole: Array) -> pa.Array:
+def share_of(part: Array, whole: Array) -> pa.Array:
     """Ratio of two counts, empty where the second is zero."""
     return pa.array(part / np.maximum(whole, 1), mask=whole == 0)
 
 
-def _worst_pair_label(answers: Answers, agrees: Array, confidence: Array) -> Array:
+def worst_label(answers: Answers, agrees: Array, confidence: Array) -> Array:
     """Label of each worker's pair that is least often confirmed, -1 where all always are.
 
     Of equals the pair with more answers counts, then the one on tasks whose label is surer.
