@@ -1,1 +1,0 @@
-"""The same truth inference where the answers are too many for one machine; see `crowdwise.engines.spark`."""
