@@ -98,13 +98,7 @@ class EMModel(TruthModel):
         self.n_iter_ = len(self.history_)
         self.proba_ = fix_gold(self._posterior(work, parameters), gold)
         self._store(work, parameters)
-        if not self.converged_ and self.tol > 0:
-            message = (
-                f"{type(self).__name__} stopped after max_iter={self.max_iter} iterations before its bound settled "
-                f"(last rise {self._last_rise() / answers.n_answers:.1e} per answer, tol={self.tol:g}). "
-                f"Raise max_iter or tol."
-            )
-            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+        self._warn_unsettled(answers.n_answers)
 
     def _first_posteriors(self, answers: Answers, start: int, rng: np.random.Generator) -> Array:
         """Where a start begins: the votes, or what an earlier fit found; later starts are shaken at random."""
@@ -149,6 +143,15 @@ class EMModel(TruthModel):
             return self.fit(answers, gold)
         finally:
             self.warm_start = warm
+
+    def _warn_unsettled(self, n_answers: int) -> None:
+        if not self.converged_ and self.tol > 0:
+            message = (
+                f"{type(self).__name__} stopped after max_iter={self.max_iter} iterations before its bound settled "
+                f"(last rise {self._last_rise() / n_answers:.1e} per answer, tol={self.tol:g}). "
+                f"Raise max_iter or tol."
+            )
+            warnings.warn(message, ConvergenceWarning, stacklevel=4)
 
     def _last_rise(self) -> float:
         return self.history_[-1] - self.history_[-2] if len(self.history_) > 1 else float("inf")

@@ -1,0 +1,85 @@
+"""Where EM stands after each iteration, on disk: a driver that dies loses one iteration at most.
+
+One file, `state.safetensors`, replaced whole or not at all: the parameters as tensors; model, settings, data and
+the bounds so far as JSON. A fit goes on from it only when model, settings and answers are the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from crowdwise.engines.intake import Data
+from crowdwise.errors import ModelFileError
+from crowdwise.truth.em import Climber, EMModel
+
+FORMAT = 1
+
+
+def stamp(model: EMModel, data: Data) -> dict[str, Any]:
+    """What a checkpoint belongs to. More iterations, or a finer tolerance, do not make it another fit."""
+    settings = {name: value for name, value in model.get_params(deep=False).items() if name not in ("max_iter", "tol")}
+    return {
+        "format": FORMAT, "model": type(model).__name__, "settings": repr(sorted(settings.items())),
+        "classes": data.class_ids.to_pylist(), "tasks": data.n_tasks, "workers": data.n_workers,
+        "answers": data.n_answers, "digest": data.digest,
+    }  # fmt: skip
+
+
+class Kept:
+    """A climber that saves the parameters after each M-step."""
+
+    def __init__(self, model: Climber, file: Path, stamp: dict[str, Any], before: list[float]) -> None:
+        self.model, self.file, self.stamp, self.history = model, file, stamp, list(before)
+        self.max_iter, self.tol, self.monotone = model.max_iter, model.tol, model.monotone
+
+    def _e_step(self, work: Any, parameters: Any) -> tuple[Any, float]:
+        statistics, bound = self.model._e_step(work, parameters)
+        self.history.append(bound)
+        return statistics, bound
+
+    def _m_step(self, work: Any, statistics: Any, parameters: Any) -> Any:
+        parameters = self.model._m_step(work, statistics, parameters)
+        save(self.file, self.stamp, parameters, self.history)
+        return parameters
+
+
+def save(file: Path, stamp: dict[str, Any], parameters: Any, history: list[float]) -> None:
+    """Write the parameters (a named tuple of arrays and numbers) and the bounds so far."""
+    tensors = {name: np.array(value, order="C") for name, value in parameters._asdict().items()}
+    partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        save_file(tensors, partial, metadata={"state": json.dumps({**stamp, "history": history})})
+        partial.replace(file)
+    except (OSError, SafetensorError) as error:
+        message = f"the checkpoint {str(file)!r} cannot be written: {error}"
+        raise ModelFileError(message) from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def load(file: Path, stamp: dict[str, Any], kind: Any) -> tuple[Any, list[float]] | None:
+    """The parameters and bounds of the same fit; None where nothing was saved."""
+    if not file.exists():
+        return None
+    try:
+        with safe_open(file, framework="numpy") as opened:
+            state = json.loads(opened.metadata()["state"])
+            arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - not a mapping
+            history = state.pop("history")
+            parameters = kind(**{name: array if array.ndim else array.item() for name, array in arrays.items()})
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        message = f"the checkpoint {str(file)!r} cannot be read: {error}. Delete it to begin anew."
+        raise ModelFileError(message) from None
+    other = [name for name in stamp if state.get(name) != stamp[name]]
+    if other:
+        message = f"the checkpoint {str(file)!r} is of another fit ({', '.join(other)} differ). Use another folder."
+        raise ModelFileError(message)
+    return parameters, history

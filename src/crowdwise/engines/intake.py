@@ -1,0 +1,210 @@
+"""From a Spark DataFrame of answers to parts that lie in the cluster, packed and kept.
+
+Rows that cannot be used are never lost from sight: each gets a reason, all are counted, and `Data.rejected` holds them.
+Workers are numbered in the order of their ids by a join, so their ids are never gathered in one place; classes, of
+which there are few, are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from crowdwise.answers.answers import MAX_CLASSES
+from crowdwise.answers.encoding import some
+from crowdwise.answers.rows import Duplicates, id_table
+from crowdwise.engines.parts import pack, unpacked
+from crowdwise.errors import (
+    DuplicateError,
+    EmptyError,
+    IdTypeError,
+    MissingColumnError,
+    NullError,
+    ParameterError,
+    TooManyClassesError,
+    UnknownIdError,
+    WeightError,
+)
+from crowdwise.truth.base import require
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+    from pyspark.sql import DataFrame
+
+Bad = Literal["aside", "error"]
+TWICE, UNKNOWN = "worker gave this task another answer", "label is not among the classes"
+_ANSWERS_A_PART = 1_000_000  # enough work for each task of a job, and far below the 2 GB one row may hold
+_KINDS = {"tinyint": "bigint", "smallint": "bigint", "int": "bigint"}
+_PACKED = "part int, packed binary, ids binary, twice binary, tasks long, answers long, repeats long"
+
+
+class Data(NamedTuple):
+    """Answers in the cluster."""
+
+    parts: RDD[Any]  # (part, bytes): see `parts`
+    ids: RDD[Any]  # (part, bytes): ids of the tasks of each part
+    workers: DataFrame  # worker, code
+    class_ids: pa.Array
+    task_kind: str  # Spark's type of the ids of tasks
+    rejected: DataFrame  # task, worker, label, reason
+    removed: dict[str, int]  # rows left out, by reason
+    n_parts: int
+    n_tasks: int
+    n_workers: int
+    n_answers: int
+    digest: int  # of all usable rows, whatever their order
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes there are."""
+        return len(self.class_ids)
+
+
+def take(
+    frame: DataFrame,
+    *,
+    columns: tuple[str, str, str] = ("task", "worker", "label"),
+    classes: Any = None,
+    duplicates: Duplicates = "error",
+    bad: Bad = "aside",
+    max_classes: int = MAX_CLASSES,
+    parts: int | None = None,
+) -> Data:
+    """Check, number and pack the answers; see `SparkModel.fit` for the arguments."""
+    from pyspark.sql import functions as f
+
+    if not hasattr(frame, "sparkSession") or ".connect." in type(frame).__module__:
+        message = f"fit takes a Spark DataFrame of a classic session (not Connect), not {type(frame).__name__}."
+        raise ParameterError(message)
+    require(duplicates in ("error", "first", "last", "vote"), "duplicates", duplicates, "error, first, last or vote")
+    require(bad in ("aside", "error"), "bad", bad, "'aside' or 'error'")
+    spark = frame.sparkSession
+    rows = _columns(frame, columns)
+    table = _classes(rows, classes, max_classes)
+    codes = spark.createDataFrame(pa.table({"label": table, "class": np.arange(len(table), dtype=np.int32)}))
+    if dict(codes.dtypes)["label"] != dict(rows.dtypes)["label"]:
+        message = f"labels are {dict(rows.dtypes)['label']} where {table.type} classes are declared; convert one."
+        raise IdTypeError(message)
+    reason = f.when(f.col("class").isNull(), UNKNOWN)
+    for role in ("label", "worker", "task"):  # the first to be missing is named
+        reason = f.when(f.col(role).isNull(), f"{role} is missing").otherwise(reason)
+    rows = rows.join(f.broadcast(codes), "label", "left").withColumn("reason", reason)
+    found = rows.groupBy("reason").agg(f.count("*"), f.expr("bit_xor(xxhash64(task, worker, label))")).collect()
+    removed = {row[0]: row[1] for row in found if row[0] is not None}
+    good = [row for row in found if row[0] is None]
+    rejected = rows.where("reason is not null").select("task", "worker", "label", "reason")
+    if bad == "error" and removed:
+        raise _refusal(rejected, removed)
+    if not good:
+        message = f"no answers: {removed or 'the table has no rows'}."
+        raise EmptyError(message)
+    rows = rows.where("reason is null")
+    workers, n_workers = ranked(rows.select("worker").distinct(), "worker")
+    n_parts = parts or max(spark.sparkContext.defaultParallelism, -(-good[0][1] // _ANSWERS_A_PART))
+    coded = rows.join(workers, "worker").select(
+        f.expr(f"cast(pmod(xxhash64(task), {n_parts}) as int)").alias("part"),
+        "task", f.col("code").alias("worker"), f.col("class").alias("label"), "row",
+    )  # fmt: skip
+    n_classes = len(table)
+    packer = lambda rows: pack(rows, n_classes, duplicates)  # noqa: E731 - Spark 4 stumbles over the hints of a partial
+    packed = coded.groupBy("part").applyInArrow(packer, _PACKED).persist()
+    tasks, answers, repeats = packed.agg(f.sum("tasks"), f.sum("answers"), f.sum("repeats")).collect()[0]
+    if repeats:
+        twice = packed.select("twice").mapInArrow(unpacked, coded.select("task", "worker", "label").schema)
+        ids = twice.withColumnsRenamed({"worker": "code", "label": "class"}).join(workers, "code").join(codes, "class")
+        twice = ids.select("task", "worker", "label", f.lit(TWICE).alias("reason"))
+        if duplicates == "error":
+            raise _repeats(twice, repeats)
+        rejected, removed[TWICE] = rejected.unionByName(twice), repeats
+    kept: list[RDD[Any]] = [
+        packed.select("part", name).rdd.map(tuple).partitionBy(n_parts) for name in ("packed", "ids")
+    ]
+    for rows_kept in kept:
+        rows_kept.persist().count()
+    if not repeats:
+        packed.unpersist()  # the same bytes twice; with repeats, `rejected` is read from it
+    return Data(
+        kept[0], kept[1], workers, table, dict(rows.dtypes)["task"], rejected, removed,
+        n_parts, tasks, n_workers, answers, good[0][2],
+    )  # fmt: skip
+
+
+def ranked(frame: DataFrame, name: str) -> tuple[DataFrame, int]:
+    """Rows in the order of a column of distinct ids, with their rank as `code`, and how many there are."""
+    from pyspark.sql import functions as f
+
+    ordered = frame.sort(name).withColumn("piece", f.spark_partition_id()).persist()
+    first, before = {}, 0
+    for piece, size in sorted(map(tuple, ordered.groupBy("piece").count().collect())):
+        first[piece], before = before, before + size
+    schema = f"{', '.join(f'`{key}` {kind}' for key, kind in frame.dtypes)}, code long"
+    return ordered.mapInArrow(partial(_number, first=first), schema).persist(), before
+
+
+def _number(batches: Iterator[pa.RecordBatch], first: dict[int, int]) -> Iterator[pa.RecordBatch]:
+    done = 0  # rows of this piece so far; it may come in several batches
+    for batch in batches:
+        if batch.num_rows:
+            start = first[batch.column("piece")[0].as_py()] + done
+            done += batch.num_rows
+            code = pa.array(np.arange(start, start + batch.num_rows))
+            yield batch.drop_columns(["piece"]).append_column("code", code)
+
+
+def _columns(frame: DataFrame, columns: tuple[str, str, str]) -> DataFrame:
+    """The three columns under our names, and the place of each row, which settles answers given twice."""
+    from pyspark.sql import functions as f
+
+    kinds = dict(frame.dtypes)
+    if "weight" in kinds:
+        message = "the Spark engine does not weigh answers; take the column out with .drop('weight')."
+        raise WeightError(message)
+    chosen = []
+    for role, name in zip(("task", "worker", "label"), columns, strict=True):
+        if name not in kinds:
+            message = f"no column {name!r} for the {role}; there are {some(list(kinds))}. Name it with {role}=."
+            raise MissingColumnError(message)
+        kind = _KINDS.get(kinds[name], kinds[name])
+        if kind not in ("bigint", "string", "boolean"):
+            message = f"the {role} ids are of type {kind}. Ids are integers, strings or booleans: cast the column."
+            raise IdTypeError(message)
+        chosen.append(f.col(f"`{name}`").cast(kind).alias(role))
+    return frame.select(*chosen, f.monotonically_increasing_id().alias("row"))
+
+
+def _classes(rows: DataFrame, classes: Any, max_classes: int) -> pa.Array:
+    if classes is not None:
+        table = id_table(classes, "class")
+    else:
+        found = rows.select("label").where("label is not null").distinct().limit(max_classes + 1).toArrow()
+        table = id_table(found["label"].combine_chunks(), "class").sort()
+    if len(table) > max_classes:
+        message = (
+            f"the label column has more than {max_classes:,} distinct values: is it the label? Name it with label=, "
+            f"or pass max_classes=."
+        )
+        raise TooManyClassesError(message)
+    if not len(table):
+        message = "no answers: the label column is empty."
+        raise EmptyError(message)
+    return table
+
+
+def _refusal(rejected: DataFrame, removed: dict[str, int]) -> Exception:
+    first = rejected.first()
+    assert first is not None
+    counts = "; ".join(f"{count:,} where the {why}" for why, count in sorted(removed.items()))
+    message = f"{counts}. First: {first.asDict()}. Mend them, or set them aside with bad='aside'."
+    return UnknownIdError(message) if set(removed) == {UNKNOWN} else NullError(message)
+
+
+def _repeats(twice: DataFrame, repeats: int) -> Exception:
+    shown = ", ".join(f"worker {row.worker!r} on task {row.task!r}" for row in twice.sort("task", "worker").take(3))
+    message = (
+        f"{repeats:,} answers are given a second time or more: {shown}. Keep one of each with duplicates='first', "
+    )
+    return DuplicateError(f"{message}'last' or 'vote'.")

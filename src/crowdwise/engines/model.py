@@ -1,0 +1,180 @@
+"""What all models on Spark share: the answers in, the tables out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+
+from crowdwise.answers.answers import MAX_CLASSES
+from crowdwise.answers.rows import Duplicates
+from crowdwise.engines import steps
+from crowdwise.engines.driver import add_up
+from crowdwise.engines.intake import Bad, Data, take
+from crowdwise.engines.results import finish, label_frame, plain, sums_of, with_rows, worker_frame
+from crowdwise.errors import NotFittedError
+from crowdwise.truth.base import Array, Callback, TruthModel, is_whole, require
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+BROADCAST_LIMIT = 50_000_000  # numbers: 400 MB on every executor
+
+
+class Learned(NamedTuple):
+    """What the posteriors of a part are made from."""
+
+    posterior: Any  # a step
+    message: Any
+    pair: Any = None  # broadcast: of which pairs the table in the message is
+    inputs: Any = None  # parts with rows of their own, where the table is in no message
+
+
+class SparkModel:
+    """A truth model that is fitted on a Spark DataFrame.
+
+    Parameters
+    ----------
+    **parameters
+        Those of the local model of the same name. Several starts (`n_init`) and `warm_start` are for one machine.
+
+    Attributes
+    ----------
+    labels : DataFrame
+        task, label, confidence, runner_up, agreement, answers, proba (in the order of the classes); one row a task.
+    workers : DataFrame
+        worker, answers, quality and its 95 % interval, agreement_with_consensus, and what the model knows of each.
+    classes : DataFrame
+        class, and its share `prior`.
+    confusion : DataFrame or None
+        worker, truth, label, probability: the confusion matrices, for models that have them.
+    rejected : DataFrame
+        task, worker, label, reason: rows that were not used. `removed_` counts them by reason.
+    history_, n_iter_, converged_
+        As of the local model.
+    """
+
+    local: ClassVar[type[TruthModel]]
+    labels: DataFrame
+    workers: DataFrame
+    classes: DataFrame
+    rejected: DataFrame
+    confusion: DataFrame | None = None
+    removed_: dict[str, int]
+    history_: list[float]
+    _limit: int
+    _kept: list[Any]  # in the cluster's memory
+
+    def __init__(self, **parameters: Any) -> None:
+        self.model: Any = self.local(**parameters)
+
+    def fit(
+        self,
+        frame: DataFrame,
+        *,
+        task: str = "task",
+        worker: str = "worker",
+        label: str = "label",
+        classes: Any = None,
+        duplicates: Duplicates = "error",
+        bad: Bad = "aside",
+        max_classes: int = MAX_CLASSES,
+        parts: int | None = None,
+        checkpoint: str | Path | None = None,
+        resume: bool = False,
+        broadcast_limit: int = BROADCAST_LIMIT,
+        callback: Callback | None = None,
+    ) -> Self:
+        """Infer the truth.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            One row an answer.
+        task, worker, label : str
+            Its columns: integers, strings or booleans.
+        classes : sequence, optional
+            The classes and their order; the distinct labels, sorted, when not given.
+        duplicates : {"error", "first", "last", "vote"}
+            What to do when a worker answered a task twice. First and last are by the order of the rows read.
+        bad : {"aside", "error"}
+            Rows with a missing id, or a label that is not declared: set aside in `rejected`, or an error.
+        max_classes : int
+            More distinct labels than this are taken for a mistake in the column.
+        parts : int, optional
+            In how many parts the tasks are dealt out; by default a million answers each, and one a core at least.
+        checkpoint : path, optional
+            Folder, on the driver's machine, to which the parameters are written after each iteration.
+        resume : bool
+            Go on from the checkpoint, if there is one, to the same result.
+        broadcast_limit : int
+            Confusion matrices of up to so many numbers (workers x classes²) are sent to every executor.
+        callback : callable, optional
+            Called with the iteration and the bound.
+        """
+        model = self.model
+        model._check_flags()
+        model._check_common_parameters()
+        model._check_parameters()
+        require(getattr(model, "n_init", 1) == 1, "n_init", getattr(model, "n_init", 1), "1 on Spark")
+        require(not getattr(model, "warm_start", False), "warm_start", True, "False on Spark, and resume=True")
+        require(parts is None or is_whole(parts, 1), "parts", parts, "a whole number, 1 or more")
+        require(not resume or checkpoint is not None, "resume", resume, "it with checkpoint=, the folder to go on from")
+        columns = (task, worker, label)
+        data = take(
+            frame, columns=columns, classes=classes, duplicates=duplicates, bad=bad, max_classes=max_classes,
+            parts=parts,
+        )  # fmt: skip
+        self.rejected, self.removed_ = data.rejected, data.removed
+        self.history_, self.n_iter_, self.converged_ = [], 0, True
+        self._limit, self._kept = broadcast_limit, []
+        file = None if checkpoint is None else Path(checkpoint) / "state.safetensors"
+        learned = self._learn(data, file, resume, callback)
+        inputs = data.parts.mapValues(with_rows) if learned.inputs is None else learned.inputs
+        seed = getattr(model, "random_state", 0)
+        finished = finish(data, inputs, learned.posterior, learned.message, learned.pair, seed)
+        sums = add_up(finished.mapValues(sums_of), data.n_parts, np.arange(data.n_workers))
+        prior = getattr(self.model, "class_prior_", sums.totals / data.n_tasks)
+        self.class_prior_ = prior
+        spark = frame.sparkSession
+        self.classes = spark.createDataFrame(pa.table({"class": plain(data.class_ids), "prior": prior}))
+        for used in (data.parts, data.ids, *self._kept):  # what the results are made from is computed by now
+            used.unpersist()
+        self._kept = [finished, data.workers]
+        self.labels, self.workers = label_frame(data, finished), worker_frame(data, sums, self._of_workers(data, prior))
+        return self
+
+    def release(self) -> None:
+        """Let the cluster forget the results; what is asked for afterwards is computed again from the answers."""
+        for kept in self._kept:
+            kept.unpersist()
+
+    def write(self, path: str, *, overwrite: bool = False) -> None:
+        """Write all tables as Parquet: labels, workers, classes, confusion, rejected, and how the fit went (fit)."""
+        if not hasattr(self, "labels"):
+            message = f"this {type(self).__name__} is not fitted yet; call fit first."
+            raise NotFittedError(message)
+        settings = {name: repr(value) for name, value in self.model.get_params(deep=False).items()}
+        how = {
+            "model": [type(self).__name__], "settings": [json.dumps(settings)], "iterations": [self.n_iter_],
+            "converged": [self.converged_], "removed": [json.dumps(self.removed_)],
+            "bounds": pa.array([self.history_], pa.list_(pa.float64())),
+        }  # fmt: skip
+        fit = self.labels.sparkSession.createDataFrame(pa.table(how))
+        tables = {"labels": self.labels, "workers": self.workers, "classes": self.classes, "rejected": self.rejected}
+        if self.confusion is not None:
+            tables["confusion"] = self.confusion
+        for name, table in {**tables, "fit": fit}.items():  # last: its presence says that all are there
+            table.write.mode("overwrite" if overwrite else "errorifexists").parquet(f"{path.rstrip('/')}/{name}")
+
+    def _learn(self, data: Data, file: Path | None, resume: bool, callback: Callback | None) -> Learned:
+        """Fit the parameters."""
+        require(file is None, "checkpoint", file, "it with models that iterate")
+        return Learned(steps.own_posterior, self.model)
+
+    def _of_workers(self, data: Data, prior: Array) -> dict[str, Array]:
+        """What the model knows of each worker, (workers,) arrays by name, given the shares of the classes."""
+        return {}

@@ -1,0 +1,159 @@
+"""The models on Spark against those on one machine: every iteration, every table, to 1e-8."""
+
+import numpy as np
+import pytest
+
+import crowdwise as cw
+from crowdwise.engines import driver
+from crowdwise.errors import DuplicateError, ModelFileError, NullError, ParameterError, TooLargeError, WeightError
+from crowdwise.truth.tables import label_table, worker_table
+
+engine = pytest.importorskip("crowdwise.engines.spark")
+STEPS = {"max_iter": 5, "tol": 0}
+
+
+def values(table, name):
+    column = table[name].to_pylist()
+    return np.array([np.nan if value is None else value for value in column]) if name != "proba" else np.array(column)
+
+
+def same(model, local):
+    """All tables of both, row by row."""
+    assert_histories(model, local)
+    labels = model.labels.sort("task").toArrow()
+    np.testing.assert_allclose(np.array(labels["proba"].to_pylist()), local.proba_, atol=1e-8)
+    for found, expected in (
+        (labels, label_table(local)),
+        (model.workers.sort("worker").toArrow(), worker_table(local)),
+    ):
+        for name in set(found.column_names) & set(expected.column_names):
+            if expected[name].type in ("double", "int64"):
+                np.testing.assert_allclose(values(found, name), values(expected, name), atol=1e-8, err_msg=name)
+            else:
+                assert found[name].to_pylist() == expected[name].to_pylist(), name
+    if model.confusion is not None:
+        cells = model.confusion.toPandas().pivot(index="worker", columns=["truth", "label"], values="probability")
+        np.testing.assert_allclose(cells.sort_index(axis=1).to_numpy().ravel(), local.confusion_.ravel(), atol=1e-8)
+
+
+def assert_histories(model, local):
+    assert len(model.history_) == len(local.history_)
+    np.testing.assert_allclose(model.history_, local.history_, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("DawidSkene", {**STEPS}),
+        ("DawidSkene", {"prior": "hierarchical", "tol": 1e-4}),
+        ("OneCoin", {"class_prior": "estimated", **STEPS}),
+        ("IBCC", {**STEPS}),
+        ("WDS", {"base": cw.DawidSkene(prior=None, hard=True, max_iter=4, tol=0)}),
+        ("MajorityVote", {"random_state": 3}),
+        ("NaiveSoft", {"smoothing": 1.0}),
+    ],
+)
+def test_equals_the_local_model(answers, frame, name, settings):
+    local = getattr(cw, name)(**settings).fit(answers)
+    model = getattr(engine, name)(**settings).fit(frame, parts=3)
+    if name == "MajorityVote":
+        assert ((local.proba_ == local.proba_.max(axis=1, keepdims=True)).sum(axis=1) > 1).sum() > 9  # ties
+    same(model, local)
+    assert model.removed_ == {} and model.rejected.isEmpty()
+
+
+def test_parameters_are_the_same_at_every_iteration_for_any_number_of_parts(answers, frame, monkeypatch):
+    seen = []
+    step = cw.DawidSkene._m_step
+
+    def recorded(self, work, statistics, parameters):
+        parameters = step(self, work, statistics, parameters)
+        seen[-1].append((parameters.class_prior, parameters.table.copy(), parameters.log_prior))
+        return parameters
+
+    monkeypatch.setattr(cw.DawidSkene, "_m_step", recorded)
+    monkeypatch.setattr(driver, "FAN", 3)  # with eight parts, sums are added in the cluster first
+    seen.append([])
+    cw.DawidSkene(**STEPS).fit(answers)
+    for parts in (1, 8):
+        seen.append([])
+        engine.DawidSkene(**STEPS).fit(frame.orderBy("label"), parts=parts)
+    assert [len(run) for run in seen] == [4, 4, 4]
+    for run in seen[1:]:
+        for iteration, expected in zip(run, seen[0], strict=True):
+            for found, wanted in zip(iteration, expected, strict=True):
+                np.testing.assert_allclose(found, wanted, atol=1e-8)
+
+
+def test_crowds_too_large_for_a_broadcast_need_a_model_or_a_folder_that_can_take_them(frame):
+    with pytest.raises(TooLargeError, match="OneCoin"):
+        engine.IBCC().fit(frame, broadcast_limit=36)
+    with pytest.raises(ParameterError, match="all machines share"):
+        engine.DawidSkene().fit(frame, broadcast_limit=36)
+
+
+@pytest.mark.parametrize("limit", [10**6, 54])  # all in one broadcast; joined, in two blocks of six workers
+def test_a_fit_broken_off_goes_on_to_the_same_result(answers, frame, tmp_path, limit):
+    def die(iteration, bound):
+        if iteration == 1:
+            raise KeyboardInterrupt
+
+    settings = {"prior": "hierarchical", "max_iter": 4, "tol": 0}
+    options = {"parts": 2, "checkpoint": tmp_path, "broadcast_limit": limit}
+    with pytest.raises(KeyboardInterrupt):
+        engine.DawidSkene(**settings).fit(frame, callback=die, **options)
+    assert (tmp_path / "blocks-0").exists() == (limit == 54)
+    iterations = []
+    model = engine.DawidSkene(**settings)
+    model.fit(frame, resume=True, callback=lambda iteration, bound: iterations.append(iteration), **options)
+    assert iterations == [1, 2, 3]
+    same(model, cw.DawidSkene(**settings).fit(answers))
+
+
+def test_a_checkpoint_of_another_fit_is_refused(frame, tmp_path):
+    engine.OneCoin(max_iter=2, tol=0).fit(frame, checkpoint=tmp_path)
+    with pytest.raises(ModelFileError, match=r"another fit \(settings differ\)"):
+        engine.OneCoin(prior=None, **STEPS).fit(frame, checkpoint=tmp_path, resume=True)
+    (tmp_path / "state.safetensors").write_bytes(b"half a file")
+    with pytest.raises(ModelFileError, match="cannot be read"):
+        engine.OneCoin(**STEPS).fit(frame, checkpoint=tmp_path, resume=True)
+
+
+def test_bad_rows_are_counted_and_written_aside(spark, tmp_path):
+    rows = [
+        ("a", 1, "x"), ("a", 2, "y"), ("b", 1, "x"), ("b", 1, "y"), ("b", 2, "y"),
+        (None, 1, "x"), ("c", None, "x"), ("c", 2, None), ("c", 3, "z"),
+    ]  # fmt: skip
+    frame = spark.createDataFrame(rows, "item string, worker int, label string").coalesce(1)
+    options = {"task": "item", "classes": ["y", "x"], "parts": 2}
+    with pytest.raises(DuplicateError, match=r"worker 1 on task 'b'.*duplicates='first'"):
+        engine.MajorityVote().fit(frame, **options)
+    with pytest.raises(NullError, match="1 where the worker is missing"):
+        engine.MajorityVote().fit(frame, bad="error", **options)
+    model = engine.MajorityVote().fit(frame, duplicates="last", **options)
+    model.write(str(tmp_path / "out"))
+    aside = spark.read.parquet(str(tmp_path / "out" / "rejected")).collect()
+    assert sorted((row.reason, row.task, row.worker, row.label) for row in aside) == [
+        ("label is missing", "c", 2, None),
+        ("label is not among the classes", "c", 3, "z"),
+        ("task is missing", None, 1, "x"),
+        ("worker gave this task another answer", "b", 1, "x"),
+        ("worker is missing", "c", None, "x"),
+    ]
+    assert model.removed_ == {row.reason: 1 for row in aside}
+    labels = {row.task: row for row in spark.read.parquet(str(tmp_path / "out" / "labels")).collect()}
+    assert labels["b"].label == "y" and labels["b"].proba == [1.0, 0.0] and set(labels) == {"a", "b"}
+    assert spark.read.parquet(str(tmp_path / "out" / "fit")).first().model == "MajorityVote"
+
+
+def test_what_the_engine_does_not_do_is_refused(answers, frame):
+    from pyspark.sql import functions as f
+
+    with pytest.raises(ParameterError, match="n_init"):
+        engine.DawidSkene(n_init=2).fit(frame)
+    with pytest.raises(ParameterError, match="checkpoint"):
+        engine.MajorityVote().fit(frame, checkpoint="x")
+    with pytest.raises(ParameterError, match="Spark DataFrame"):
+        engine.MajorityVote().fit(answers)
+    with pytest.raises(WeightError, match="drop"):
+        engine.MajorityVote().fit(frame.withColumn("weight", f.lit(1.0)))
