@@ -12,6 +12,7 @@ the local one up to the rounding of sums. On one machine the local models are fa
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -52,9 +53,9 @@ class SparkEM(SparkModel):
     parameters: ClassVar[Any]
     posterior: ClassVar[Any]
 
+    @abstractmethod
     def _work(self, data: Data) -> tuple[Any, Any]:
         """What the local model works in, and the object in it that remembers the last message."""
-        raise NotImplementedError
 
     def _learn(self, data: Data, file: Path | None, resume: bool, callback: Callback | None) -> Learned:
         model, (work, cluster) = self.model, self._work(data)
