@@ -83,6 +83,10 @@ class ModelFileError(CrowdwiseError):
     """A saved model is damaged, or was written by a newer crowdwise."""
 
 
+class BusyError(CrowdwiseError):
+    """Another process is at work in the same folder."""
+
+
 class CrowdwiseWarning(UserWarning):
     """Any warning crowdwise gives."""
 

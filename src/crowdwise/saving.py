@@ -31,6 +31,7 @@ from crowdwise.answers import Answers
 from crowdwise.errors import MissingDependencyError, ModelFileError, ParameterError
 from crowdwise.learn.networks import NAMED
 from crowdwise.registry import make, methods
+from crowdwise.whole import whole
 
 VERSION = 1
 _TABLES = {"task": "task_ids", "worker": "worker_ids", "label": "class_ids"}
@@ -43,19 +44,12 @@ def save(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     writer = _Writer()
     header = {"version": VERSION, **writer.fitted(model, "")}
     header["tensors"] = {name: [str(tensor.dtype), *tensor.shape] for name, tensor in writer.tensors.items()}
-    target = Path(path)
-    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     try:
-        partial.touch()
-        mode = partial.stat().st_mode  # that of any new file; safetensors would let nobody else read it
-        save_file(writer.tensors, partial, metadata={"crowdwise": json.dumps(header)})
-        partial.chmod(mode)
-        partial.replace(target)
+        with whole(Path(path)) as beside:
+            save_file(writer.tensors, beside, metadata={"crowdwise": json.dumps(header)})
     except (OSError, SafetensorError) as error:
         message = f"{os.fspath(path)!r} cannot be written: {error}"
         raise ModelFileError(message) from None
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def load(path: str | os.PathLike[str], *, network: Any = None) -> Any:

@@ -10,7 +10,7 @@ import time
 import pytest
 
 import crowdwise as cw
-from crowdwise.errors import FormatError, ParameterError
+from crowdwise.errors import BusyError, FormatError, ParameterError
 from crowdwise.run import Progress, Run, run
 
 QUICK = ["one-coin", "dawid-skene"]
@@ -144,3 +144,18 @@ def test_progress_counts_steps(tmp_path):
     assert steps == sorted(steps) and set(steps) == set(range(1, 7)) and {at.steps for at in seen} == {6}
     left = [at.left for at in seen if at.left is not None]
     assert left and min(left) >= 0
+
+
+def test_two_runs_in_one_folder_the_second_is_refused_and_a_dead_one_is_not_minded(tmp_path):
+    def meddle(at: Progress) -> None:
+        if at.step == 2:
+            with pytest.raises(BusyError, match=f"process {os.getpid()}"):
+                run(crowd(), tmp_path / "run", method=QUICK, resume=True)
+            raise Killed
+
+    with pytest.raises(Killed):
+        run(crowd(), tmp_path / "run", method=QUICK, callback=meddle)
+    (tmp_path / "run" / ".lock").write_text('{"process": 1')  # as a killed process leaves it
+    (tmp_path / "run" / ".labels.csv.0a1b2c3d.partial").mkdir()
+    made = run(crowd(), tmp_path / "run", method=QUICK, resume=True)
+    assert not [file for file in made.path.iterdir() if file.name.startswith(".")]

@@ -15,6 +15,7 @@ from typing import Any
 
 from crowdwise.bench.cells import Cell, Figures
 from crowdwise.errors import CrowdwiseError, FormatError
+from crowdwise.whole import whole
 
 VERSION = 1
 
@@ -48,9 +49,8 @@ class Store:
             cells = _read(path)
             cells[cell.key] = {"stamp": stamp, "seeds": list(cell.seeds), "figures": figures}
             self._files[path] = cells
-            half = path.with_suffix(f".{os.getpid()}.partial")
-            half.write_text(_text(cells), encoding="utf-8")
-            half.replace(path)
+            with whole(path) as beside:
+                beside.write_text(_text(cells), encoding="utf-8")
 
     def open(self) -> None:
         """Make the folder and see that it can be written to, before hours are spent on what goes there."""

@@ -24,6 +24,7 @@ from crowdwise.choose.scoring import Array, Candidate, Criterion, Outcome, judge
 from crowdwise.digests import digest
 from crowdwise.errors import CrowdwiseError, ParameterError
 from crowdwise.learn.features.opening import opened
+from crowdwise.whole import whole
 
 
 class Keep:
@@ -68,7 +69,7 @@ def write(path: Path, outcome: Outcome) -> None:
     arrays = {"scores": outcome.scores} | ({} if outcome.readings is None else {"readings": outcome.readings})
     facts = json.dumps({"seconds": outcome.seconds, "warnings": outcome.warnings})
     plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    _whole(path, lambda partial: save_file(plain, partial, metadata={"fit": facts}))
+    _keep(path, lambda beside: save_file(plain, beside, metadata={"fit": facts}))
 
 
 def read(path: Path) -> Outcome | None:
@@ -85,7 +86,7 @@ def read(path: Path) -> Outcome | None:
 
 def write_json(path: Path, content: Any) -> None:
     """Keep anything plain, whole or not at all."""
-    _whole(path, lambda partial: partial.write_text(json.dumps(content), encoding="utf-8"))
+    _keep(path, lambda beside: beside.write_text(json.dumps(content), encoding="utf-8"))
 
 
 def read_json(path: Path) -> Any:
@@ -96,13 +97,10 @@ def read_json(path: Path) -> Any:
         return None
 
 
-def _whole(path: Path, write_to: Callable[[Path], Any]) -> None:
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+def _keep(path: Path, write_to: Callable[[Path], Any]) -> None:
     try:
-        write_to(partial)
-        partial.replace(path)
+        with whole(path, sync=False) as beside:  # a file damaged by a power cut is told, and computed anew
+            write_to(beside)
     except (OSError, SafetensorError) as error:
         message = f"the checkpoint {str(path)!r} cannot be written: {error}. Make room, or choose without checkpoint."
         raise CrowdwiseError(message) from None
-    finally:
-        partial.unlink(missing_ok=True)

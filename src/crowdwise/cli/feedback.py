@@ -82,14 +82,15 @@ def check_out(out: Path, run: Path) -> None:
 def write_all(told: list[Feedback], out: Path) -> None:
     """Write the feedback in the format its name asks for."""
     from crowdwise.io import write
-    from crowdwise.run.work import write_whole
+    from crowdwise.whole import whole
 
     if out.suffix == ".csv":
         write(rows_of(told), out)
-    elif out.suffix == ".txt":
-        write_whole(out, "\n\n".join(map(str, told)) + "\n")
-    else:
-        write_whole(out, to_json({"workers": [each.as_dict() for each in told]}) + "\n")
+        return
+    plain = out.suffix == ".txt"
+    text = "\n\n".join(map(str, told)) if plain else to_json({"workers": [each.as_dict() for each in told]})
+    with whole(out) as beside:
+        beside.write_text(text + "\n", encoding="utf-8")
 
 
 def rows_of(told: list[Feedback]) -> pa.Table:

@@ -27,6 +27,7 @@ from crowdwise.errors import CrowdwiseWarning, FeaturesError, MissingDependencyE
 from crowdwise.learn.features.base import Array, Features
 from crowdwise.learn.features.opening import opened
 from crowdwise.learn.features.pictures import Pictures
+from crowdwise.whole import whole
 
 Cache = str | os.PathLike[str] | Literal[False] | None
 Encode = Callable[[Sequence[Any]], Array]  # a batch of images or texts -> (batch, numbers)
@@ -161,17 +162,13 @@ def _kept(file: Path) -> Array | None:
 
 def _keep(file: Path, out: Array) -> None:
     """Write whole or not at all; a disk that cannot be written to costs no result."""
-    partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as stream:
+        with whole(file) as beside, beside.open("wb") as stream:
             np.save(stream, out, allow_pickle=False)
-        partial.replace(file)
     except OSError as error:
         message = f"the encoding cannot be kept in {file.parent}: {error.strerror}. Choose another folder with cache=."
         warnings.warn(message, CrowdwiseWarning, stacklevel=4)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 @functools.cache

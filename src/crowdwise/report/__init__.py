@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crowdwise.errors import FormatError, MissingDependencyError
+from crowdwise.whole import whole
 
 if TYPE_CHECKING:
     from crowdwise.run.folder import Run
@@ -50,10 +51,6 @@ def report(run: Run | str | os.PathLike[str], out: str | os.PathLike[str] | None
         message = f"{target} cannot be written: there is no folder {str(target.parent)!r}. Make it first."
         raise FormatError(message)
     page = render(run)
-    half = target.with_name(f"{target.name}.{os.getpid()}.partial")
-    try:
-        half.write_text(page, "utf-8", newline="\n")
-        half.replace(target)
-    finally:
-        half.unlink(missing_ok=True)
+    with whole(target) as beside:
+        beside.write_text(page, "utf-8", newline="\n")
     return target

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,9 @@ from crowdwise.run.folder import REPORT, TIMES, Run
 from crowdwise.run.given import given_of
 from crowdwise.run.job import Job
 from crowdwise.run.labels import ACCEPT
-from crowdwise.run.work import Callback, Work, config_of
+from crowdwise.run.work import Callback, Work, check_place, config_of
 from crowdwise.truth.base import is_number, is_whole, require
+from crowdwise.whole import alone, clear_parts
 
 MOST_BOUGHT = 1000  # answers proposed, unless another budget is given
 
@@ -105,17 +107,21 @@ def run(
     options = {"method": method if isinstance(method, str) else list(method), "accept": accept, "budget": budget,
                "folds": folds, "time_budget": time_budget}  # fmt: skip
     data = {name: None if part is None else digest(part) for name, part in given.parts().items()}
-    work = Work(out, config_of(data, options, inputs, seed), resume=resume, steps=6, callback=callback)
-    if work.finished:
-        work.clear()
-        return reported(Run(out))
     if n_jobs is None:
         n_jobs = 1 if given.X is None else min(4, os.cpu_count() or 1)
-    made = Job(given, tried, work, accept, budget, folds, time_budget, seed, n_jobs).do()
-    with work.step("Writing the report"):
-        reported(made)
-    work.write(TIMES, work.times)
-    work.clear()
+    place = Path(out)
+    check_place(place)
+    with alone(place):
+        clear_parts(place)
+        work = Work(place, config_of(data, options, inputs, seed), resume=resume, steps=6, callback=callback)
+        if work.finished:
+            made = reported(Run(place))
+        else:
+            made = Job(given, tried, work, accept, budget, folds, time_budget, seed, n_jobs).do()
+            with work.step("Writing the report"):
+                reported(made)
+            work.write(TIMES, work.times)
+        work.clear()
     return made
 
 

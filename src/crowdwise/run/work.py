@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +17,9 @@ from typing import Any, NamedTuple
 
 from crowdwise.errors import ParameterError
 from crowdwise.run.folder import CONFIG, FORMAT, METRICS, read_json
+from crowdwise.whole import LOCK, whole
+
+KEPT = ".work"
 
 
 class Progress(NamedTuple):
@@ -60,10 +62,9 @@ class Work:
         callback: Callback | None,
     ) -> None:
         self.folder, self.steps, self.callback = Path(folder), steps, callback
-        self.kept = self.folder.absolute() / ".work"  # fits run in other processes, which may stand elsewhere
+        self.kept = self.folder.absolute() / KEPT  # fits run in other processes, which may stand elsewhere
         self.number = 0
         self.times: dict[str, float] = {}
-        self._check_place()
         begun = self.folder / CONFIG
         if begun.is_file():
             self._check_begun(read_json(begun), config, resume=resume)
@@ -92,25 +93,13 @@ class Work:
 
     def write(self, name: str, content: Mapping[str, Any]) -> None:
         """A JSON file of the folder, whole or not at all."""
-        write_whole(self.folder / name, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+        with whole(self.folder / name) as beside:
+            beside.write_text(text + "\n", encoding="utf-8")
 
     def clear(self) -> None:
         """All is there: what was kept on the way goes."""
         shutil.rmtree(self.kept, ignore_errors=True)
-
-    def _check_place(self) -> None:
-        if self.folder.exists() and not self.folder.is_dir():
-            message = f"{self.folder} is a file: --out names a folder for the run."
-            raise ParameterError(message)
-        above = next(place for place in (self.folder.absolute(), *self.folder.absolute().parents) if place.exists())
-        if not (above.is_dir() and os.access(above, os.W_OK)):
-            message = f"{self.folder} cannot be written: {above} is not a folder you may write to."
-            raise ParameterError(message)
-        begun = (self.kept.name, f".{CONFIG}.")  # all that a run killed at its very start leaves
-        others = [] if not self.folder.is_dir() else [f for f in self.folder.iterdir() if not f.name.startswith(begun)]
-        if others and not (self.folder / CONFIG).is_file():
-            message = f"{self.folder} holds other files: name a new folder for the run."
-            raise ParameterError(message)
 
     def _check_begun(self, found: Mapping[str, Any], config: Mapping[str, Any], *, resume: bool) -> None:
         if not resume:
@@ -129,6 +118,22 @@ class Work:
             raise ParameterError(message)
 
 
+def check_place(folder: Path) -> None:
+    """Refuse a folder that cannot be written to, or that holds something else."""
+    if folder.exists() and not folder.is_dir():
+        message = f"{folder} is a file: --out names a folder for the run."
+        raise ParameterError(message)
+    above = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
+    if not (above.is_dir() and os.access(above, os.W_OK)):
+        message = f"{folder} cannot be written: {above} is not a folder you may write to."
+        raise ParameterError(message)
+    begun = (KEPT, LOCK, f".{CONFIG}.")  # all that a run killed at its very start leaves
+    others = [] if not folder.is_dir() else [file for file in folder.iterdir() if not file.name.startswith(begun)]
+    if others and not (folder / CONFIG).is_file():
+        message = f"{folder} holds other files: name a new folder for the run."
+        raise ParameterError(message)
+
+
 def config_of(data: Mapping[str, str | None], options: Mapping[str, Any], inputs: Any, seed: int) -> dict[str, Any]:
     """The content of config.json: all that decides the result, and where it came from."""
     from crowdwise import __version__
@@ -137,19 +142,6 @@ def config_of(data: Mapping[str, str | None], options: Mapping[str, Any], inputs
         "format": FORMAT, "crowdwise": __version__, "seed": seed, "options": dict(options), "data": dict(data),
         "inputs": list(inputs),
     }  # fmt: skip
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a text file beside where it goes, then put it there."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with beside.open("x", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def _pairs(found: Mapping[str, Any], wanted: Mapping[str, Any], part: str) -> Iterator[tuple[str, Any, Any]]:
