@@ -20,8 +20,10 @@ setup: .venv/ready            ## a .venv with every extra and the dev tools
 demo: setup                   ## the main job on embedded data
 	$(BIN)/crowdwise demo
 
+# One thread for each process: four on two cores spend most of their time waiting for one another. Each begins with a
+# half of its own, so that what the tests of a file share is made once, and helps the other in the end.
 test: setup browser lint      ## lint, types, tests and doctests
-	$(BIN)/pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 # The report is tested in Chromium; where it is not there and cannot be installed, these tests say that they were skipped.
 browser:

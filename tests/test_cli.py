@@ -7,6 +7,7 @@ import pty
 import shlex
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ import pytest
 from typer.testing import CliRunner
 
 import crowdwise as cw
+import crowdwise.run
+from bench_cells import fill
 from crowdwise.cli import app, demo
 from crowdwise.cli.options import settings
 from crowdwise.errors import ParameterError
@@ -65,11 +68,19 @@ def rows_of(file):
 # Help
 
 
+@pytest.fixture
+def few_folds(monkeypatch):
+    """Two folds for the run of the demo, in this process."""
+    monkeypatch.setattr(crowdwise.run, "run", partial(crowdwise.run.run, folds=2, n_jobs=1))
+
+
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_ends_with_an_example_that_runs(name, monkeypatch):
+def test_help_ends_with_an_example_that_runs(name, monkeypatch, few_folds):
     monkeypatch.setattr(demo, "SIDE_BY_SIDE", ("majority-vote", "raykar"))  # the whole of it has a test of its own
     shown = " ".join(run(f"{name} --help").stdout.split())
     example = COMMANDS[name].epilog
+    if name == "bench":  # computing is tested with the command
+        fill(Path("crowdwise-bench"), "digits", 1, quick=True)
     if name == "predict":
         run(COMMANDS["fit"].epilog.removeprefix("Example: crowdwise "))
     if name in ("report", "compare", "feedback"):
@@ -253,7 +264,7 @@ def test_methods():
     assert max(map(len, shown.splitlines())) <= 100
 
 
-def test_demo():
+def test_demo(few_folds):
     told = json.loads(run("demo --json").stdout)
     accuracy = {row["name"]: row["scores"]["accuracy"] for row in told["methods"]}
     assert told["workers"] == 40 and Path(told["written"]["run"], "report.html").is_file()

@@ -1,10 +1,9 @@
 """CrowdInG as a learner: its variants, its game, and what it generates."""
 
-import warnings
-
 import numpy as np
 import pytest
 import torch
+from crowding_crowds import FEW, crowd
 
 import crowdwise as cw
 from crowdwise.augment.crowding import watch
@@ -12,28 +11,10 @@ from crowdwise.augment.crowding.crowding import GRID, CrowdInG
 from crowdwise.augment.crowding.game import Game
 from crowdwise.augment.crowding.module import CrowdInGModule
 from crowdwise.augment.crowding.objective import entropy
-from crowdwise.errors import CrowdwiseWarning, DivergenceWarning, NotFittedError, ParameterError
+from crowdwise.errors import CrowdwiseWarning, NotFittedError, ParameterError
 from crowdwise.truth.check import split_answers
 
-FEW = {"network": cw.MLP(8, dropout=0.2), "epochs": 8, "lr": 0.02, "batch_size": 32, "generator_epochs": 2,
-       "discriminator_epochs": 1, "adversarial_epochs": 2, "steps": 2}  # fmt: skip
-
 FAST = {**FEW, "generator_lr": 0.02, "discriminator_lr": 0.01, "classifier_lr": 0.01}
-
-
-def crowd(n_tasks=90, n_workers=8, n_classes=3, per_task=3, distance=3.0, seed=0):
-    """Gaussian blobs and workers of uneven accuracy."""
-    rng = np.random.default_rng([seed, n_tasks])
-    centre = np.random.default_rng(99).normal(size=(n_classes, 6))
-    centre *= distance / np.linalg.norm(centre, axis=1, keepdims=True)
-    truth = rng.integers(0, n_classes, n_tasks)
-    X = (centre[truth] + rng.normal(size=(n_tasks, 6))).astype(np.float32)
-    task = np.repeat(np.arange(n_tasks), per_task)
-    worker = np.argsort(rng.random((n_tasks, n_workers)), axis=1)[:, :per_task].ravel()
-    right = rng.random(len(task)) < rng.uniform(0.5, 0.95, n_workers)[worker]
-    label = np.where(right, truth[task], rng.integers(0, n_classes, len(task)))
-    answers = cw.Answers.from_codes(task, worker, label, tasks=n_tasks, workers=n_workers, classes=n_classes)
-    return X, answers, truth
 
 
 @pytest.fixture(scope="module")
@@ -293,111 +274,6 @@ def test_a_crowd_without_gaps_has_no_game():
     model = CrowdInG(**FEW).fit(X, answers)
     assert not any("phase" in record for record in model.history_)
     assert model.generate(X).answers.n_answers == 0
-
-
-# What goes wrong is said
-
-
-def test_a_lost_game_is_said(data):
-    X, answers, _ = data
-    with pytest.warns(DivergenceWarning, match="went astray"):
-        CrowdInG(**{**FEW, "adversarial_lr": 0.3}, multiplier=5.0).fit(X, answers)
-
-
-@pytest.fixture(scope="module")
-def digits():
-    return cw.simulate.digits_crowd()
-
-
-SHORT = {"epochs": 2, "generator_epochs": 1, "discriminator_epochs": 1, "adversarial_epochs": 1}
-BLOWN_UP = [
-    ({"generator_lr": 1e4}, "generator fits .* after pre-training, an even guess at -2.3; lower generator_lr"),
-    ({"lr": 1e6}, "classifier fits .* after pre-training, an even guess at -2.3; lower lr"),
-    ({"adversarial_lr": 1.0, "threshold": 2.0}, "generator fits .* after the game.* lower adversarial_lr"),
-    ({"discriminator_lr": 10.0, "adversarial_epochs": 5}, "judges who know nothing is 1.81; lower discriminator_lr"),
-    ({"discriminator_lr": 10.0, "adversarial_epochs": 0, "discriminator_epochs": 5}, "lower discriminator_lr"),
-    ({"classifier_lr": 5.0, "threshold": 0.01, "adversarial_epochs": 3}, "another class of .* lower classifier_lr"),
-    ({"generator_lr": 1e4, "adversarial_epochs": 0, "discriminator_epochs": 0}, "lower generator_lr"),
-]
-
-
-@pytest.mark.parametrize(("options", "said"), BLOWN_UP)
-@pytest.mark.filterwarnings("ignore:the .* of CrowdInG learnt nothing")
-def test_fits_that_blow_up_are_said(digits, options, said):
-    with pytest.warns(DivergenceWarning, match=said):
-        CrowdInG(**{**SHORT, **options}).fit(*digits)
-
-
-def test_a_blown_up_generator_is_said_where_there_is_no_game():
-    X, answers, _ = crowd(n_workers=3, per_task=3)
-    with pytest.warns(DivergenceWarning, match="lower generator_lr"):
-        CrowdInG(**{**FEW, "generator_lr": 1e4}).fit(X, answers)
-
-
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(("n_classes", "per_task"), [(2, 2), (3, 3), (8, 3)])
-@pytest.mark.filterwarnings("ignore:the .* of CrowdInG learnt nothing")
-def test_no_false_alarm_at_default_rates(n_classes, per_task, seed):
-    """Default rates, one epoch or ten of each: a DivergenceWarning would be an error."""
-    X, answers, _ = crowd(n_tasks=100, n_workers=15, n_classes=n_classes, per_task=per_task, seed=seed)
-    for n in (1, 10):
-        lengths = {"epochs": n, "generator_epochs": n, "discriminator_epochs": n, "adversarial_epochs": n}
-        model = CrowdInG(**lengths, random_state=seed).fit(X, answers)
-        assert model.history_[-1]["agreement"] > 0.9
-
-
-def test_agreement_is_with_the_classifier_before_the_game(data):
-    X, answers, _ = data
-    weight = np.where(np.arange(90) < 30, 0.0, 1.0)  # what is left out does not count
-    options = {**FEW, "classifier_lr": 0.02, "threshold": 0.3, "n_models": 2}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CrowdwiseWarning)
-        after = CrowdInG(**options).fit(X, answers, sample_weight=weight)
-    before = CrowdInG(**{**options, "adversarial_epochs": 0}).fit(X, answers, sample_weight=weight)
-    alike = after.member_proba(X).argmax(2) == before.member_proba(X).argmax(2)
-    assert alike[:, 30:].mean() < 1
-    np.testing.assert_allclose(after.history_[-1]["agreement"], alike[:, 30:].mean())
-
-
-GOOD = {"same": 0.4, "ratio": 1.0, "generator_fit": -1.0, "classifier_fit": -1.0, "agreement": 1.0, "loss_d": 0.7}
-LEVEL = watch.Level(real_share=0.5, even=-2.0, judges=0.7)
-
-
-def figures(**of_one):
-    """Figures of two models; the first did well."""
-    return {name: np.array([value, of_one.get(name, value)]) for name, value in GOOD.items()}
-
-
-@pytest.mark.parametrize(
-    ("after", "said"),
-    [({"same": 1.0}, "collapsed"), ({"ratio": 0.3}, "G / G0 is 0.30"), ({"ratio": 1.8}, "G / G0 is 1.80"),
-     ({"generator_fit": -1.6}, "generator fits the real answers 0.60 nats worse.*adversarial_lr"),
-     ({"classifier_fit": -1.6}, "classifier fits the real answers 0.60 nats worse.*classifier_lr"),
-     ({"generator_fit": -2.3}, "-2.3 nats after the game, an even guess at -2"),
-     ({"generator_fit": np.nan}, "nan nats after the game"),
-     ({"agreement": 0.6}, "another class of 40% of the tasks"), ({"loss_d": 2.2}, "reached 2.2.*discriminator_lr")],
-)  # fmt: skip
-def test_each_way_to_lose_has_its_remedy(after, said):
-    with pytest.warns(DivergenceWarning, match=said):
-        watch.warn_if_astray(figures(), figures(**after), LEVEL)
-
-
-def test_what_was_astray_before_the_game_is_not_laid_on_it():
-    bad = figures(classifier_fit=-2.3)
-    with pytest.warns(DivergenceWarning, match="after pre-training.*lower lr") as caught:
-        watch.warn_if_astray(bad, bad, LEVEL)
-    assert "classifier_lr" not in str(caught[0].message)
-
-
-def test_nothing_is_said_of_a_game_that_went_well():
-    well = figures(ratio=1.2, generator_fit=-0.5, classifier_fit=-1.2, agreement=0.8, loss_d=1.9)
-    near = figures(generator_fit=-2.2)  # hardly trained
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        watch.warn_if_astray(figures(), well, LEVEL)
-        watch.warn_if_astray(near, near, LEVEL)
-        watch.warn_if_astray(figures(), figures(same=1.0), LEVEL._replace(real_share=0.95))  # as in the real answers
-    assert said == []
 
 
 # Generated answers

@@ -7,6 +7,8 @@ import io
 import json
 import sys
 
+import altair
+import jsonschema
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -47,9 +49,9 @@ def hostile(tmp_path_factory) -> Run:
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory) -> Run:
-    """100,000 tasks with long texts, 1,000 workers, 40 classes."""
+    """20,000 tasks with long texts, 1,000 workers, 40 classes: far more of each than is shown."""
     folder = tmp_path_factory.mktemp("runs") / "many"
-    return build(folder, tasks=100_000, workers=1000, classes=40, long_text=True, images=0)
+    return build(folder, tasks=20_000, workers=1000, classes=40, long_text=True, images=0)
 
 
 def test_report_is_one_file_in_the_folder_or_where_it_is_asked_for(run, tmp_path):
@@ -93,6 +95,20 @@ def test_what_is_unknown_is_left_out(tmp_path):
     text = " ".join(page.texts)
     assert "can only be measured with known truth" in text and "None" not in text and "nan" not in text.lower()
     assert {row["of"] for row in values(charts["balance"])} == {"answered", "inferred"}
+
+
+@pytest.mark.parametrize("name", ["run", "hostile"])
+def test_every_figure_is_one_of_vega_lite(name, request):
+    made = request.getfixturevalue(name)
+    specs = [charts.confusion(), *figures(made, _workers(made)["cells"]).values()]
+    assert len(specs) == 9
+    for spec in specs:
+        altair.Chart.from_dict(spec).to_dict()  # which hold it against the schema
+
+
+def test_a_figure_that_is_none_of_vega_lite_is_found():
+    with pytest.raises(jsonschema.ValidationError, match="300"):
+        altair.Chart.from_dict(charts.confusion() | {"height": [300]}).to_dict()
 
 
 def test_balance_shows_the_shares_of_the_metrics(run):
@@ -172,8 +188,8 @@ def test_a_large_run_is_capped_and_says_so(many):
     data = Page(page).data()
     tables = data["tables"]
     assert len(page.encode()) < 2_500_000
-    assert tables["labels"]["rows"] == LABELS and tables["labels"]["of"] == 100_000
-    assert "2,000 of 100,000 tasks are shown here" in tables["labels"]["note"]
+    assert tables["labels"]["rows"] == LABELS and tables["labels"]["of"] == 20_000
+    assert "2,000 of 20,000 tasks are shown here" in tables["labels"]["note"]
     assert tables["workers"]["rows"] == len(data["details"]) == WORKERS
     assert "500 of 1,000 workers are shown here" in tables["workers"]["note"]
     assert tables["next"]["rows"] <= NEXT and len(data["cards"]) == CARDS

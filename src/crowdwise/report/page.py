@@ -32,15 +32,21 @@ _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 def render(run: Run) -> str:
     """The report of a run, as one page."""
+    scripts = [drawing(), read("report.js")]
+    return template().render(
+        **overview(run), data=embed(embedded(run)), style=read("report.css"), scripts=scripts, policy=policy(scripts)
+    )
+
+
+@cache
+def template() -> jinja2.Template:
+    """The page without its contents, compiled once."""
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"percent": display.percent, "count": wording.count, "figure": wording.figure}
     environment.globals |= {"several": display.several, "LEFT_OUT": LEFT_OUT, "NEVER": NEVER}
-    scripts = [drawing(), read("report.js")]
-    return environment.from_string(read("template.html")).render(
-        **overview(run), data=embed(embedded(run)), style=read("report.css"), scripts=scripts, policy=policy(scripts)
-    )
+    return environment.from_string(read("template.html"))
 
 
 @cache
