@@ -63,7 +63,9 @@ def test_many_draws_come_range_by_range_and_are_even(answers, monkeypatch, drawn
     count = [dict.fromkeys(each, 0) for each in missing]
     for seed in range(300):
         rngs = [np.random.default_rng([seed, member]) for member in (0, 1)]
-        for mine, times, n in zip(of_each(pairs.drawn_blocks(pools, [60, 100], rngs), 2), count, (60, 100), strict=True):
+        for mine, times, n in zip(
+            of_each(pairs.drawn_blocks(pools, [60, 100], rngs), 2), count, (60, 100), strict=True
+        ):
             assert mine == sorted(set(mine))
             assert len(mine) == n
             for pair in mine:

@@ -36,11 +36,10 @@ def predict_answers(module: CrowdModule, rows: Array, row: Array, worker: Array,
     """Log P(label), (models, answers, classes), of worker[a] on the task of features rows[row[a]] under each model."""
     with _predicting(module):
         x = _as_input(rows, module.n_models, device)
-        log_f = module.class_log_proba(x).flatten(0, 1)
         models = np.arange(module.n_models)[:, None]
         at = torch.from_numpy((row + models * len(rows)).ravel()).to(x.device)
         who = torch.from_numpy((worker + models * module.n_workers).ravel()).to(x.device)
-        log_p = module.answer_log_proba(x, log_f, at, who)
+        log_p = module.answers_from(x, at, who)
         return log_p.view(module.n_models, len(row), -1).cpu().double()
 
 
