@@ -63,6 +63,34 @@ class Features(ABC):
         """Refuse values that no model can use; `tasks` are the ids to name rows by."""
 
 
+class SomeRows(Features):
+    """Some rows of other features, in any order, each as often as it is named."""
+
+    def __init__(self, features: Features, source: Array) -> None:
+        self._features, self._source = features, source
+        self.n_rows, self.shape = len(source), features.shape
+
+    def rows(self, index: Array) -> Array:
+        """Some rows."""
+        return self._features.rows(self._source[index])
+
+
+class MoreRows(Features):
+    """Rows of other features, and after them rows of an array."""
+
+    def __init__(self, features: Features, more: Array) -> None:
+        self._features, self._more = features, more  # (more, *shape) float32
+        self.n_rows, self.shape = features.n_rows + len(more), features.shape
+
+    def rows(self, index: Array) -> Array:
+        """Some rows."""
+        own = index < self._features.n_rows
+        out = np.empty((len(index), *self.shape), np.float32)
+        out[own] = self._features.rows(index[own])
+        out[~own] = self._more[index[~own] - self._features.n_rows]
+        return out
+
+
 def scaled(images: Array) -> Array:
     """Images of bytes, (n, height, width, channels) or channels first, as float32 in [0, 1], channels first.
 
