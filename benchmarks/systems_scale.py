@@ -5,7 +5,8 @@
 Four classes, the rarest with a tenth of the tasks of the commonest; three answers a task, 16 features, logistic
 networks, one epoch of everything that has epochs, batches of 1,024 tasks. What grows with tasks alone grows tenfold
 from small to large; what grows with tasks x workers, a hundredfold. Each job runs in a process of its own; memory is
-the peak of that process, before (with libraries, data and what is fitted first) and after.
+the peak of that process, before (with libraries, data and what is fitted first) and after. Time is that of the
+processor, on one thread, which other work on the machine changes less than the clock's.
 
     python benchmarks/systems_scale.py [NAME ...] [--sizes small large] [--json FILE]
 
@@ -146,16 +147,16 @@ def buying(name: str, budget: int = 1000, *, learnt: bool = False, **options: An
         model = cw.CrowdLayer(**OPTIONS).fit(X, answers) if learnt else cw.DawidSkene(max_iter=20).fit(answers)
         given = {"X": X, **options} if learnt else options
         bound = "max_pairs=2000000" if learnt else "max_pairs=100000000"
-        return bound, lambda: cw.acquire.propose(model, budget, **given).pairs_scored
+        return bound, lambda: cw.acquire.propose(model, min(budget, answers.n_tasks), **given).pairs_scored
 
 
 @job("replay")
 def replay(answers: Any, X: Any) -> tuple[str, Callable[[], int | None]]:
-    """Two rounds of 10,000 answers bought back, two strategies, Dawid-Skene of 20 iterations fitted anew each time."""
+    """Two rounds of 1,000 answers bought back, two strategies, Dawid-Skene of 20 iterations fitted anew each time."""
     model = cw.DawidSkene(max_iter=20)
     return (
         "answers",
-        lambda: cw.acquire.replay(answers, model=model, step=10_000, budget=20_000, seeds=[0]).num_rows and None,
+        lambda: cw.acquire.replay(answers, model=model, step=1_000, budget=2_000, seeds=[0]).num_rows and None,
     )
 
 
@@ -181,16 +182,23 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 * 1024 if sys.platform == "darwin" else 1024)
 
 
+def crowd(tasks: int, workers: int) -> tuple[Any, Any]:
+    """Answers, and the features of their tasks."""
+    shares = np.array([10.0, 7.0, 4.0, 1.0])
+    answers = cw.simulate.simulate(
+        tasks, n_workers=workers, n_classes=4, answers_per_task=3, class_balance=shares / shares.sum()
+    )
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4, 16))[answers.truth] + rng.normal(size=(tasks, 16))
+    return answers, X.astype(np.float32)
+
+
 def measure(name: str, size: str) -> dict[str, Any]:
     """The record of one job, in the process that it is called in."""
     warnings.simplefilter("ignore", CrowdwiseWarning)
+    JOBS[name](*crowd(2_000, 20))[1]()  # imports, compiled passes
     tasks, workers = SIZES[size]
-    shares = [10.0, 7.0, 4.0, 1.0]
-    answers = cw.simulate.simulate(
-        tasks, n_workers=workers, n_classes=4, answers_per_task=3, class_balance=np.divide(shares, sum(shares))
-    )
-    rng = np.random.default_rng(0)
-    X = (rng.normal(size=(4, 16))[answers.truth] + rng.normal(size=(tasks, 16))).astype(np.float32)
+    answers, X = crowd(tasks, workers)
     bound, timed = JOBS[name](answers, X)
     before, start, cpu = peak(), time.perf_counter(), time.process_time()
     pairs = timed()
@@ -205,7 +213,7 @@ def measure(name: str, size: str) -> dict[str, Any]:
 def table(records: list[dict[str, Any]]) -> str:
     """One line a job: both sizes, and how much more the larger one takes."""
     lines = [
-        "| system | bound | pairs looked at | seconds, small | large | times | MB before | peak |",
+        "| system | bound | pairs looked at | CPU seconds, small | large | times | MB before | peak |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     found = {(record["job"], record["size"]): record for record in records}
@@ -215,8 +223,8 @@ def table(records: list[dict[str, Any]]) -> str:
         if last is None:
             continue
         pairs = "" if last["pairs"] is None else f"{last['pairs']:,}"
-        took = ["" if record is None else f"{record['seconds']:.1f}" for record in (small, large)]
-        times = f"{large['seconds'] / max(small['seconds'], 0.01):.0f}" if small and large else ""
+        took = ["" if record is None else f"{record['cpu_seconds']:.1f}" for record in (small, large)]
+        times = f"{large['cpu_seconds'] / max(small['cpu_seconds'], 0.01):.0f}" if small and large else ""
         cells = [name, last["bound"], pairs, *took, times, f"{last['before_mb']:,}", f"{last['peak_mb']:,}"]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
