@@ -309,15 +309,16 @@ class DASC(Wrapper):
         if not any(m):
             return Pseudo.none()
         size = max(1, min(PAIRS, CELLS // (getattr(self.model_, "n_models", 1) * n_classes**2)))
+        rows = given.features.together(PAIRS)
         some = self.max_pairs is not None and self.max_pairs < max(map(n_missing, pools))
         if self.select == "random" or some:
             # A trailing 0 draws what is drawn without it: the first member draws as one alone would.
             seeds = [[self.random_state, iteration, member] for member in range(len(each))]
             n = m if self.select == "random" or self.max_pairs is None else [self.max_pairs] * len(each)
-            blocks = drawn_blocks(pools, n, [np.random.default_rng(seed) for seed in seeds], size)
+            blocks = drawn_blocks(pools, n, [np.random.default_rng(seed) for seed in seeds], size, rows)
         else:
             shared = pools[0] if len(pools) == 1 else eligible(given.answers, given.weight)[0]
-            blocks = blocks_for_each(shared, pools, size)
+            blocks = blocks_for_each(shared, pools, size, rows)
         said = (
             (tasks[block][row], workers[worker], self._said(given.features, tasks[block], row, workers[worker]), whose)
             for block, row, worker, whose in blocks

@@ -101,7 +101,9 @@ class GraphCompletion(NetworkLearner):
     def _inferred(self, features: Features, answers: Answers, gold: Array | None) -> Array:
         every = np.arange(answers.n_tasks)
         mean = np.full(answers.n_tasks, answers.n_workers)  # the mean worker stands after the others
-        return np.concatenate([self.complete(features, *block) for block in blocks_of(every, mean, BLOCK)])
+        return np.concatenate(
+            [self.complete(features, *block) for block in blocks_of(every, mean, features.together(BLOCK))]
+        )
 
     def complete(self, features: Features, tasks: Array, row: Array, worker: Array) -> Array:
         """P(label), (pairs, classes), of worker[a] on the training task tasks[row[a]], from features and messages."""

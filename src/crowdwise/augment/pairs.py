@@ -25,8 +25,8 @@ def n_missing(answers: Answers) -> int:
     return answers.n_tasks * answers.n_workers - answers.n_answers
 
 
-def missing_blocks(answers: Answers, pairs: int = PAIRS) -> Iterator[tuple[Array, Array, Array]]:
-    """All pairs without an answer, in blocks of whole tasks.
+def missing_blocks(answers: Answers, pairs: int = PAIRS, most: int = PAIRS) -> Iterator[tuple[Array, Array, Array]]:
+    """All pairs without an answer, in blocks of whole tasks, `most` tasks at most.
 
     Yields tasks (block,), and for each pair its place among them and its worker: what `_proba_of_answers` takes.
 
@@ -35,7 +35,7 @@ def missing_blocks(answers: Answers, pairs: int = PAIRS) -> Iterator[tuple[Array
     [([0, 2, 2], [0, 0, 1])]
     """
     starts, n_workers = answers.task_starts, answers.n_workers
-    size = max(1, pairs // max(n_workers, 1))
+    size = max(1, min(pairs // max(n_workers, 1), most))
     for first in range(0, answers.n_tasks, size):
         tasks = np.arange(first, min(first + size, answers.n_tasks))
         part = slice(starts[first], starts[tasks[-1] + 1])
@@ -74,19 +74,23 @@ def keys_of(answers: Answers) -> Array:
     return answers.task.astype(np.int64) * answers.n_workers + answers.worker
 
 
-def blocks_of(task: Array, worker: Array, pairs: int = PAIRS) -> Iterator[tuple[Array, Array, Array]]:
-    """Given pairs, sorted by task, in blocks as `missing_blocks` yields them.
+def blocks_of(
+    task: Array, worker: Array, pairs: int = PAIRS, most: int = PAIRS
+) -> Iterator[tuple[Array, Array, Array]]:
+    """Given pairs, sorted by task, in blocks as `missing_blocks` yields them, `most` tasks at most.
 
     >>> [(tasks.tolist(), row.tolist()) for tasks, row, _ in blocks_of(np.array([2, 2, 7]), np.array([0, 1, 0]))]
     [([2, 7], [0, 0, 1])]
     """
     for first in range(0, len(task), pairs):
         tasks, row = np.unique(task[first : first + pairs], return_inverse=True)
-        yield tasks, row, worker[first : first + pairs]
+        for start in range(0, len(tasks), most):
+            part = slice(*np.searchsorted(row, [start, start + most]))
+            yield tasks[start : start + most], row[part] - start, worker[first : first + pairs][part]
 
 
 def blocks_for_each(
-    shared: Answers, pools: list[Answers], pairs: int = PAIRS
+    shared: Answers, pools: list[Answers], pairs: int = PAIRS, most: int = PAIRS
 ) -> Iterator[tuple[Array, Array, Array, list[Any]]]:
     """The pairs without an answer in `shared`, as `missing_blocks` yields them; and which of them each pool lacks.
 
@@ -97,25 +101,25 @@ def blocks_for_each(
     [([1, 2], [array([False,  True])])]
     """
     keys = [keys_of(pool) for pool in pools]
-    for tasks, row, worker in missing_blocks(shared, pairs):
+    for tasks, row, worker in missing_blocks(shared, pairs, most):
         key = tasks[row] * shared.n_workers + worker
         yield tasks, row, worker, [slice(None) if pool is shared else ~_among(key, own)
                                    for pool, own in zip(pools, keys, strict=True)]  # fmt: skip
 
 
 def drawn_blocks(
-    pools: list[Answers], n: list[int], rngs: list[np.random.Generator], pairs: int = PAIRS
+    pools: list[Answers], n: list[int], rngs: list[np.random.Generator], pairs: int = PAIRS, most: int = PAIRS
 ) -> Iterator[tuple[Array, Array, Array, list[Any]]]:
     """The same of n[k] pairs that pool k lacks, drawn by a generator of its own; each pair comes once."""
     n_tasks, n_workers = pools[0].n_tasks, pools[0].n_workers
-    n = [min(most, n_missing(pool)) for pool, most in zip(pools, n, strict=True)]
+    n = [min(wanted, n_missing(pool)) for pool, wanted in zip(pools, n, strict=True)]
     cuts = np.linspace(0, n_tasks, max(min(-(-max(n) // DRAWN), n_tasks), 1) + 1).astype(np.int64)
-    shares = [_shares(pool, cuts, most, rng) for pool, most, rng in zip(pools, n, rngs, strict=True)]
+    shares = [_shares(pool, cuts, wanted, rng) for pool, wanted, rng in zip(pools, n, rngs, strict=True)]
     for (first, end), *counts in zip(pairwise(cuts), *shares, strict=True):
         drawn = [draw_missing(*each, first, end) for each in zip(pools, counts, rngs, strict=True)]
         keys = [task * n_workers + worker for task, worker in drawn]
         every = keys[0] if len(keys) == 1 else np.unique(np.concatenate(keys))
-        for tasks, row, worker in blocks_of(every // n_workers, every % n_workers, pairs):
+        for tasks, row, worker in blocks_of(every // n_workers, every % n_workers, pairs, most):
             key = tasks[row] * n_workers + worker
             yield tasks, row, worker, [slice(None) if own is every else _among(key, own) for own in keys]
 

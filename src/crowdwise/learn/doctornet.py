@@ -270,7 +270,8 @@ class DoctorModule(CrowdModule):
         row, worker = batch.tensor(batch.row), batch.tensor(batch.worker)
         answered = torch.zeros(len(batch.task), self.n_workers, dtype=torch.bool, device=row.device)
         answered[row, worker % self.n_workers] = True
-        answered, silent, weight = answered.view(self.n_models, -1, self.n_workers), self.silent, self.weight
+        answered, silent = answered.view(self.n_models, -1, self.n_workers), self.silent
+        weight: Tensor = self.weight
         if who is not None:
             answered = answered.gather(2, who[:, None].expand(-1, answered.shape[1], -1))
             silent, weight = silent[who][:, None], weight.gather(1, who)
