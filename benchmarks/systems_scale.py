@@ -1,24 +1,180 @@
-"""Time and memory of self-training and of buying answers on large crowds: `make bench-systems-scale`.
+"""Time and memory of the systems on large crowds: `make bench-systems-scale`.
 
-    dasc      100,000 tasks x 1,000 workers x 4 classes, two answers a task: one iteration over a learner of one epoch
-    propose   1,000,000 tasks x 10,000 workers x 4 classes, three answers a task: 1,000 answers to buy
+    small   100,000 tasks x  1,000 workers          large   1,000,000 tasks x 10,000 workers
 
-Each in a process of its own; memory is the peak of the process, before (with the data and the fitted model) and after.
+Four classes, the rarest with a tenth of the tasks of the commonest; three answers a task, 16 features, logistic
+networks, one epoch of everything that has epochs, batches of 1,024 tasks. What grows with tasks alone grows tenfold
+from small to large; what grows with tasks x workers, a hundredfold. Each job runs in a process of its own; memory is
+the peak of that process, before (with libraries, data and what is fitted first) and after. Time is that of the
+processor, on one thread, which other work on the machine changes less than the clock's.
+
+    python benchmarks/systems_scale.py [NAME ...] [--sizes small large] [--json FILE]
+
+With --json, records are added to those in the file, so that jobs may run one by one.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import os
 import resource
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import crowdwise as cw
+from crowdwise.augment.pairs import n_missing
 from crowdwise.errors import CrowdwiseWarning
+
+SIZES = {"small": (100_000, 1_000), "large": (1_000_000, 10_000)}
+ROOM = 4096  # MB that a job may take
+OPTIONS: dict[str, Any] = {"network": "logistic", "epochs": 1, "batch_size": 1024, "lr": 0.01}
+# What is looked at (a bound on pairs of a task and a worker, or what else limits the cost), and what is timed: it
+# returns how many pairs were looked at, None where a method looks at given answers alone.
+Job = Callable[[Any, Any], tuple[str, Callable[[], int | None]]]
+JOBS: dict[str, Job] = {}
+
+
+def job(name: str) -> Callable[[Job], Job]:
+    """Enter a job in the table."""
+
+    def enter(made: Job) -> Job:
+        JOBS[name] = made
+        return made
+
+    return enter
+
+
+def learner(name: str, **options: Any) -> None:
+    """One epoch of a learner over all tasks, and what it predicts of them."""
+
+    @job(name)
+    def run(answers: Any, X: Any) -> tuple[str, Callable[[], int | None]]:
+        model = cw.make(name, **{**OPTIONS, **options})
+        return "answers", lambda: model.fit(X, answers) and None
+
+
+def self_training(base: str, **options: Any) -> None:
+    """DASC: two fits, hidden answers judged, and between them all its bound of pairs looked at."""
+
+    @job(f"dasc({base})")
+    def run(answers: Any, X: Any) -> tuple[str, Callable[[], int]]:
+        model = cw.DASC(cw.make(base, **{**OPTIONS, **options}), iterations=1, hidden=0.0)
+        most = n_missing(answers) if model.max_pairs is None else min(model.max_pairs, n_missing(answers))
+
+        def timed() -> int:
+            model.fit(X, answers)
+            return most
+
+        return f"max_pairs={model.max_pairs}", timed
+
+
+def filled(fill: str, **options: Any) -> None:
+    """A filler, what it fills in, and a learner on both."""
+
+    @job(f"completed({fill})")
+    def run(answers: Any, X: Any) -> tuple[str, Callable[[], int]]:
+        model = cw.Completed(cw.CrowdLayer(**OPTIONS), filler(fill, options))
+
+        def timed() -> int:
+            return model.fit(X, answers).filled_.n_answers
+
+        return f"max_pairs={model.max_pairs}", timed
+
+
+def filler(fill: str, options: dict[str, Any]) -> Any:
+    """A filler of one epoch."""
+    from crowdwise.augment.graph_completion import GraphCompletion
+    from crowdwise.augment.irgan import IRGAN
+
+    kinds = {"gcn": GraphCompletion, "gan": IRGAN}
+    return kinds[fill](**{**OPTIONS, **options}) if fill in kinds else fill
+
+
+@job("crowding")
+def crowding(answers: Any, X: Any) -> tuple[str, Callable[[], int]]:
+    """All phases of CrowdInG, one epoch and one step each; an epoch of the game draws pairs anew."""
+    model = cw.CrowdInG(
+        **OPTIONS, generator_epochs=1, discriminator_epochs=1, adversarial_epochs=1, steps=1,
+        adversarial_batch_size=1024,
+    )  # fmt: skip
+
+    def timed() -> int:
+        model.fit(X, answers)
+        return 3 * model.max_pairs
+
+    return f"max_pairs={model.max_pairs}", timed
+
+
+@job("iced")
+def iced(answers: Any, X: Any) -> tuple[str, Callable[[], int | None]]:
+    """A round of ICED, with made tasks decoded."""
+    model = cw.ICED(1, **OPTIONS, warmup_epochs=1, decoder_epochs=1)
+    return f"max_tasks={getattr(model, 'max_tasks', None)}", lambda: model.fit(X, answers) and None
+
+
+@job("waum")
+def waum(answers: Any, X: Any) -> tuple[str, Callable[[], int | None]]:
+    """WAUM with Dawid-Skene's trust; the table of the 1,000 most ambiguous tasks; what is left without them."""
+
+    def timed() -> None:
+        model = cw.WAUM(**OPTIONS).fit(X, answers)
+        model.ranking(1000)
+        model.prune(0.01)
+
+    return "answers", timed
+
+
+@job("waum, a network for each worker")
+def waum_per_worker(answers: Any, X: Any) -> tuple[str, Callable[[], int | None]]:
+    """The naive form of the paper."""
+    return "answers", lambda: cw.WAUM(**OPTIONS, per_worker=True).fit(X, answers) and None
+
+
+def buying(name: str, budget: int = 1000, *, learnt: bool = False, **options: Any) -> None:
+    """A thousand answers to buy."""
+
+    @job(f"propose({name})")
+    def run(answers: Any, X: Any) -> tuple[str, Callable[[], int]]:
+        model = cw.CrowdLayer(**OPTIONS).fit(X, answers) if learnt else cw.DawidSkene(max_iter=20).fit(answers)
+        given = {"X": X, **options} if learnt else options
+        bound = "max_pairs=2000000" if learnt else "max_pairs=100000000"
+        return bound, lambda: cw.acquire.propose(model, min(budget, answers.n_tasks), **given).pairs_scored
+
+
+@job("replay")
+def replay(answers: Any, X: Any) -> tuple[str, Callable[[], int | None]]:
+    """Two rounds of 1,000 answers bought back, two strategies, Dawid-Skene of 20 iterations fitted anew each time."""
+    model = cw.DawidSkene(max_iter=20)
+    return (
+        "answers",
+        lambda: cw.acquire.replay(answers, model=model, step=1_000, budget=2_000, seeds=[0]).num_rows and None,
+    )
+
+
+for each in ("crowdlayer", "annoreg", "geocrowdnet", "conal"):
+    learner(each)
+learner("doctornet", weight_epochs=1)
+for each in ("crowdlayer", "annoreg"):
+    self_training(each)
+self_training("doctornet", weight_epochs=1)
+filled("self")
+filled("gcn", batch_size=100_000)
+filled("gan", rounds=1, discriminator_epochs=1)
+for each in cw.acquire.STRATEGIES:
+    buying(each, strategy=each)
+buying("information, 3 a task", per_task=3)
+buying("information, 5 a worker", per_worker=5)
+buying("information, with features", learnt=True)
+buying("information, 100,000 answers", 100_000)
 
 
 def peak() -> float:
@@ -26,30 +182,76 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 * 1024 if sys.platform == "darwin" else 1024)
 
 
-def dasc() -> str:
-    """Self-training over a logistic CrowdLayer."""
-    warnings.simplefilter("ignore", CrowdwiseWarning)
-    answers = cw.simulate.simulate(100_000, n_workers=1000, n_classes=4, answers_per_task=2)
+def crowd(tasks: int, workers: int) -> tuple[Any, Any]:
+    """Answers, and the features of their tasks."""
+    shares = np.array([10.0, 7.0, 4.0, 1.0])
+    answers = cw.simulate.simulate(
+        tasks, n_workers=workers, n_classes=4, answers_per_task=3, class_balance=shares / shares.sum()
+    )
     rng = np.random.default_rng(0)
-    X = (rng.normal(size=(4, 8))[answers.truth] * 2 + rng.normal(size=(len(answers), 8))).astype(np.float32)
-    base = cw.CrowdLayer(network="logistic", epochs=1, batch_size=1024, lr=0.01).fit(X, answers)
-    before, start = peak(), time.perf_counter()
-    cw.DASC(base, iterations=1, hidden=0.0).fit(X, answers)
-    return f"dasc: {time.perf_counter() - start:.0f} s, {before:.0f} MB before, {peak():.0f} MB after"
+    X = rng.normal(size=(4, 16))[answers.truth] + rng.normal(size=(tasks, 16))
+    return answers, X.astype(np.float32)
 
 
-def propose() -> str:
-    """A thousand answers to buy."""
+def measure(name: str, size: str) -> dict[str, Any]:
+    """The record of one job, in the process that it is called in."""
     warnings.simplefilter("ignore", CrowdwiseWarning)
-    answers = cw.simulate.simulate(1_000_000, n_workers=10_000, n_classes=4, answers_per_task=3)
-    model = cw.DawidSkene(max_iter=20).fit(answers)
-    before, start = peak(), time.perf_counter()
-    found = cw.acquire.propose(model, 1000)
-    took = time.perf_counter() - start
-    return f"propose: {took:.1f} s, {found.pairs_scored:,} pairs, {before:.0f} MB before, {peak():.0f} MB after"
+    JOBS[name](*crowd(2_000, 20))[1]()  # imports, compiled passes
+    tasks, workers = SIZES[size]
+    answers, X = crowd(tasks, workers)
+    bound, timed = JOBS[name](answers, X)
+    before, start, cpu = peak(), time.perf_counter(), time.process_time()
+    pairs = timed()
+    return {
+        "job": name, "size": size, "tasks": tasks, "workers": workers, "answers": answers.n_answers, "bound": bound,
+        "pairs": pairs, "seconds": round(time.perf_counter() - start, 2),
+        "cpu_seconds": round(time.process_time() - cpu, 2), "before_mb": round(before), "peak_mb": round(peak()),
+        "load": round(os.getloadavg()[0], 1),
+    }  # fmt: skip
+
+
+def table(records: list[dict[str, Any]]) -> str:
+    """One line a job: both sizes, and how much more the larger one takes."""
+    lines = [
+        "| system | bound | pairs looked at | CPU seconds, small | large | times | MB before | peak |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    found = {(record["job"], record["size"]): record for record in records}
+    for name in JOBS:
+        small, large = (found.get((name, size)) for size in SIZES)
+        last = large or small
+        if last is None:
+            continue
+        pairs = "" if last["pairs"] is None else f"{last['pairs']:,}"
+        took = ["" if record is None else f"{record['cpu_seconds']:.1f}" for record in (small, large)]
+        times = f"{large['cpu_seconds'] / max(small['cpu_seconds'], 0.01):.0f}" if small and large else ""
+        cells = [name, last["bound"], pairs, *took, times, f"{last['before_mb']:,}", f"{last['peak_mb']:,}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure, print, and keep."""
+    parser = argparse.ArgumentParser(description="Time and memory of the systems on large crowds.")
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(JOBS)}; all unless given")
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    if unknown := set(given.names) - JOBS.keys():
+        parser.error(f"no such job: {', '.join(sorted(unknown))}")
+    kept = json.loads(given.json.read_text()) if given.json and given.json.exists() else []
+    for name in given.names or JOBS:
+        for size in given.sizes:
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+                record = pool.submit(measure, name, size).result()
+            print(json.dumps(record), file=sys.stderr, flush=True)
+            kept = [old for old in kept if (old["job"], old["size"]) != (name, size)] + [record]
+            if given.json:
+                given.json.write_text(json.dumps(kept, indent=1) + "\n")
+    print(table(kept))
+    if large := [record["job"] for record in kept if record["peak_mb"] > ROOM]:
+        print(f"\nabove {ROOM:,} MB: {', '.join(large)}")
 
 
 if __name__ == "__main__":
-    for job in (dasc, propose):
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-            print(pool.submit(job).result(), flush=True)
+    main()

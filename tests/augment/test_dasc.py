@@ -158,6 +158,16 @@ def test_max_pairs_chooses_among_some(data):
     assert added(full) == everything
 
 
+def test_pairs_drawn_range_by_range_are_all_there_are(data, monkeypatch):
+    """A bound just below the number of pairs draws them, in ranges of tasks; but for one pair it is as without."""
+    X, answers = data
+    monkeypatch.setattr(pairs, "DRAWN", 50)
+    bounds = (None, pairs.n_missing(answers) - 1)
+    every, most = (plain(tiny(), select="confidence", per_iteration=30, iterations=1, max_pairs=n).fit(X, answers)
+                   for n in bounds)  # fmt: skip
+    assert len(set(added(every)) ^ set(added(most))) <= 2
+
+
 def test_nobody_speaks_for_the_silent(data):
     """No pseudo-answers for a worker without answers, nor to a task that does not count."""
     X, answers = data

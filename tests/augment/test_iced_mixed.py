@@ -7,10 +7,11 @@ import torch
 import crowdwise as cw
 from crowdwise.answers import Answers
 from crowdwise.augment.decoder import Autoencoder, encode
-from crowdwise.augment.mixed import LabelModule, SomeRows, joined, named
+from crowdwise.augment.mixed import LabelModule, joined, named
 from crowdwise.errors import FeaturesError, ParameterError
 from crowdwise.learn.batches import Batches
 from crowdwise.learn.features import open_features
+from crowdwise.learn.features.base import MoreRows, SomeRows
 from crowdwise.learn.networks import build_network
 from crowdwise.learn.training import Settings
 
@@ -135,3 +136,9 @@ class TestTogether:
         features = SomeRows(open_features(np.arange(6.0).reshape(3, 2)), np.array([2, 0, 2]))
         assert features.n_rows == 3
         assert features.matrix().tolist() == [[4, 5], [0, 1], [4, 5]]
+
+    def test_more_rows_come_after_the_others(self):
+        features = MoreRows(open_features(np.arange(6.0).reshape(3, 2)), np.full((2, 2), 9, np.float32))
+        assert (features.n_rows, features.shape) == (5, (2,))
+        assert features.rows(np.array([4, 1, 3, 0])).tolist() == [[9, 9], [2, 3], [9, 9], [0, 1]]
+        assert features.matrix().tolist() == [[0, 1], [2, 3], [4, 5], [9, 9], [9, 9]]

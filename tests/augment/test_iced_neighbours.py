@@ -202,10 +202,28 @@ class TestBetween:
         )
         assert made.of(z).shape == (0, 2)
 
+    def test_nearest_among_some(self):
+        """Of many points some are drawn: neighbours are the nearest of these, and nobody is his own."""
+        points = rng(3).normal(size=(200, 2))
+        near = nearest(points, None, 3, 50, rng(4))
+        drawn = np.unique(near)
+        assert len(drawn) <= 50
+        away = np.linalg.norm(points[:, None] - points[drawn], axis=2)  # of those drawn that anyone is near to
+        away[drawn, np.arange(len(drawn))] = np.inf
+        reach = np.linalg.norm(points[:, None] - points[near], axis=2)
+        np.testing.assert_allclose(reach, np.sort(away, axis=1)[:, :3])
+        found = nearest(points, points[:5] + 1e-9, 3, 50, rng(4))
+        assert set(found.ravel().tolist()) <= set(rng(4).choice(200, 50, replace=False).tolist())
+        made = between(points, np.zeros(200, int), np.ones(200), np.array([400]), k=3, delta="uniform", noise=0.0,
+                       rng=rng(), most=50)  # fmt: skip
+        assert (made.first != made.second).all()
+        assert len(np.unique(made.first)) == 200
+        assert len(np.unique(made.second)) <= 50
+
     def test_nearest(self):
         points = np.array([[0.0], [1.0], [5.0]])
-        assert nearest(points, np.array([[4.0], [0.4]]), 2).tolist() == [[2, 1], [0, 1]]
-        assert nearest(points, None, 9).tolist() == [[1, 2], [0, 2], [1, 0]]
+        assert nearest(points, np.array([[4.0], [0.4]]), 2, 9, rng()).tolist() == [[2, 1], [0, 1]]
+        assert nearest(points, None, 9, 9, rng()).tolist() == [[1, 2], [0, 2], [1, 0]]
 
 
 class TestSimulatedAnswers:

@@ -54,6 +54,33 @@ def test_each_pool_draws_its_own(answers, size):
         assert mine == list(zip(*(column.tolist() for column in drawn), strict=True))
 
 
+@pytest.mark.parametrize("drawn", [7, 40])
+def test_many_draws_come_range_by_range_and_are_even(answers, monkeypatch, drawn):
+    """As one draw of all would be: of the number asked for, distinct, missing, and no pair likelier than another."""
+    monkeypatch.setattr(pairs, "DRAWN", drawn)
+    pools = [answers, answers.take(np.arange(60))]
+    missing = [sorted(all_missing(pool)) for pool in pools]
+    count = [dict.fromkeys(each, 0) for each in missing]
+    for seed in range(300):
+        rngs = [np.random.default_rng([seed, member]) for member in (0, 1)]
+        for mine, times, n in zip(
+            of_each(pairs.drawn_blocks(pools, [60, 100], rngs), 2), count, (60, 100), strict=True
+        ):
+            assert mine == sorted(set(mine))
+            assert len(mine) == n
+            for pair in mine:
+                times[pair] += 1
+    for times, n in zip(count, (60, 100), strict=True):
+        found, expected = np.array(list(times.values())), 300 * n / len(times)
+        assert ((found - expected) ** 2 / expected).sum() < 1.3 * len(times)
+
+
+def test_all_pairs_range_by_range(answers, monkeypatch):
+    monkeypatch.setattr(pairs, "DRAWN", 10)
+    blocks = pairs.drawn_blocks([answers], [10**6], [np.random.default_rng(0)])
+    assert of_each(blocks, 1)[0] == sorted(all_missing(answers))
+
+
 def test_a_task_answered_by_all_is_not_there():
     answers = cw.Answers.from_codes([0, 0, 1], [0, 1, 0], [0, 1, 1], tasks=2, workers=2, classes=2)
     assert [tasks[row].tolist() for tasks, row, _ in pairs.missing_blocks(answers, 1)] == [[1]]

@@ -105,15 +105,19 @@ def test_heads_are_kept_while_weights_are_learnt(exclude_self, monkeypatch):
 
 
 @pytest.mark.parametrize("exclude_self", [False, True])
-def test_weight_loss_is_the_formula(exclude_self):
+@pytest.mark.parametrize("drawn", [None, [[0, 2], [1, 2]]])
+def test_weight_loss_is_the_formula(exclude_self, drawn, monkeypatch):
+    """Of all heads, or of those drawn for the batch, for each model its own."""
     module, answers, batch = small(exclude_self=exclude_self)
+    if drawn is not None:
+        monkeypatch.setattr(module, "_drawn", lambda: torch.tensor(drawn))
     proba, total = said_by_all(module, batch.x), 0.0
     for i, task in enumerate(batch.task):
         model, row = divmod(i, 5)
         mine = answers.task == task
-        counted = {0, 1, 2}  # the silent worker has no weight
-        if exclude_self and task != 0:  # of task 0 nobody would be left
-            counted -= set(answers.worker[mine].tolist())
+        counted = {0, 1, 2} if drawn is None else set(drawn[model])  # the silent worker has no weight
+        if exclude_self and (others := counted - set(answers.worker[mine].tolist())):  # of task 0 nobody would be left
+            counted = others
         odds = [np.exp(module.weight[model, w].item()) if w in counted else 0.0 for w in range(4)]
         f = np.array(odds) @ proba[model, row] / sum(odds)
         share = np.bincount(answers.label[mine], minlength=3) / mine.sum()
@@ -134,6 +138,39 @@ def test_predictions_in_blocks_are_the_mixture(monkeypatch):
         own = module.answer_log_proba(batch.x, log_f.flatten(0, 1), row, worker).exp().detach()
         wanted = [proba[0, 0, 0], proba[0, 4, 2], proba[1, 2, 1], mixture[1, 4]]  # the silent worker: the mixture
         np.testing.assert_allclose(own, wanted, rtol=1e-6)
+
+
+def test_large_crowds_are_mixed_of_their_weightiest_heads():
+    """Evenly spaced ones before there are weights; nobody who is silent."""
+    module, _, batch = small()
+    proba, weight = said_by_all(module, batch.x), module.weight.detach().numpy()
+    module.max_heads = 2
+    top = np.argsort(-weight[:, :3], axis=1)[:, :2]
+    odds = np.exp(np.take_along_axis(weight, top, axis=1))
+    mixture = np.array([odds[m] / odds[m].sum() @ proba[m][:, top[m]] for m in (0, 1)])  # (models, rows, classes)
+    np.testing.assert_allclose(module.class_log_proba(batch.x).exp().detach(), mixture, rtol=1e-6)
+    with torch.no_grad():
+        module.weight.zero_()
+    even = proba[:, :, [0, 2]].mean(axis=2)
+    np.testing.assert_allclose(module.class_log_proba(batch.x).exp().detach(), even, rtol=1e-6)
+
+
+def test_drawn_heads_are_distinct_and_speak():
+    module, _, _ = small()
+    assert module._drawn() is None
+    module.max_heads = 2
+    drawn = np.array([module._drawn().numpy() for _ in range(50)])  # (draws, models, heads)
+    assert (np.diff(drawn, axis=2) > 0).all()
+    assert set(drawn.ravel().tolist()) == {0, 1, 2}
+
+
+def test_answers_need_no_mixture_unless_somebody_is_silent(monkeypatch):
+    module, _, batch = small()
+    row, worker = torch.tensor([0, 4, 7, 9]), torch.tensor([0, 2, 5, 7])
+    said = module.answer_log_proba(batch.x, module.class_log_proba(batch.x).flatten(0, 1), row, worker)
+    torch.testing.assert_close(module.answers_from(batch.x, row, worker), said)
+    monkeypatch.setattr(module, "class_log_proba", None)
+    torch.testing.assert_close(module.answers_from(batch.x, row[:3], worker[:3]), said[:3])
 
 
 def test_one_worker_is_plain_training():
@@ -184,6 +221,8 @@ def test_weights_favour_good_workers(seed, exclude_self):
     counted = np.bincount(answers.worker, minlength=20) > 0
     np.testing.assert_allclose(plain.weight_, counted / counted.sum(), atol=1e-7)
     assert model.score(X, truth) >= plain.score(X, truth)
+    some = DoctorNet(exclude_self=exclude_self, weight_epochs=60, weight_lr=0.05, max_heads=10, **QUICK).fit(X, answers)
+    assert some.weight_[:5].sum() > 0.7  # drawn ten at a time they are told as well
 
 
 def test_workers_of_tasks_left_out_have_no_weight():
@@ -233,7 +272,7 @@ class Stop(Exception):
 
 
 @pytest.mark.parametrize("stop", [1, 3, 4, 5])  # in the first phase, at its end, in the second
-@pytest.mark.parametrize("options", [{}, {"clip": 0.1, "select": "held_out", "exclude_self": True}])
+@pytest.mark.parametrize("options", [{"max_heads": 5}, {"clip": 0.1, "select": "held_out", "exclude_self": True}])
 def test_a_resumed_fit_is_an_unbroken_one(tmp_path, stop, options):
     X, truth = blobs(60)
     answers = answers_of(truth, uneven())
@@ -270,7 +309,7 @@ def test_weights_are_learnt_on_the_epoch_kept():
 def test_bad_use():
     X, truth = blobs(30)
     answers = answers_of(truth, uneven())
-    for bad in ({"weight_epochs": 0}, {"weight_lr": 0}, {"weight_epochs": 1.5}):
+    for bad in ({"weight_epochs": 0}, {"weight_lr": 0}, {"weight_epochs": 1.5}, {"max_heads": 0}):
         with pytest.raises(ParameterError, match=next(iter(bad))):
             DoctorNet(**bad).fit(X, answers)
     with pytest.raises(NotFittedError):

@@ -23,9 +23,11 @@ from sklearn.base import clone
 from crowdwise.ambiguity.margins import StackedModule
 from crowdwise.ambiguity.ranking import in_blocks, weighted_means
 from crowdwise.ambiguity.recorder import Recorder
+from crowdwise.answers import Answers
 from crowdwise.learn.base import Array, CrowdClassifier, Given, trainable
 from crowdwise.learn.em import ConfusionWorkers
 from crowdwise.learn.features import Features, open_features
+from crowdwise.learn.features.base import SomeRows
 from crowdwise.learn.networks import Spec
 from crowdwise.registry import make
 from crowdwise.truth.base import TruthModel, require
@@ -140,22 +142,31 @@ class WAUM(Recorder):
         """AUM (answers,), whether it was recorded, and what the worker's own network says, (answers, classes)."""
         features, answers, weight, _, _, callback = given
         n_classes = answers.n_classes
-        module = self.module_ = self._module(self._network(features, n_classes), answers).to(self.device)
-        start = {name: value.clone() for name, value in module.state_dict().items()}
+        self.module_ = self._module(self._network(features, n_classes), answers).to(self.device)
+        network = self.module_.network
+        start = {name: value.clone() for name, value in network.state_dict().items()}
         aum, seen = np.zeros(answers.n_answers), np.zeros(answers.n_answers, bool)
         f = np.full((answers.n_answers, n_classes), 1 / n_classes)
         for worker in np.flatnonzero(np.diff(answers.worker_starts)):  # one training after another, by definition
             rows = answers.by_worker[slice(*answers.worker_starts[worker : worker + 2])]
-            own = answers.take(rows)
-            if not trainable(own, weight, None).any():
+            tasks = answers.task[rows]
+            own = Answers.from_codes(  # of his tasks alone: nothing is as long as all tasks for each worker
+                np.arange(len(rows)), np.zeros(len(rows), np.int64), answers.label[rows], tasks=len(rows), workers=1,
+                classes=answers.class_ids, weight=None if answers.weight is None else answers.weight[rows],
+            )  # fmt: skip
+            counts = None if weight is None else weight[tasks]
+            if not trainable(own, counts, None).any():
                 continue
-            module.load_state_dict(start)
-            trainer = self._trainer(module, features, own, weight, callback=callback, phase=int(worker))
+            network.load_state_dict(start)
+            module = self._module(network, own).to(self.device)
+            trainer = self._trainer(
+                module, SomeRows(features, tasks), own, counts, callback=callback, phase=int(worker)
+            )
             trainer.run()
             trainer.finish()
             table, seen[rows] = module.recorded(own.task)
             aum[rows] = table[np.arange(len(rows)), own.label]
-            f[rows] = in_blocks(lambda x: self._predict_proba(open_features(x)), features, own.task, n_classes)
+            f[rows] = in_blocks(lambda x: self._predict_proba(open_features(x)), features, tasks, n_classes)
         by_task = [weighted_means(f[:, c], np.ones(len(f)), answers.task, answers.n_tasks) for c in range(n_classes)]
         proba = np.stack(by_task, axis=1)
         self.proba_ = np.where(np.isfinite(proba), proba, 1 / n_classes)

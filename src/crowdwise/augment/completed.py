@@ -161,7 +161,7 @@ def fill_in(
     # A model that knows training tasks by more than their features completes them by that.
     proba_of = getattr(filler, "complete", filler._proba_of_answers)
     parts = [np.empty(0, np.int32)]
-    for tasks, row, who in blocks_of(task, worker, BLOCK):
+    for tasks, row, who in blocks_of(task, worker, BLOCK, features.together(BLOCK)):
         proba = proba_of(features, tasks, row, who)  # (block, classes)
         parts.append(pick(proba, rng) if hard else draw_labels(proba, rng.random(len(proba))))
     return np.concatenate(parts)

@@ -18,6 +18,7 @@ Where M_c exceeds N'_c the rest is dropped, as printed; `redistribute` gives it 
 tau (water-filling). `balance="pool"` takes for N'_c in tau the answers and pseudo-answers that say c so far, whose
 imbalance R = max / min the paper's figure 4 shows. A worker without answers gets none made up: nothing is known of him.
 Of all pairs without an answer a block is held at a time, and of those seen the M surest of each class, twice at most.
+Where there are more than `max_pairs`, so many are drawn: M does not change, so the surest of fewer are less sure.
 
 "Distribution aware self-training based crowdsourcing learning", Machine Learning 112 (2023) 1823-1845. It trains until
 "expected performance"; here T times, or until hidden answers become clearly less likely. Pseudo-answers sharpen what
@@ -60,6 +61,7 @@ SHARE = 0.4  # M over the answers; the paper's are from 0.1 (Data1) over 0.3 (Mu
 # The fall of the hidden answers' log-likelihood, in nats each, that is worth stopping for: they are 5% less likely. On
 # simulated crowds where stopping helped, falls beyond two standard errors were of 0.09 and more.
 FALL = 0.05
+MAX_PAIRS = 100_000_000  # looked at in an iteration
 CELLS = 20_000_000  # numbers in the largest array of a block: pairs x classes x classes
 # Learners whose networks can have answers of their own: all that they know of answers comes in batches, or by pool.
 # Others infer labels from all answers first, or draw pairs without one.
@@ -95,7 +97,8 @@ class DASC(Wrapper):
         more than two standard errors and 0.05 nats, what was added last is undone. Then they join the rest for one
         last fit. 0, or fewer than ten answers to hide: all T iterations, as in the paper.
     max_pairs : int or None
-        Choose among so many pairs drawn at random, for huge crowds.
+        Choose among so many pairs drawn at random where there are more (beyond some 10,000 tasks x 10,000 workers
+        unless given): time grows with them, not with tasks x workers. None looks at all there are.
     apart : bool
         Each of the base's `n_models` networks has pseudo-answers of its own, chosen by that network alone: as many
         independent runs, trained at once. `member_proba` says what each run predicts, the rest is their mean. Otherwise
@@ -141,7 +144,7 @@ class DASC(Wrapper):
         warm_start: bool = False,
         soft: bool = False,
         hidden: float = 0.1,
-        max_pairs: int | None = None,
+        max_pairs: int | None = MAX_PAIRS,
         apart: bool = False,
         checkpoint: str | None = None,
         random_state: int = 0,
@@ -178,8 +181,8 @@ class DASC(Wrapper):
         for name in ("per_iteration", "max_pairs"):
             value = getattr(self, name)
             require(value is None or is_whole(value, 1), name, value, "a whole number, 1 or more, or None")
-        idle = self.max_pairs is None or self.select != "random"
-        require(idle, "max_pairs", self.max_pairs, "None with select='random', which draws no more than it adds")
+        idle = self.max_pairs in (None, MAX_PAIRS) or self.select != "random"
+        require(idle, "max_pairs", self.max_pairs, "as it is with select='random', which draws no more than it adds")
         share = is_number(self.hidden) and 0 <= self.hidden < 1
         require(share, "hidden", self.hidden, "the share of answers to hide, 0 or more and below 1")
         require(is_whole(self.random_state, 0), "random_state", self.random_state, "a whole number, 0 or more")
@@ -306,14 +309,16 @@ class DASC(Wrapper):
         if not any(m):
             return Pseudo.none()
         size = max(1, min(PAIRS, CELLS // (getattr(self.model_, "n_models", 1) * n_classes**2)))
-        if self.select == "random" or self.max_pairs is not None:
+        rows = given.features.together(PAIRS)
+        some = self.max_pairs is not None and self.max_pairs < max(map(n_missing, pools))
+        if self.select == "random" or some:
             # A trailing 0 draws what is drawn without it: the first member draws as one alone would.
             seeds = [[self.random_state, iteration, member] for member in range(len(each))]
-            n = m if self.max_pairs is None else [self.max_pairs] * len(each)
-            blocks = drawn_blocks(pools, n, [np.random.default_rng(seed) for seed in seeds], size)
+            n = m if self.select == "random" or self.max_pairs is None else [self.max_pairs] * len(each)
+            blocks = drawn_blocks(pools, n, [np.random.default_rng(seed) for seed in seeds], size, rows)
         else:
             shared = pools[0] if len(pools) == 1 else eligible(given.answers, given.weight)[0]
-            blocks = blocks_for_each(shared, pools, size)
+            blocks = blocks_for_each(shared, pools, size, rows)
         said = (
             (tasks[block][row], workers[worker], self._said(given.features, tasks[block], row, workers[worker]), whose)
             for block, row, worker, whose in blocks

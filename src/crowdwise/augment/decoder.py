@@ -83,12 +83,15 @@ class Autoencoder(CrowdModule):
 def encode(network: Network, features: Features, device: str) -> Array:
     """Hidden layers (rows, models * width) of all rows."""
     network.eval()
+    out = np.empty((features.n_rows, network.n_models * network.width), np.float32)
+    done = 0
     with torch.no_grad():
-        parts = []
         for block in features.blocks(BLOCK):
             x = torch.from_numpy(block).to(device)
-            parts.append(beside(network.embed(x[None].expand(network.n_models, *x.shape))).cpu().numpy())
-    return np.concatenate(parts)
+            hidden = network.embed(x[None].expand(network.n_models, *x.shape))
+            out[done : done + len(block)] = beside(hidden).cpu().numpy()
+            done += len(block)
+    return out
 
 
 def beside(hidden: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ are classes, so they have no order that could share weights. The paper keeps all
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal, Unpack
+from typing import Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
@@ -101,7 +101,9 @@ class GraphCompletion(NetworkLearner):
     def _inferred(self, features: Features, answers: Answers, gold: Array | None) -> Array:
         every = np.arange(answers.n_tasks)
         mean = np.full(answers.n_tasks, answers.n_workers)  # the mean worker stands after the others
-        return np.concatenate([self.complete(features, *block) for block in blocks_of(every, mean, BLOCK)])
+        return np.concatenate(
+            [self.complete(features, *block) for block in blocks_of(every, mean, features.together(BLOCK))]
+        )
 
     def complete(self, features: Features, tasks: Array, row: Array, worker: Array) -> Array:
         """P(label), (pairs, classes), of worker[a] on the training task tasks[row[a]], from features and messages."""
@@ -109,9 +111,8 @@ class GraphCompletion(NetworkLearner):
         assert isinstance(module, GraphModule)
         with torch.no_grad():
             x = torch.from_numpy(features.rows(tasks)).to(self.device)[None]
-            to_tasks, to_workers = module.links(torch.ones_like(module.strength))
-            u = module.task_vectors(x, module.task_messages(to_tasks)[torch.from_numpy(tasks)])
-            v = module.worker_vectors(to_workers)
+            messages, v = module.eval().known()
+            u = module.task_vectors(x, messages[torch.from_numpy(tasks)])
             log_p = module.decode(u, v, torch.from_numpy(row), torch.from_numpy(worker))
         return np.asarray(log_p.double().exp().cpu().numpy())
 
@@ -120,6 +121,7 @@ class GraphModule(CrowdModule):
     """The graph of the answers, what its nodes send, and the decoder."""
 
     strength: Tensor
+    kept: tuple[Tensor, Tensor] | None = None  # what `known` says, while nothing is trained
 
     def __init__(self, network: Network, answers: Answers, width: int, norm: Norm, unseen: float, seed: int) -> None:
         super().__init__(network, answers.n_workers)
@@ -147,6 +149,24 @@ class GraphModule(CrowdModule):
         log_p = self.decode(u, self.worker_vectors(to_workers), batch.tensor(batch.row), batch.tensor(batch.worker))
         said = log_p.gather(1, batch.tensor(batch.label)[:, None])[:, 0]
         return batch.answer_loss(torch.where(hidden, said, 0.0)) / self.unseen
+
+    def known(self) -> tuple[Tensor, Tensor]:
+        """The h of all tasks, and the v of all workers with their mean, by all answers: worked out once to predict."""
+        if self.kept is None or self.training:
+            to_tasks, to_workers = self.links(torch.ones_like(self.strength))
+            self.kept = self.task_messages(to_tasks), self.worker_vectors(to_workers)
+        return self.kept
+
+    def train(self, mode: bool = True) -> GraphModule:
+        """As ever; what was worked out to predict is forgotten when training goes on."""
+        if mode:
+            self.kept = None
+        return super().train(mode)
+
+    def load_state_dict(self, *args: Any, **options: Any) -> Any:
+        """As ever; what was worked out is forgotten."""
+        self.kept = None
+        return super().load_state_dict(*args, **options)
 
     def links(self, keep: Tensor) -> tuple[Tensor, Tensor]:
         """What the links to tasks, and those to workers, multiply messages by, (answers,) each."""
@@ -190,9 +210,8 @@ class GraphModule(CrowdModule):
         return self.answer_log_proba(x, x, rows, torch.full_like(rows, self.n_workers))[None]
 
     def answer_log_proba(self, x: Tensor, log_f: Tensor, row: Tensor, worker: Tensor) -> Tensor:  # noqa: D102
-        _, to_workers = self.links(torch.ones_like(self.strength))
         silence = self.from_workers.new_zeros(x.shape[1], self.from_workers.shape[1])
-        return self.decode(self.task_vectors(x, silence), self.worker_vectors(to_workers), row, worker)
+        return self.decode(self.task_vectors(x, silence), self.known()[1], row, worker)
 
 
 class Graph(nn.Module):

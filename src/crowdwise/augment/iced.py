@@ -31,8 +31,9 @@ import numpy as np
 
 from crowdwise.answers import Answers
 from crowdwise.augment.decoder import Autoencoder, encode
-from crowdwise.augment.mixed import Crowd, LabelModule, SomeRows, joined, named
+from crowdwise.augment.mixed import Crowd, LabelModule, joined, named
 from crowdwise.augment.neighbours import (
+    MOST,
     Delta,
     Simulate,
     WarmUp,
@@ -47,7 +48,7 @@ from crowdwise.learn.base import Array, Given, trainable
 from crowdwise.learn.batches import Batches
 from crowdwise.learn.em import ConfusionWorkers
 from crowdwise.learn.features import Features, open_features
-from crowdwise.learn.features.arrays import ArrayFeatures
+from crowdwise.learn.features.base import MoreRows, SomeRows
 from crowdwise.learn.modules import Network
 from crowdwise.learn.network_learner import NetworkLearner, TrainingOptions
 from crowdwise.learn.predicting import predict_mean
@@ -92,6 +93,8 @@ class ICED(NetworkLearner):
     smoothing : number, "diagonal", "hierarchical" or None
         Pseudo-counts of its confusion matrices, as the `prior` of `DawidSkene`. None is the paper, whose workers gave
         hundreds of answers each.
+    max_tasks : int
+        Tasks that neighbours are looked for among, drawn at random where there are more.
     **training
         See `TrainingOptions`; `checkpoint` is refused.
 
@@ -136,6 +139,7 @@ class ICED(NetworkLearner):
         first: Literal["vote", "dawid-skene"] = "vote",
         prior: Literal["uniform", "estimated"] = "uniform",
         smoothing: Smoothing = "diagonal",
+        max_tasks: int = MOST,
         **training: Unpack[TrainingOptions],
     ) -> None:
         super().__init__(**training)
@@ -152,6 +156,7 @@ class ICED(NetworkLearner):
         self.first = first
         self.prior = prior
         self.smoothing = smoothing
+        self.max_tasks = max_tasks
 
     truth_: DawidSkene
     made_: Array | None
@@ -160,7 +165,7 @@ class ICED(NetworkLearner):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        for name in ("rounds", "warmup_epochs", "k", "decoder_epochs"):
+        for name in ("rounds", "warmup_epochs", "k", "decoder_epochs", "max_tasks"):
             require(is_whole(getattr(self, name), 1), name, getattr(self, name), "a whole number, 1 or more")
         for name, allowed in {
             "warmup": ("iced", "trad1", "trad2", None), "delta": ("intended", "printed", "uniform"),
@@ -270,13 +275,13 @@ class ICED(NetworkLearner):
         z = encode(module.network, crowd.features, self.device)  # (tasks, models * width)
         made = between(
             z, labels, sure, quotas(labels, crowd.answers.n_classes), k=self.k, delta=self.delta, noise=self.noise,
-            rng=rng,
+            rng=rng, most=self.max_tasks,
         )  # fmt: skip
         z_made = made.of(z)
         answers = crowd.answers
         if len(z_made):
             known = np.flatnonzero(np.diff(answers.task_starts))  # gold may be all that is known of a task
-            near = known[nearest(z[known], z_made, self.k)]  # (made, k)
+            near = known[nearest(z[known], z_made, self.k, self.max_tasks, rng)]  # (made, k)
             answers = joined(answers, simulate_answers(answers, near, self.simulate, rng))
         self._infer(crowd, answers, labels)
         if decoder is None:
@@ -287,7 +292,7 @@ class ICED(NetworkLearner):
                 self._batches(crowd, n_models=1), self._settings(), self.decoder_epochs, phase=2 + turn, frozen=True
             )
             self.made_ = decoder.decode(z_made)
-            features = ArrayFeatures(np.concatenate([crowd.features.matrix(), self.made_], dtype=np.float32))
+            features = MoreRows(crowd.features, self.made_)
             module.learn(self.truth_.codes_)
         weight = np.append(crowd.weight, crowd.weight[made.first])
         return self._batches(Crowd(features, answers, weight, None))

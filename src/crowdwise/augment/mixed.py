@@ -29,18 +29,6 @@ class Crowd(NamedTuple):
     gold: Array | None  # (tasks,) codes of known labels, -1 unknown
 
 
-class SomeRows(Features):
-    """Some rows of other features, in any order, each as often as it is named."""
-
-    def __init__(self, features: Features, source: Array) -> None:
-        self._features, self._source = features, source
-        self.n_rows, self.shape = len(source), features.shape
-
-    def rows(self, index: Array) -> Array:
-        """Some rows."""
-        return self._features.rows(self._source[index])
-
-
 class LabelModule(CrowdModule):
     """A network trained on labels of real and made tasks; made ones may be given as its hidden layer.
 

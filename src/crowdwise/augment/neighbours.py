@@ -7,6 +7,8 @@
     delta      by the certainty of both, see `steps`                                                            (2.5)
 
 Functions on arrays; nothing here grows faster than the tasks made, their neighbours, and those neighbours' answers.
+Neighbours are those among a limited number of tasks, drawn where there are more: otherwise a search would take tasks
+times tasks.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from crowdwise.learn.base import Array
 WarmUp = Literal["iced", "trad1", "trad2"] | None
 Delta = Literal["intended", "printed", "uniform"]
 Simulate = Literal["frequency", "majority"]
+MOST = 10_000  # tasks that neighbours are looked for among
 
 
 class Between(NamedTuple):
@@ -111,10 +114,21 @@ def quotas(labels: Array, n_classes: int) -> Array:
     return np.where(count > 0, count.max() - count, 0)
 
 
-def nearest(points: Array, queries: Array | None, k: int) -> Array:
-    """The k nearest points of each query, (queries, k), fewer if there are fewer; of the others when None is given."""
-    index = NearestNeighbors(n_neighbors=min(k, len(points) - (queries is None))).fit(points)
-    return np.asarray(index.kneighbors(queries, return_distance=False))
+def nearest(points: Array, queries: Array | None, k: int, most: int, rng: np.random.Generator) -> Array:
+    """The k nearest points of each query, (queries, k), fewer if there are fewer; of the others when None is given.
+
+    Of more than `most` points (and `k` + 1), so many are drawn, and the nearest among them are found.
+    """
+    if len(points) <= max(most, k + 1):
+        index = NearestNeighbors(n_neighbors=min(k, len(points) - (queries is None))).fit(points)
+        return np.asarray(index.kneighbors(queries, return_distance=False))
+    drawn = rng.choice(len(points), max(most, k + 1), replace=False)
+    index = NearestNeighbors(n_neighbors=k + (queries is None)).fit(points[drawn])
+    found = drawn[index.kneighbors(points if queries is None else queries, return_distance=False)]
+    if queries is not None:
+        return np.asarray(found)
+    himself = found == np.arange(len(points))[:, None]  # goes last, where he was drawn
+    return np.take_along_axis(found, np.argsort(himself, axis=1, kind="stable")[:, :k], axis=1)
 
 
 def steps(kind: Delta, first: Array, second: Array, noise: float, rng: np.random.Generator) -> Array:
@@ -137,7 +151,16 @@ def steps(kind: Delta, first: Array, second: Array, noise: float, rng: np.random
 
 
 def between(
-    z: Array, labels: Array, sure: Array, quota: Array, *, k: int, delta: Delta, noise: float, rng: np.random.Generator
+    z: Array,
+    labels: Array,
+    sure: Array,
+    quota: Array,
+    *,
+    k: int,
+    delta: Delta,
+    noise: float,
+    rng: np.random.Generator,
+    most: int = MOST,
 ) -> Between:
     """Choose points between tasks of the same class.
 
@@ -149,13 +172,16 @@ def between(
         How many points of each class. Its tasks are started from equally often, up to one.
     k, delta, noise
         Neighbours to choose among; see `steps`. A class of one task has no neighbours: its points lie on it.
+    most : int
+        Tasks of a class that neighbours are looked for among.
     """
     first, second = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for c in np.flatnonzero(quota):
         tasks = np.flatnonzero(labels == c)
         turns, rest = divmod(int(quota[c]), len(tasks))
         start = np.append(np.tile(np.arange(len(tasks)), turns), rng.permutation(len(tasks))[:rest])
-        near = nearest(z[tasks], None, k) if len(tasks) > 1 else np.zeros((1, 1), np.int64)  # (tasks of c, k)
+        alone = len(tasks) == 1
+        near = np.zeros((1, 1), np.int64) if alone else nearest(z[tasks], None, k, most, rng)  # (tasks of c, k)
         first.append(tasks[start])
         second.append(tasks[near[start, rng.integers(near.shape[1], size=len(start))]])
     i, r = np.concatenate(first), np.concatenate(second)

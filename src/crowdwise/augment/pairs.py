@@ -1,12 +1,14 @@
 """Pairs of a task and a worker who did not answer it: all of them block by block, or some at random; and the best.
 
 There are tasks x workers of them, far too many to hold: nothing here is larger than a block (of one task's pairs at
-least), or than twice what is asked for.
+least), or than twice what is asked for. Where many are drawn, each range of tasks gives its share of them: every pair
+is as likely as any other to be among them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from crowdwise.answers import Answers
 from crowdwise.learn.base import Array
 
 PAIRS = 200_000  # in a block
+DRAWN = 2_000_000  # drawn at a time
 
 
 def n_missing(answers: Answers) -> int:
@@ -22,8 +25,8 @@ def n_missing(answers: Answers) -> int:
     return answers.n_tasks * answers.n_workers - answers.n_answers
 
 
-def missing_blocks(answers: Answers, pairs: int = PAIRS) -> Iterator[tuple[Array, Array, Array]]:
-    """All pairs without an answer, in blocks of whole tasks.
+def missing_blocks(answers: Answers, pairs: int = PAIRS, most: int = PAIRS) -> Iterator[tuple[Array, Array, Array]]:
+    """All pairs without an answer, in blocks of whole tasks, `most` tasks at most.
 
     Yields tasks (block,), and for each pair its place among them and its worker: what `_proba_of_answers` takes.
 
@@ -32,7 +35,7 @@ def missing_blocks(answers: Answers, pairs: int = PAIRS) -> Iterator[tuple[Array
     [([0, 2, 2], [0, 0, 1])]
     """
     starts, n_workers = answers.task_starts, answers.n_workers
-    size = max(1, pairs // max(n_workers, 1))
+    size = max(1, min(pairs // max(n_workers, 1), most))
     for first in range(0, answers.n_tasks, size):
         tasks = np.arange(first, min(first + size, answers.n_tasks))
         part = slice(starts[first], starts[tasks[-1] + 1])
@@ -43,21 +46,27 @@ def missing_blocks(answers: Answers, pairs: int = PAIRS) -> Iterator[tuple[Array
             yield tasks, row, worker
 
 
-def draw_missing(answers: Answers, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
+def draw_missing(
+    answers: Answers, n: int, rng: np.random.Generator, first: int = 0, end: int | None = None
+) -> tuple[Array, Array]:
     """Task and worker of `n` distinct pairs without an answer, drawn uniformly, sorted; all of them if there are fewer.
+
+    Of tasks from `first` to before `end`, all unless given.
 
     >>> answers = Answers.from_codes([0, 1, 1], [1, 0, 1], [0, 0, 1], tasks=3, workers=2, classes=2)
     >>> task, worker = draw_missing(answers, 9, np.random.default_rng(0))
     >>> task.tolist(), worker.tolist()
     ([0, 2, 2], [0, 0, 1])
     """
-    n_workers, n = answers.n_workers, min(n, n_missing(answers))
-    given = keys_of(answers)
+    n_workers, end = answers.n_workers, answers.n_tasks if end is None else end
+    part = slice(*answers.task_starts[[first, end]])
+    given = (answers.task[part] - np.int64(first)) * n_workers + answers.worker[part]  # increasing
+    missing = (end - first) * n_workers - len(given)
     # The m-th missing pair lies after as many answers as come before it: its code is m plus their number.
-    rank = np.sort(_distinct(n_missing(answers), n, rng))  # (n,)
+    rank = np.sort(_distinct(missing, min(n, missing), rng))  # (n,)
     before = np.searchsorted(given - np.arange(len(given)), rank, side="right")
     code = rank + before
-    return code // n_workers, code % n_workers
+    return first + code // n_workers, code % n_workers
 
 
 def keys_of(answers: Answers) -> Array:
@@ -65,19 +74,23 @@ def keys_of(answers: Answers) -> Array:
     return answers.task.astype(np.int64) * answers.n_workers + answers.worker
 
 
-def blocks_of(task: Array, worker: Array, pairs: int = PAIRS) -> Iterator[tuple[Array, Array, Array]]:
-    """Given pairs, sorted by task, in blocks as `missing_blocks` yields them.
+def blocks_of(
+    task: Array, worker: Array, pairs: int = PAIRS, most: int = PAIRS
+) -> Iterator[tuple[Array, Array, Array]]:
+    """Given pairs, sorted by task, in blocks as `missing_blocks` yields them, `most` tasks at most.
 
     >>> [(tasks.tolist(), row.tolist()) for tasks, row, _ in blocks_of(np.array([2, 2, 7]), np.array([0, 1, 0]))]
     [([2, 7], [0, 0, 1])]
     """
     for first in range(0, len(task), pairs):
         tasks, row = np.unique(task[first : first + pairs], return_inverse=True)
-        yield tasks, row, worker[first : first + pairs]
+        for start in range(0, len(tasks), most):
+            part = slice(*np.searchsorted(row, [start, start + most]))
+            yield tasks[start : start + most], row[part] - start, worker[first : first + pairs][part]
 
 
 def blocks_for_each(
-    shared: Answers, pools: list[Answers], pairs: int = PAIRS
+    shared: Answers, pools: list[Answers], pairs: int = PAIRS, most: int = PAIRS
 ) -> Iterator[tuple[Array, Array, Array, list[Any]]]:
     """The pairs without an answer in `shared`, as `missing_blocks` yields them; and which of them each pool lacks.
 
@@ -88,23 +101,39 @@ def blocks_for_each(
     [([1, 2], [array([False,  True])])]
     """
     keys = [keys_of(pool) for pool in pools]
-    for tasks, row, worker in missing_blocks(shared, pairs):
+    for tasks, row, worker in missing_blocks(shared, pairs, most):
         key = tasks[row] * shared.n_workers + worker
         yield tasks, row, worker, [slice(None) if pool is shared else ~_among(key, own)
                                    for pool, own in zip(pools, keys, strict=True)]  # fmt: skip
 
 
 def drawn_blocks(
-    pools: list[Answers], n: list[int], rngs: list[np.random.Generator], pairs: int = PAIRS
+    pools: list[Answers], n: list[int], rngs: list[np.random.Generator], pairs: int = PAIRS, most: int = PAIRS
 ) -> Iterator[tuple[Array, Array, Array, list[Any]]]:
     """The same of n[k] pairs that pool k lacks, drawn by a generator of its own; each pair comes once."""
-    n_workers = pools[0].n_workers
-    drawn = [draw_missing(pool, most, rng) for pool, most, rng in zip(pools, n, rngs, strict=True)]
-    keys = [task * n_workers + worker for task, worker in drawn]
-    every = np.unique(np.concatenate(keys))
-    for tasks, row, worker in blocks_of(every // n_workers, every % n_workers, pairs):
-        key = tasks[row] * n_workers + worker
-        yield tasks, row, worker, [_among(key, own) for own in keys]
+    n_tasks, n_workers = pools[0].n_tasks, pools[0].n_workers
+    n = [min(wanted, n_missing(pool)) for pool, wanted in zip(pools, n, strict=True)]
+    cuts = np.linspace(0, n_tasks, max(min(-(-max(n) // DRAWN), n_tasks), 1) + 1).astype(np.int64)
+    shares = [_shares(pool, cuts, wanted, rng) for pool, wanted, rng in zip(pools, n, rngs, strict=True)]
+    for (first, end), *counts in zip(pairwise(cuts), *shares, strict=True):
+        drawn = [draw_missing(*each, first, end) for each in zip(pools, counts, rngs, strict=True)]
+        keys = [task * n_workers + worker for task, worker in drawn]
+        every = keys[0] if len(keys) == 1 else np.unique(np.concatenate(keys))
+        for tasks, row, worker in blocks_of(every // n_workers, every % n_workers, pairs, most):
+            key = tasks[row] * n_workers + worker
+            yield tasks, row, worker, [slice(None) if own is every else _among(key, own) for own in keys]
+
+
+def _shares(answers: Answers, cuts: Array, n: int, rng: np.random.Generator) -> list[int]:
+    """How many of `n` pairs to draw from each range of tasks, in proportion to the pairs it lacks.
+
+    Rounded up or down at random, in step, so that they sum to `n` and no pair is more likely than another.
+    """
+    if len(cuts) == 2:
+        return [n]
+    lacking = cuts * answers.n_workers - answers.task_starts[cuts]  # pairs before each cut
+    ends = np.floor(lacking * (n / max(lacking[-1], 1)) + rng.random()).astype(np.int64)
+    return np.diff(ends).tolist()
 
 
 class Lowest:

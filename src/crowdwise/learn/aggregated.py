@@ -121,7 +121,8 @@ class Aggregated(NetworkLearner):
 
     def _predict_proba(self, features: Features) -> Array:
         if hasattr(self, "estimator_"):
-            return predict_soft(self.estimator_, features.matrix(), self._fitted.n_classes)
+            parts = [predict_soft(self.estimator_, lines, self._fitted.n_classes) for lines in features.lines()]
+            return np.concatenate(parts)
         return super()._predict_proba(features)
 
     def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:

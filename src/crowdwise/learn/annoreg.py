@@ -23,7 +23,7 @@ import numpy as np
 from crowdwise.answers import Answers
 from crowdwise.learn.base import Array
 from crowdwise.learn.batches import Batch
-from crowdwise.learn.fused import confusion_gradients
+from crowdwise.learn.fused import confusion_gradients, confusion_of, through_confusion
 from crowdwise.learn.modules import Network
 from crowdwise.learn.network_learner import NetworkLearner, TrainingOptions
 from crowdwise.learn.torched import Tensor, functional, nn, torch
@@ -137,14 +137,13 @@ class AnnoRegModule(ConfusionModule):
         if not batch.plain:
             return super().backward(batch)
         logits = self.network.flat(batch.x)
-        confusion = self.logits.detach().softmax(1)  # (models * workers, labels, classes)
+        confusion = confusion_of(self.logits)  # (models * workers, labels, classes)
         loss, d_logits, slope = confusion_gradients(logits, confusion, batch)
-        diagonal, cost = slope.diagonal(dim1=1, dim2=2), self.lam / self.n_seen * self.seen[:, None]
-        diagonal += cost
-        slope *= confusion
-        self.logits.grad = slope - confusion * slope.sum(1, keepdim=True)
+        # The trace of every worker has a slope in every batch: this is what a large crowd costs.
+        penalty = through_confusion(slope, confusion, self.lam / self.n_seen * self.seen)
+        self.logits.grad = slope
         logits.backward(d_logits)  # type: ignore[no-untyped-call]
-        return loss + (cost * confusion.diagonal(dim1=1, dim2=2)).sum()
+        return loss + penalty
 
     def confusion_penalty(self, log_f: Tensor, log_s: Tensor) -> Tensor | float:  # noqa: D102
         if not self.lam:

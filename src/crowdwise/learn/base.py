@@ -183,7 +183,7 @@ class CrowdClassifier(Fitted):
         labels = _positions(answers.classes, self._fitted.classes, "class")
         features = open_features(X, answers)
         out = np.empty(answers.n_answers)
-        starts, size = answers.task_starts, 1024
+        starts, size = answers.task_starts, features.together(1024)
         for first in range(0, answers.n_tasks, size):  # blocks of tasks: never all tasks x workers at once
             end = min(first + size, answers.n_tasks)
             part = slice(starts[first], starts[end])
@@ -215,7 +215,7 @@ class CrowdClassifier(Fitted):
         out = np.empty((n_rows, n_workers, self._fitted.n_classes))
         if n_workers == 0:
             return out
-        size = max(1, 20_000_000 // max(n_workers * self._fitted.n_classes**2, 1))
+        size = features.together(max(1, 20_000_000 // max(n_workers * self._fitted.n_classes**2, 1)))
         for first in range(0, n_rows, size):
             rows = np.arange(first, min(first + size, n_rows))
             row, worker = np.repeat(np.arange(len(rows)), n_workers), np.tile(workers, len(rows))

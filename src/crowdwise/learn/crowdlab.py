@@ -37,6 +37,7 @@ from crowdwise.errors import ParameterError
 from crowdwise.learn.base import Array, CrowdClassifier, Given
 from crowdwise.learn.classifiers import predict_soft
 from crowdwise.learn.features import Features, open_features
+from crowdwise.learn.features.base import SomeRows
 from crowdwise.learn.logistic import fit_logistic, predict_logistic
 from crowdwise.learn.scaling import moments
 from crowdwise.truth.base import fix_gold, pick, require, vote_shares
@@ -133,7 +134,7 @@ class CrowdLab(CrowdClassifier):
         for k in range(n_folds):
             train, held = np.flatnonzero(known & (fold != k)), np.flatnonzero(fold == k)
             judge = self._trained(features, answers, vote, weight, train)
-            proba[held] = _says(judge, features.rows(held), answers.n_classes)
+            proba[held] = _says_all(judge, SomeRows(features, held), answers.n_classes)
             if callback is not None:
                 callback({"iteration": k + 1, "iterations": n_folds})
         found = crowdlab(answers, proba, weight=weight, gold=gold)
@@ -143,10 +144,10 @@ class CrowdLab(CrowdClassifier):
 
     def _trained(self, features: Features, answers: Answers, label: Array, weight: Array | None, rows: Array) -> Any:
         """A classifier that learned from these tasks; logistic regression as coefficients, means and scales."""
-        x, part = features.rows(rows), None if weight is None else weight[rows]
+        some, part = SomeRows(features, rows), None if weight is None else weight[rows]
         if isinstance(self.classifier, CrowdClassifier):
-            return clone(self.classifier).fit(x, answers[rows], sample_weight=part)
-        x = x.reshape(len(x), -1)
+            return clone(self.classifier).fit(some, answers[rows], sample_weight=part)
+        x = some.matrix()
         if self.classifier is None:
             mean, scale = moments(open_features(x))
             one_hot = np.eye(answers.n_classes)[label[rows]]
@@ -156,7 +157,7 @@ class CrowdLab(CrowdClassifier):
 
     def _predict_proba(self, features: Features) -> Array:
         n_classes = self._fitted.n_classes
-        return np.concatenate([_says(self.classifier_, block, n_classes) for block in features.blocks()])
+        return _says_all(self.classifier_, features, n_classes)
 
     def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:
         f = _says(self.classifier_, features.rows(rows), self._fitted.n_classes)[row]  # (answers, classes)
@@ -260,6 +261,13 @@ def even_folds(label: Array, n_folds: int, rng: np.random.Generator) -> Array:
     folds = np.empty(len(label), np.int64)
     folds[order] = np.arange(len(label)) % n_folds
     return folds
+
+
+def _says_all(judge: Any, features: Features, n_classes: int) -> Array:
+    """The same of all rows of features, block by block."""
+    if isinstance(judge, CrowdClassifier):
+        return judge.predict_proba(features)
+    return np.concatenate([_says(judge, block, n_classes) for block in features.blocks()])
 
 
 def _says(judge: Any, x: Array, n_classes: int) -> Array:

@@ -192,8 +192,8 @@ class _DifficultyEM(AggNet):
     def _predict_proba(self, features: Features) -> Array:
         if not hasattr(self, "coef_"):
             return super()._predict_proba(features)
-        f = predict_logistic((features.matrix() - self.mean_) * self.scale_, self.coef_)
-        return soften(f, self.temperature_)
+        parts = [predict_logistic((lines - self.mean_) * self.scale_, self.coef_) for lines in features.lines()]
+        return soften(np.concatenate(parts), self.temperature_)
 
     def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:
         f = self._predict_proba(open_features(features.rows(rows)))  # tasks to come have no votes: f stands for them

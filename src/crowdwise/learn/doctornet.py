@@ -13,6 +13,9 @@ softmax is inside the loss. Weights learn to say what the votes say, so a worker
 do among them: that silences heads of a handful of answers, which are near random, but no spammer who answers as much as
 the others. Heads fit their worker's answers and flatter him on the tasks he answered: `exclude_self` leaves them out
 there while weights are learnt, where others are left; sharp heads then lose weight where votes are poor.
+
+The mixture is tasks x workers: of large crowds `max_heads` have a part in it. To predict they are those of largest
+weight (evenly spaced ones while all weigh the same), while weights are learnt others are drawn for each batch.
 """
 
 from __future__ import annotations
@@ -27,11 +30,11 @@ from crowdwise.answers import Answers
 from crowdwise.learn.base import Array
 from crowdwise.learn.batches import Batch
 from crowdwise.learn.features import Features
-from crowdwise.learn.modules import Network
+from crowdwise.learn.modules import Dropout, Network
 from crowdwise.learn.network_learner import NetworkLearner, TrainingOptions
 from crowdwise.learn.torched import Tensor, functional, nn, torch
 from crowdwise.learn.training import CrowdModule, Trainer
-from crowdwise.truth.base import require, vote_shares
+from crowdwise.truth.base import is_whole, require, vote_shares
 
 TINY = 1e-12
 CELLS = 1_000_000  # numbers in the largest array made at a time, outside training
@@ -58,6 +61,8 @@ class DoctorNet(NetworkLearner):
         a task has others.
     weight_epochs, weight_lr
         How long, and at which rate, weights are learnt. `select` chooses among the epochs before that.
+    max_heads : int
+        Most heads that are mixed for a task; the rest of a larger crowd is left out of the mixture.
     **training
         See `TrainingOptions`.
 
@@ -78,6 +83,7 @@ class DoctorNet(NetworkLearner):
         votes: Literal["all", "given"] = "all",
         weight_epochs: int = 50,
         weight_lr: float = 1e-2,
+        max_heads: int = 1000,
         **training: Unpack[TrainingOptions],
     ) -> None:
         super().__init__(**training)
@@ -86,17 +92,20 @@ class DoctorNet(NetworkLearner):
         self.votes: Literal["all", "given"] = votes
         self.weight_epochs = weight_epochs
         self.weight_lr = weight_lr
+        self.max_heads = max_heads
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        whole = isinstance(self.weight_epochs, (int, np.integer)) and not isinstance(self.weight_epochs, bool)
-        require(whole and self.weight_epochs >= 1, "weight_epochs", self.weight_epochs, "a whole number, 1 or more")
+        for name in ("weight_epochs", "max_heads"):
+            require(is_whole(getattr(self, name), 1), name, getattr(self, name), "a whole number, 1 or more")
         require(self.votes in ("all", "given"), "votes", self.votes, "'all' or 'given'")
         require(self.weight_lr > 0, "weight_lr", self.weight_lr, "a number above 0")
 
     def _module(self, network: Network, answers: Answers) -> CrowdModule:
         shares = np.array([self._shares(pool) for pool in self._pools or [answers]])  # (1 or models, tasks, classes)
-        return DoctorModule(network, answers, self.random_state, shares, exclude_self=self.exclude_self)
+        return DoctorModule(
+            network, answers, self.random_state, shares, exclude_self=self.exclude_self, max_heads=self.max_heads
+        )
 
     def _shares(self, answers: Answers) -> Array:
         """The votes of each task, (tasks, classes)."""
@@ -149,9 +158,12 @@ class DoctorModule(CrowdModule):
     votes: Tensor
     kept: tuple[Tensor, Tensor] | None = None  # what `_scaled` says of all tasks, end to end, while heads are frozen
 
-    def __init__(self, network: Network, answers: Answers, seed: int, shares: Array, *, exclude_self: bool) -> None:
+    def __init__(
+        self, network: Network, answers: Answers, seed: int, shares: Array, *, exclude_self: bool, max_heads: int = 1000
+    ) -> None:
         super().__init__(network, answers.n_workers)
-        self.exclude_self = exclude_self
+        self.exclude_self, self.max_heads = exclude_self, max_heads
+        self.draws = Dropout(0.0)  # drops nothing: its generator is the one that the training loop seeds
         shape, bound = (self.n_workers, network.width + 1, self.n_classes), 1 / math.sqrt(network.width)
         draws = [np.random.default_rng([seed, HEADS, m]).uniform(-bound, bound, shape) for m in range(self.n_models)]
         values = torch.tensor(np.concatenate(draws), dtype=torch.float32)  # (models * workers, width + 1, classes)
@@ -172,23 +184,24 @@ class DoctorModule(CrowdModule):
         """Loss of the mixture against the votes, in which only weights are learnt."""
         task = batch.tensor(batch.task).view(self.n_models, -1)  # (models, rows)
         model = torch.arange(self.n_models, device=task.device)[:, None]
+        who = self._drawn()
         if self.kept is None:
             self.network.eval()  # frozen: no dropout, no running means
             with torch.no_grad():
-                p, top = self._scaled(batch.x)
+                p, top = self._scaled(batch.x, who)
         else:
             p, top = (kept[model, task] for kept in self.kept)
         if self.exclude_self:
-            mixed = (p @ self._of_others(batch).exp()[..., None])[..., 0]  # (models, rows, classes)
+            mixed = (p @ self._of_others(batch, who).exp()[..., None])[..., 0]  # (models, rows, classes)
         else:
-            mixed = (p.flatten(1, 2) @ self.log_weight().exp()[..., None]).view_as(top)
+            mixed = (p.flatten(1, 2) @ self.log_weight(who).exp()[..., None]).view_as(top)
         log_f = top + mixed.clamp_min(1e-30).log()
         votes = self.votes[model % len(self.votes), task]
         return batch.task_loss(-(votes * log_f).sum(2).flatten())
 
     def keep_heads(self, features: Features) -> None:
         """Keep what heads say of all tasks, where it fits: they are frozen while weights are learnt."""
-        if features.n_rows * self.weight.numel() * self.n_classes > KEPT:
+        if self._large or features.n_rows * self.weight.numel() * self.n_classes > KEPT:
             return
         self.network.eval()
         size = max(1, CELLS // (self.weight.numel() * self.n_classes))
@@ -199,11 +212,18 @@ class DoctorModule(CrowdModule):
 
     def class_log_proba(self, x: Tensor) -> Tensor:
         """Log of the mixture, in blocks of rows: all heads on all rows would not fit in memory."""
-        weight = self.log_weight().exp()  # (models, workers)
-        size = max(1, CELLS // (self.weight.numel() * self.n_classes))
+        who = self._weightiest()
+        weight = self.log_weight(who).exp()  # (models, heads)
+        size = max(1, CELLS // (weight.numel() * self.n_classes))
         parts = torch.split(self.network.embed(x), size, dim=1)
-        mixed = [torch.einsum("mrwc,mw->mrc", self._logits(part).softmax(3), weight) for part in parts]
+        mixed = [torch.einsum("mrwc,mw->mrc", self._logits(part, who).softmax(3), weight) for part in parts]
         return torch.cat(mixed, dim=1).clamp_min(TINY).log()
+
+    def answers_from(self, x: Tensor, row: Tensor, worker: Tensor) -> Tensor:
+        """Without the mixture, unless somebody is asked of whom nothing is known."""
+        if self.silent[worker % self.n_workers].any():
+            return super().answers_from(x, row, worker)
+        return self.answer_log_proba(x, x.new_zeros(self.n_models * x.shape[1], self.n_classes), row, worker)
 
     def answer_log_proba(self, x: Tensor, log_f: Tensor, row: Tensor, worker: Tensor) -> Tensor:  # noqa: D102
         hidden = self.network.embed(x)
@@ -215,18 +235,48 @@ class DoctorModule(CrowdModule):
             said = torch.cat([self._said(hidden, r, w) for r, w in parts])
         return torch.where(self.silent[worker % self.n_workers, None], log_f[row], said)
 
-    def log_weight(self) -> Tensor:
-        """Log weights, (models, workers)."""
-        return functional.log_softmax(self.weight.masked_fill(self.silent, -math.inf), dim=1)
+    def log_weight(self, who: Tensor | None = None) -> Tensor:
+        """Log weights, (models, workers), or of some among themselves, as `who` (models, some) names them."""
+        weight = self.weight.masked_fill(self.silent, -math.inf)
+        return functional.log_softmax(weight if who is None else weight.gather(1, who), dim=1)
 
-    def _of_others(self, batch: Batch) -> Tensor:
+    @property
+    def _large(self) -> bool:
+        """Whether there are more heads than are mixed."""
+        return self.n_workers > self.max_heads
+
+    def _weightiest(self) -> Tensor | None:
+        """The heads mixed to predict, (models, heads) workers; None where they are all."""
+        if not self._large:
+            return None
+        speaking = torch.where(~self.silent)[0]
+        n = min(self.max_heads, len(speaking))
+        if self.weight.any():
+            return self.log_weight().argsort(dim=1, descending=True, stable=True)[:, :n]
+        spaced = speaking[torch.linspace(0, len(speaking) - 1, n, device=speaking.device).long()]
+        return spaced.expand(self.n_models, -1)
+
+    def _drawn(self) -> Tensor | None:
+        """The heads mixed in a batch while weights are learnt, drawn anew for each; None where they are all."""
+        if not self._large:
+            return None
+        speaking = torch.where(~self.silent)[0].cpu().numpy()
+        n = min(self.max_heads, len(speaking))
+        drawn = [np.sort(self.draws.generator.choice(speaking, n, replace=False)) for _ in range(self.n_models)]
+        return torch.from_numpy(np.array(drawn)).to(self.silent.device)
+
+    def _of_others(self, batch: Batch, who: Tensor | None = None) -> Tensor:
         """Log weights, (models, rows, workers), without those who answered the task; all where nobody else is left."""
         row, worker = batch.tensor(batch.row), batch.tensor(batch.worker)
         answered = torch.zeros(len(batch.task), self.n_workers, dtype=torch.bool, device=row.device)
         answered[row, worker % self.n_workers] = True
-        left_out = answered & ~(answered | self.silent).all(dim=1, keepdim=True) | self.silent
-        weight = self.weight[:, None].masked_fill(left_out.view(self.n_models, -1, self.n_workers), -math.inf)
-        return functional.log_softmax(weight, dim=2)
+        answered, silent = answered.view(self.n_models, -1, self.n_workers), self.silent
+        weight: Tensor = self.weight
+        if who is not None:
+            answered = answered.gather(2, who[:, None].expand(-1, answered.shape[1], -1))
+            silent, weight = silent[who][:, None], weight.gather(1, who)
+        left_out = answered & ~(answered | silent).all(dim=2, keepdim=True) | silent
+        return functional.log_softmax(weight[:, None].masked_fill(left_out, -math.inf), dim=2)
 
     def _said(self, hidden: Tensor, row: Tensor, worker: Tensor) -> Tensor:
         """Log probabilities (answers, classes) of each answer's own worker, by his head alone."""
@@ -239,14 +289,19 @@ class DoctorModule(CrowdModule):
         logits = self._logits(hidden).flatten(0, 2)  # (models * rows * workers, classes)
         return functional.log_softmax(logits.index_select(0, row * self.n_workers + worker % self.n_workers), dim=1)
 
-    def _scaled(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def _scaled(self, x: Tensor, who: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """P(class) by every head over its largest by any, (models, rows, classes, workers), and the log of that."""
-        log_p = functional.log_softmax(self._logits(self.network.embed(x)), dim=3).transpose(2, 3)
+        log_p = functional.log_softmax(self._logits(self.network.embed(x), who), dim=3).transpose(2, 3)
         top = log_p.amax(3)
         return (log_p - top[..., None]).exp().contiguous(), top
 
-    def _logits(self, hidden: Tensor) -> Tensor:
-        """Logits (models, rows, workers, classes) of every worker on every row."""
-        heads = self.heads.view(self.n_models, self.n_workers, -1, self.n_classes).transpose(1, 2).flatten(2)
-        logits = torch.baddbmm(self.bias.view(self.n_models, 1, -1), hidden, heads)  # (models, rows, workers * classes)
-        return logits.view(*hidden.shape[:2], self.n_workers, self.n_classes)
+    def _logits(self, hidden: Tensor, who: Tensor | None = None) -> Tensor:
+        """Logits (models, rows, workers, classes) of every worker on every row, or of those that `who` names."""
+        heads = self.heads.view(self.n_models, self.n_workers, -1, self.n_classes)
+        bias = self.bias.view(self.n_models, self.n_workers, self.n_classes)
+        if who is not None:
+            model = torch.arange(self.n_models, device=who.device)[:, None]
+            heads, bias = heads[model, who], bias[model, who]
+        flat = heads.transpose(1, 2).flatten(2)
+        logits = torch.baddbmm(bias.flatten(1)[:, None], hidden, flat)  # (models, rows, workers * classes)
+        return logits.view(*hidden.shape[:2], -1, self.n_classes)

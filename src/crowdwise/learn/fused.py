@@ -39,6 +39,26 @@ def confusion_gradients(logits: Tensor, confusion: Tensor, batch: Batch) -> tupl
     return _gradients(_confusion_pass, logits, confusion, batch)
 
 
+def confusion_of(logits: Tensor) -> Tensor:
+    """Softmax over the labels of logits (workers, labels, classes): torch is slow along a short axis in the middle.
+
+    >>> confusion_of(torch.zeros(1, 2, 3))
+    tensor([[[0.5000, 0.5000, 0.5000],
+             [0.5000, 0.5000, 0.5000]]])
+    """
+    values = logits.detach().numpy()
+    out = np.empty_like(values)
+    _below_top(values, out)
+    np.exp(out, out=out)
+    _sum_to_one(out)
+    return torch.from_numpy(out)
+
+
+def through_confusion(slope: Tensor, confusion: Tensor, cost: Tensor) -> float:
+    """Turn slopes by confusions into slopes by their logits, in place, with a cost (workers,) of traces; its sum."""
+    return float(_through_labels(slope.numpy(), confusion.numpy(), cost.numpy()))
+
+
 def conal_gradients(
     logits: Tensor, tasks: Tensor, common: Tensor, matrix: Tensor, workers: Tensor, batch: Batch
 ) -> tuple[Tensor, list[Tensor]]:
@@ -222,6 +242,54 @@ def _through_softmax(f: Array, slope: Array, n_classes: int) -> None:
             mean += f[i, c] * slope[i, c]
         for c in range(n_classes):
             slope[i, c] = f[i, c] * (slope[i, c] - mean)
+
+
+@_fast
+def _below_top(values: Array, out: Array) -> None:
+    """Less the largest over labels, so that no exponential overflows."""
+    n_workers, n_labels, n_classes = values.shape
+    top = np.empty(n_classes, np.float32)
+    for w in range(n_workers):
+        top[:] = values[w, 0]
+        for k in range(1, n_labels):
+            for c in range(n_classes):
+                top[c] = max(top[c], values[w, k, c])
+        for k in range(n_labels):
+            for c in range(n_classes):
+                out[w, k, c] = values[w, k, c] - top[c]
+
+
+@_fast
+def _sum_to_one(values: Array) -> None:
+    """Over labels, in place."""
+    n_workers, n_labels, n_classes = values.shape
+    total = np.empty(n_classes, np.float32)
+    for w in range(n_workers):
+        total[:] = 0.0
+        for k in range(n_labels):
+            for c in range(n_classes):
+                total[c] += values[w, k, c]
+        for k in range(n_labels):
+            for c in range(n_classes):
+                values[w, k, c] /= total[c]
+
+
+@_fast
+def _through_labels(slope: Array, confusion: Array, cost: Array) -> float:
+    n_workers, n_labels, n_classes = slope.shape
+    mean, total = np.empty(n_classes, np.float32), 0.0
+    for w in range(n_workers):
+        mean[:] = 0.0
+        for c in range(n_classes):
+            slope[w, c, c] += cost[w]
+            total += cost[w] * confusion[w, c, c]
+        for k in range(n_labels):
+            for c in range(n_classes):
+                mean[c] += slope[w, k, c] * confusion[w, k, c]
+        for k in range(n_labels):
+            for c in range(n_classes):
+                slope[w, k, c] = confusion[w, k, c] * (slope[w, k, c] - mean[c])
+    return total
 
 
 @_fast

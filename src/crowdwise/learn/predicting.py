@@ -19,28 +19,30 @@ ANSWERED = 1024  # tasks at a time, where answers are predicted
 
 def predict_members(module: CrowdModule, features: Features, device: str) -> Array:
     """Class probabilities of each model, (models, rows, classes)."""
-    with _predicting(module):
-        parts = [
-            module.class_log_proba(_as_input(block, module.n_models, device)).double().softmax(2).cpu().numpy()
-            for block in features.blocks(BLOCK)
-        ]
-    return np.concatenate(parts, axis=1)
+    return np.concatenate(list(_predicted(module, features, device)), axis=1)
 
 
 def predict_mean(module: CrowdModule, features: Features, device: str) -> Array:
     """Class probabilities (rows, classes), the mean over models."""
-    return predict_members(module, features, device).mean(axis=0)
+    return np.concatenate([members.mean(axis=0) for members in _predicted(module, features, device)])
+
+
+def _predicted(module: CrowdModule, features: Features, device: str) -> Iterator[Array]:
+    """Class probabilities of each model, (models, block, classes), block by block."""
+    with _predicting(module):
+        for block in features.blocks(BLOCK):
+            log_f = module.class_log_proba(_as_input(block, module.n_models, device))
+            yield log_f.double().softmax(2).cpu().numpy()
 
 
 def predict_answers(module: CrowdModule, rows: Array, row: Array, worker: Array, device: str) -> Tensor:
     """Log P(label), (models, answers, classes), of worker[a] on the task of features rows[row[a]] under each model."""
     with _predicting(module):
         x = _as_input(rows, module.n_models, device)
-        log_f = module.class_log_proba(x).flatten(0, 1)
         models = np.arange(module.n_models)[:, None]
         at = torch.from_numpy((row + models * len(rows)).ravel()).to(x.device)
         who = torch.from_numpy((worker + models * module.n_workers).ravel()).to(x.device)
-        log_p = module.answer_log_proba(x, log_f, at, who)
+        log_p = module.answers_from(x, at, who)
         return log_p.view(module.n_models, len(row), -1).cpu().double()
 
 
@@ -50,9 +52,9 @@ def held_out(module: CrowdModule, features: Features, held: Answers, device: str
     place = np.empty(held.n_tasks, np.int64)
     place[answered] = np.arange(len(answered))
     where, worker = place[held.task], held.worker.astype(np.int64)  # (held,); where is increasing
-    total = 0.0
-    for first in range(0, len(answered), ANSWERED):
-        tasks = answered[first : first + ANSWERED]
+    total, size = 0.0, features.together(ANSWERED)
+    for first in range(0, len(answered), size):
+        tasks = answered[first : first + size]
         part = slice(*np.searchsorted(where, [first, first + len(tasks)]))
         log_p = predict_answers(module, features.rows(tasks), where[part] - first, worker[part], device)
         proba = log_p.exp().mean(0).numpy()[np.arange(part.stop - part.start), held.label[part]]

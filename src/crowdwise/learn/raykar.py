@@ -148,7 +148,7 @@ class Raykar(CrowdClassifier):
         return (x - self.mean_) * self.scale_
 
     def _predict_proba(self, features: Features) -> Array:
-        return self._says(features.matrix())
+        return np.concatenate([self._says(lines) for lines in features.lines()])
 
     def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:
         f = self._says(features.rows(rows).reshape(len(rows), -1))

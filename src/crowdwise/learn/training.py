@@ -65,6 +65,10 @@ class CrowdModule(nn.Module):
     def answer_log_proba(self, x: Tensor, log_f: Tensor, row: Tensor, worker: Tensor) -> Tensor:
         """Log P(each label), (answers, classes), of worker[a] on row[a]; rows and workers of all models end to end."""
 
+    def answers_from(self, x: Tensor, row: Tensor, worker: Tensor) -> Tensor:
+        """The same from features alone, to predict."""
+        return self.answer_log_proba(x, self.class_log_proba(x).flatten(0, 1), row, worker)
+
     def crowd_parameters(self) -> list[nn.Parameter]:
         """Parameters that are not the network's: they are not decayed."""
         own = {id(p) for p in self.network.parameters()}

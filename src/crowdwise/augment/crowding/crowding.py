@@ -318,9 +318,10 @@ class CrowdInG(NetworkLearner):
         rng = np.random.default_rng(random_state)
         task, worker = draw_missing(base, max_pairs, rng)
         proba = np.empty((len(task), self._fitted.n_classes))
-        for first in range(0, base.n_tasks, BLOCK):  # tasks are sorted
-            rows = np.arange(first, min(first + BLOCK, base.n_tasks))
-            part = slice(*np.searchsorted(task, [first, first + BLOCK]))
+        size = features.together(BLOCK)
+        for first in range(0, base.n_tasks, size):  # tasks are sorted
+            rows = np.arange(first, min(first + size, base.n_tasks))
+            part = slice(*np.searchsorted(task, [first, first + size]))
             if part.start < part.stop:
                 proba[part] = self._proba_of_answers(features, rows, task[part] - first, codes[worker[part]])
         label = draw_labels(proba, rng.random(len(task)))

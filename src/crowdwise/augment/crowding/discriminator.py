@@ -91,9 +91,8 @@ class Discriminator(nn.Module):
         label: Tensor = self.matrix
         if self.linked:
             label = torch.einsum("cd,mdij->mcij", self.graph, label) @ self.mix[:, None]
-        n_workers = len(self.worker) // self.n_models
-        worker = self.worker + self.bias.repeat_interleave(n_workers, dim=0)
-        return Places(self.encoder(x).flatten(0, 1), worker, label)
+        worker = self.worker.view(self.n_models, -1, PLACE) + self.bias[:, None]
+        return Places(self.encoder(x).flatten(0, 1), worker.flatten(0, 1), label)
 
     def forward(self, places: Places, row: Tensor, worker: Tensor, label: Tensor) -> Tensor:
         """Logits of the answer label[p] of worker[p] to the task in row[p]."""
@@ -123,9 +122,8 @@ class Auxiliary(nn.Module):
         n = self.n_models
         model = worker // (len(places.worker) // n)
         by_task = self.from_task(places.task.view(n, -1, PLACE)).flatten(0, 1)
-        by_worker = self.from_worker(places.worker.view(n, -1, PLACE)).flatten(0, 1)
         by_label = self.from_label(self.embed(places.label.flatten(2))).flatten(0, 1)  # (models * classes, hidden)
-        by_pair = by_task.index_select(0, row) + by_worker.index_select(0, worker)
-        hidden = functional.relu(by_pair + by_label.index_select(0, model * self.n_classes + label))
         layout = Layout(model, n)
+        by_pair = by_task.index_select(0, row) + layout.each(self.from_worker, places.worker, worker)
+        hidden = functional.relu(by_pair + by_label.index_select(0, model * self.n_classes + label))
         return functional.log_softmax(layout.flat(self.last(layout.spread(hidden))), dim=1)

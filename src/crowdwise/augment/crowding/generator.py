@@ -5,8 +5,8 @@
     e_w       an embedding of the worker
 
 The first layer is a sum of a part of the task, one of the worker and one of the noise: the first two are worked out
-once for each task and worker, not for each pair. Without `use_task` (CrowdInG-U) the features come in through f alone;
-without `use_worker` (CrowdInG-I) all workers are one.
+once for each task and worker, not for each pair, unless there are more workers than pairs. Without `use_task`
+(CrowdInG-U) the features come in through f alone; without `use_worker` (CrowdInG-I) all workers are one.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ class Generator(nn.Module):
         """
         task = torch.cat([self.encoder(x), f], dim=2) if self.use_task else f
         hidden = self.from_task(task).flatten(0, 1).index_select(0, row)  # (pairs, hidden)
-        if self.use_worker:
-            hidden = hidden + self.from_worker(self.worker).flatten(0, 1).index_select(0, worker)
         layout = Layout(worker // self.n_workers, self.n_models)
+        if self.use_worker:
+            hidden = hidden + layout.each(self.from_worker, self.worker.flatten(0, 1), worker)
         # Sums of the noise's part and the rest, then the last layer, model by model.
         spread = functional.relu(layout.spread(hidden) + self.from_noise(layout.spread(noise)))
         return functional.log_softmax(layout.flat(self.last(spread)), dim=1)
@@ -98,6 +98,16 @@ class Layout:
         self.even = bool((count == self.longest).all())
         before = torch.cumsum(count, 0) - count
         self.place = model * self.longest + torch.arange(len(model), device=model.device) - before[model]
+
+    def each(self, layer: nn.Module, table: Tensor, at: Tensor) -> Tensor:
+        """What a layer makes of the rows `at` (pairs,) of a table (models * n, width), (pairs, hidden).
+
+        Of all rows once, or of those alone where they are fewer: a batch asks a few of a large crowd.
+        """
+        if len(at) < len(table):
+            return self.flat(layer(self.spread(table.index_select(0, at))))
+        out: Tensor = layer(table.view(self.n_models, -1, table.shape[1]))
+        return out.flatten(0, 1).index_select(0, at)
 
     def spread(self, values: Tensor) -> Tensor:
         """From (pairs, width) to (models, longest, width)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from crowdwise.errors import FeaturesError
 from crowdwise.learn.features.base import CHANNELS, Array, Features, channels_last, refuse_rows, require_numbers, scaled
+from crowdwise.memory import available
 
 LARGEST = np.finfo(np.float32).max
 CELLS = 1 << 20  # looked at together when values are checked: little enough to stay in the cache
@@ -19,7 +21,8 @@ class ArrayFeatures(Features):
     """An array of numbers, rows along its first axis.
 
     In memory it is made float32 once (and not copied if it is). Memory maps and images of bytes (uint8 with four
-    dimensions) stay as they are, and just the rows asked for are converted.
+    dimensions) stay as they are, and just the rows asked for are converted. Of a map that memory cannot keep, the
+    system is told of all rows that are wanted before the first is read: it fetches them side by side, and nothing else.
 
     >>> ArrayFeatures(np.array([[1, 2], [3, 4]])).rows(np.array([1]))
     array([[3., 4.]], dtype=float32)
@@ -28,7 +31,9 @@ class ArrayFeatures(Features):
     def __init__(self, array: Array) -> None:
         require_numbers(array)
         self._array = np.asarray(array)
-        self._mapped = is_mapped(array)
+        self._map = backing(array)
+        self._mapped = self._map is not None
+        self._far = self._map is not None and array.nbytes > available() / 2
         self._images = array.dtype == np.uint8 and array.ndim == 4
         if (
             array.ndim == 4
@@ -48,12 +53,27 @@ class ArrayFeatures(Features):
 
     def rows(self, index: Array) -> Array:
         """Some rows."""
+        if self._far and len(index) > 1:
+            order = np.argsort(index)
+            announce(self._map, self._array, index[order])
+            found = self._converted(self._source[index[order]])  # in the order of the disk
+            out = np.empty_like(found)
+            out[order] = found
+            return out
         return self._converted(self._source[index])
 
     def blocks(self, size: int = 4096) -> Iterator[Array]:
         """All rows in order: views where nothing has to be converted."""
+        size = self.together(size)
         for start in range(0, self.n_rows, size):
             yield self._converted(self._source[start : start + size])
+
+    def lines(self) -> Iterator[Array]:
+        """What `matrix` holds: at once where X is in memory so."""
+        if self._mapped or self._images:
+            yield from super().lines()
+        else:
+            yield self.matrix()
 
     def matrix(self) -> Array:
         """All rows, each as one line of numbers; float64 stays so."""
@@ -105,11 +125,29 @@ class SparseFeatures(Features):
         refuse_rows(bad, self.n_rows, tasks)
 
 
-def is_mapped(array: Any) -> bool:
-    """Whether an array is a memory map, or a view of one."""
-    while array is not None and not isinstance(array, np.memmap):
+def backing(array: Any) -> Any:
+    """The memory map that an array is, or is a view of; None where it is none."""
+    found = None
+    while array is not None:
+        found = array if isinstance(array, np.memmap) else found  # the last is the one that holds the file
         array = getattr(array, "base", None)
-    return array is not None
+    return found
+
+
+def announce(whole: Any, array: Array, rows: Array) -> None:
+    """Tell the system which rows (increasing) of a view of a memory map are read next; runs of them at once."""
+    pages: Any = getattr(whole, "_mmap", None)
+    if not hasattr(pages, "madvise") or not array.flags.c_contiguous:
+        return
+    length = array.strides[0]
+    first = array.ctypes.data - whole.ctypes.data + whole.offset % mmap.ALLOCATIONGRANULARITY  # within the map
+    ends = np.flatnonzero(np.diff(rows, append=rows[-1] + 2) > 1)
+    begins = np.append(0, ends[:-1] + 1)
+    start = first + rows[begins] * length
+    stop = first + (rows[ends] + 1) * length
+    start -= start % mmap.PAGESIZE
+    for a, b in zip(start.tolist(), stop.tolist(), strict=True):
+        pages.madvise(mmap.MADV_WILLNEED, a, b - a)
 
 
 def _not_finite(array: Array) -> Array:

@@ -12,9 +12,12 @@ import pyarrow.compute as pc
 
 from crowdwise.answers import Answers
 from crowdwise.answers.encoding import some
-from crowdwise.errors import FeaturesError
+from crowdwise.errors import FeaturesError, TooLargeError
+from crowdwise.memory import available, gigabytes
 
 Array = np.ndarray[Any, np.dtype[Any]]
+CELLS = 1 << 20  # numbers in a block of rows: 2,048 rows of 512
+COPIES = 20  # bytes for each number of X read whole: itself, and in double precision at mean 0 and deviation 1
 CHANNELS = (1, 3, 4)  # grey, colour, colour with transparency
 
 
@@ -45,13 +48,24 @@ class Features(ABC):
     def rows(self, index: Array) -> Array:
         """Some rows, (len(index), *shape), float32 and C-contiguous."""
 
+    def together(self, size: int) -> int:
+        """How many rows to hold at a time where `size` are wanted: fewer when rows are long."""
+        return max(1, min(size, CELLS // int(np.prod(self.shape))))
+
     def blocks(self, size: int = 4096) -> Iterator[Array]:
-        """All rows in order, `size` at a time. They may be views of X: not to be written to."""
+        """All rows in order, `size` at most at a time. They may be views of X: not to be written to."""
+        size = self.together(size)
         for start in range(0, self.n_rows, size):
             yield self.rows(np.arange(start, min(start + size, self.n_rows)))
 
+    def lines(self) -> Iterator[Array]:
+        """What `matrix` holds, in blocks: for what takes lines of numbers, and need not see them all at once."""
+        for block in self.blocks():
+            yield block.reshape(len(block), -1)
+
     def matrix(self) -> Array:
         """All rows, each as one line of numbers, (n_rows, features), in memory."""
+        self.require_room()
         out = np.empty((self.n_rows, int(np.prod(self.shape))), np.float32)
         done = 0
         for block in self.blocks(256):
@@ -59,8 +73,47 @@ class Features(ABC):
             done += len(block)
         return out
 
+    def require_room(self) -> None:
+        """Refuse to be read whole where that, with what models make of it, does not fit: the system would end us."""
+        needed, free = COPIES * self.n_rows * float(np.prod(self.shape)), available()
+        if needed > free:
+            message = (
+                f"X, {self.n_rows:,} rows of {int(np.prod(self.shape)):,} numbers, takes {gigabytes(needed)} in memory "
+                f"with what is made of it, and {gigabytes(free)} are free: this method reads all of X. Take one that "
+                f"trains a network, such as crowdlayer or aggnet, which reads a batch at a time; or fewer features."
+            )
+            raise TooLargeError(message)
+
     def check(self, tasks: Array | None = None) -> None:  # noqa: B027 (most kinds have nothing to check)
         """Refuse values that no model can use; `tasks` are the ids to name rows by."""
+
+
+class SomeRows(Features):
+    """Some rows of other features, in any order, each as often as it is named."""
+
+    def __init__(self, features: Features, source: Array) -> None:
+        self._features, self._source = features, source
+        self.n_rows, self.shape = len(source), features.shape
+
+    def rows(self, index: Array) -> Array:
+        """Some rows."""
+        return self._features.rows(self._source[index])
+
+
+class MoreRows(Features):
+    """Rows of other features, and after them rows of an array."""
+
+    def __init__(self, features: Features, more: Array) -> None:
+        self._features, self._more = features, more  # (more, *shape) float32
+        self.n_rows, self.shape = features.n_rows + len(more), features.shape
+
+    def rows(self, index: Array) -> Array:
+        """Some rows."""
+        own = index < self._features.n_rows
+        out = np.empty((len(index), *self.shape), np.float32)
+        out[own] = self._features.rows(index[own])
+        out[~own] = self._more[index[~own] - self._features.n_rows]
+        return out
 
 
 def scaled(images: Array) -> Array:
