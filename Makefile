@@ -7,7 +7,7 @@ export CROWDWISE_DATA ?= $(abspath ../shared/data)
 endif
 
 .PHONY: setup demo test browser lint docs bench bench-calibration bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-papers results-page \
-	bench-choose bench-acquire bench-simulated bench-systems-scale clean
+	bench-choose bench-acquire bench-simulated bench-systems-scale bench-scale clean
 
 setup: .venv/ready            ## a .venv with every extra and the dev tools
 
@@ -76,6 +76,9 @@ bench-simulated: setup        ## self-training, made-up tasks and ambiguity on s
 
 bench-systems-scale: setup    ## time and memory of self-training and of buying answers on large crowds
 	$(BIN)/python benchmarks/systems_scale.py
+
+bench-scale: setup .venv-peers/ready    ## 10^6 to 10^8 answers from Parquet to labels; ARGS=--quick stays at 10^6
+	$(BIN)/python benchmarks/scale.py $(ARGS)
 
 # Peers have needs that clash with ours: they get an environment of their own.
 .venv-peers/ready: benchmarks/peers.txt constraints.txt

@@ -2,19 +2,24 @@
 
 Our environment and the peers' both run this file, so that each side is timed by the same code on the same data. What is
 timed is the call a user would make; imports, reading the data and (for us) loading compiled kernels come before it.
+Cases called "whole" read a Parquet file, fit and write labels, and say what each part took.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
+
+from drawn_crowds import draw
 
 Case = Callable[[Any, int], Callable[[], Any]]
 
@@ -90,7 +95,134 @@ def our_quality(path: str, iterations: int) -> Callable[[], Any]:
     return run
 
 
+class Parts:
+    """Seconds, seconds of processors and peak memory of the parts of one job."""
+
+    def __init__(self) -> None:
+        self.figures: dict[str, float] = {}
+        self._at = time.perf_counter(), time.process_time()
+
+    def end(self, part: str) -> None:
+        """A part ends here and the next begins."""
+        now = time.perf_counter(), time.process_time()
+        self.figures[f"{part}_seconds"], self.figures[f"{part}_cpu_seconds"] = (
+            after - before for after, before in zip(now, self._at, strict=True)
+        )
+        self.figures[f"{part}_peak_bytes"] = peak_mb() * 2**20
+        Path("/proc/self/clear_refs").write_text("5")  # the next part has a peak of its own
+        self._at = time.perf_counter(), time.process_time()
+
+
+WHOLE: dict[str, tuple[str, dict[str, Any]]] = {  # method and settings of each case
+    **{name: (name, {}) for name in ("alpha", "majority-vote", "naive-soft", "one-coin", "dawid-skene", "wds", "ibcc")},
+    "dawid-skene hierarchical": ("dawid-skene", {"prior": "hierarchical"}),
+    "glad": ("glad", {}),
+}
+FEWER = {"glad": 2}  # iterations at most: one of these costs as much as ten of the others
+
+
+def our_whole(names: Sequence[str]) -> Case:
+    """What `crowdwise aggregate` does, from a Parquet file to one of labels (or Krippendorff's alpha).
+
+    Several methods share the reading; each is given answers with no index built yet.
+    """
+
+    def job(path: str, iterations: int) -> dict[str, Any]:
+        from crowdwise import read
+
+        parts = Parts()
+        answers = read(path)
+        parts.end("read")
+        sizes = {what: getattr(answers, f"n_{what}") for what in ("tasks", "workers", "classes")}
+        return {"cases": {name: sizes | fitted(name, replace(answers), path, iterations, parts) for name in names}}
+
+    def case(path: str, iterations: int) -> Callable[[], Any]:
+        with tempfile.TemporaryDirectory() as folder:  # compiled kernels are loaded before the clock starts
+            job(str(draw(Path(folder) / "few.parquet", 5000, strings="strings" in path)), min(iterations, 2))
+        return lambda: job(path, iterations)
+
+    return case
+
+
+def fitted(name: str, answers: Any, path: str, iterations: int, read: Parts) -> dict[str, float]:
+    """Figures of one method, those of the reading before them."""
+    from crowdwise import DawidSkene, evaluate, make
+    from crowdwise.io import write
+    from crowdwise.truth.tables import label_table
+
+    parts, clock = Parts(), []
+    method, parameters = WHOLE[name]
+    if method == "alpha":
+        evaluate.krippendorff_alpha(answers)
+        parts.end("fit")
+        return read.figures | parts.figures
+    limits: dict[str, Any] = {"max_iter": min(iterations, FEWER.get(name, iterations)), "tol": 0}
+    if method == "wds":
+        parameters = {"base": DawidSkene(**limits)}
+    elif method not in ("majority-vote", "naive-soft"):
+        parameters = parameters | limits
+    model = make(method, **parameters)
+    model.fit(answers, callback=lambda *_: clock.append(time.perf_counter()))
+    parts.end("fit")
+    write(label_table(model), f"{path}.labels.parquet")
+    parts.end("write")
+    parts.figures["iterations"] = len(clock)
+    if len(clock) > 1:
+        parts.figures["iteration_seconds"] = (clock[-1] - clock[0]) / (len(clock) - 1)
+    return read.figures | parts.figures
+
+
+def bandwidth(path: str, iterations: int) -> Callable[[], Any]:
+    """Bytes a second that two threads move in a[i] = b[i] + 2 c[i] over arrays far larger than any cache."""
+    from crowdwise.truth.threads import compiled, run
+
+    @compiled
+    def triad(first, end, a, b, c):
+        for i in range(first, end):
+            a[i] = b[i] + 2 * c[i]
+
+    a, b, c = (np.ones(100_000_000) for _ in range(3))
+
+    def job() -> dict[str, float]:
+        seconds = []
+        for _ in range(6):
+            start = time.perf_counter()
+            run(triad, len(a), a, b, c)
+            seconds.append(time.perf_counter() - start)
+        return {"bytes_a_second": 3 * a.nbytes / min(seconds), "median": 3 * a.nbytes / float(np.median(seconds))}
+
+    return job
+
+
 # Peers
+
+
+def crowdkit_whole(method: str, name: str, **parameters: Any) -> Case:
+    """The same with crowd-kit, as its documents show: pandas reads, the model fits, pandas writes."""
+
+    def case(path: str, iterations: int) -> Callable[[], Any]:
+        import pandas as pd
+        from crowdkit import aggregation
+        from crowdkit.metrics.data import alpha_krippendorff
+
+        def job() -> dict[str, float]:
+            parts = Parts()
+            frame = pd.read_parquet(path)
+            parts.end("read")
+            if name == "alpha":
+                alpha_krippendorff(frame)
+                parts.end("fit")
+                return {"cases": {method: parts.figures}}
+            limits = {"n_iter": iterations} if iterations else {}
+            labels = getattr(aggregation, name)(**parameters, **limits).fit_predict(frame)
+            parts.end("fit")
+            labels.to_frame().to_parquet(f"{path}.labels.parquet")
+            parts.end("write")
+            return {"cases": {method: parts.figures}}
+
+        return job
+
+    return case
 
 
 def crowdkit_fit(name: str, columns: tuple[str, ...] = CODES, **parameters: Any) -> Case:
@@ -147,6 +279,19 @@ CASES: dict[str, Case] = {
     "ours ibcc": our_fit("ibcc"),
     "ours alpha": our_alpha,
     "ours quality": our_quality,
+    "ours bandwidth": bandwidth,
+    **{f"ours whole {name}": our_whole([name]) for name in WHOLE},
+    "ours whole together": our_whole(list(WHOLE)),
+    **{
+        f"crowd-kit whole {method}": crowdkit_whole(method, name, **parameters)
+        for method, name, parameters in (
+            ("alpha", "alpha", {}),
+            ("majority-vote", "MajorityVote", {}),
+            ("one-coin", "OneCoinDawidSkene", {"tol": -1e9}),
+            ("dawid-skene", "DawidSkene", {"tol": -1e9}),
+            ("glad", "GLAD", {"silent": True, "tol": -1e9}),
+        )
+    },
     "crowd-kit dawid-skene": crowdkit_fit("DawidSkene", tol=-1e9),
     "crowd-kit end-to-end": crowdkit_fit("DawidSkene", STRINGS, tol=-1e9),
     "crowd-kit one-coin": crowdkit_fit("OneCoinDawidSkene", tol=-1e9),
@@ -172,9 +317,10 @@ def main() -> None:
         start = time.perf_counter()
         result = run()
         seconds.append(time.perf_counter() - start)
-    if options.out and result is not None:
+    if options.out and isinstance(result, np.ndarray):
         np.save(options.out, result)
-    print(json.dumps({"seconds": min(seconds), "first": seconds[0], "peak_mb": peak_mb()}))
+    figures = result if isinstance(result, dict) else {}
+    print(json.dumps({"seconds": min(seconds), "first": seconds[0], "peak_mb": peak_mb(), **figures}))
 
 
 def peak_mb() -> float:

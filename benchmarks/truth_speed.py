@@ -59,14 +59,14 @@ def draw_crowd(folder: Path, n_answers: int, n_classes: int, *, strings: bool = 
 
 
 def measure(
-    case: str, data: Path, iterations: int = 0, *, repeats: int = 1, out: Path | None = None, **environment: str
+    case: str, data: Path, iterations: int = 0, *, repeats: int = 1, out: Path | None = None, limit: float = LIMIT
 ) -> dict | None:
     """Run one case in its own process; None when it fails, runs out of memory or takes too long."""
     side = "ours" if case.startswith("ours") else "peer"
     command = [PYTHON[side], str(HERE / "measure.py"), case, str(data), "--iterations", str(iterations)]
     command += ["--repeats", str(repeats)] + (["--out", str(out)] if out else [])
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, env={**os.environ, **environment})
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
         return None
     if done.returncode:

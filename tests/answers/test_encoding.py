@@ -1,10 +1,10 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crowdwise.answers.encoding import as_arrow, encode, lookup, some, stable_order, starts
+from crowdwise.answers.encoding import as_arrow, encode, lookup, some, sorted_order, stable_order, starts
 from crowdwise.errors import IdTypeError, UnknownIdError
 
 
@@ -17,10 +17,20 @@ def test_codes_spell_the_ids(ids, text):
     assert codes.dtype == np.int32
 
 
+@settings(deadline=None)
+@given(st.lists(st.text("ab\0é", max_size=4), unique=True), st.sampled_from(["", "task_", "of the same length "]))
+def test_texts_are_sorted_by_their_bytes(tails, begin):
+    texts = [begin + tail for tail in tails] + ([begin * 2] if begin and begin not in tails else [])
+    texts = list(dict.fromkeys(texts))
+    order = sorted_order(pa.array(["left out", *texts], pa.large_string())[1:])
+    assert [texts[i] for i in order] == sorted(texts, key=str.encode)
+
+
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 6), min_size=1))
 def test_stable_order_is_numpys(keys):
     keys = np.array(keys, np.int32)
-    order = stable_order(keys, 7, np.arange(len(keys)))
+    order = stable_order(keys, 7)
     np.testing.assert_array_equal(order, np.argsort(keys, kind="stable"))
     np.testing.assert_array_equal(np.diff(starts(keys, 7)), np.bincount(keys, minlength=7))
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from crowdwise.answers import joining
 from crowdwise.answers.columns import columns_of, recognise
-from crowdwise.answers.encoding import lookup, runs, stable_order, starts, to_numpy
+from crowdwise.answers.encoding import gather, lookup, present, runs, stable_order, starts, to_numpy
 from crowdwise.answers.rows import (
     Array,
     Duplicates,
@@ -152,20 +152,44 @@ class Answers:
         >>> Answers.from_frame({"item": [1, 1, 2], "annotator": ["x", "y", "x"], "label": [True, False, True]})
         Answers(2 tasks, 2 workers, 3 answers, 2 classes)
         """
-        if duplicates not in ("error", "first", "last", "vote") or nulls not in ("error", "drop"):
-            message = f"duplicates={duplicates!r}, nulls={nulls!r}: use error, first, last or vote; and error or drop."
-            raise ParameterError(message)
         names, column = columns_of(frame)
         found = recognise(names, task=task, worker=worker, label=label)
         extra = {"weight": weight, "truth": truth, "pseudo": pseudo}
         extra = {r: r if n is None and r in names and r not in found.values() else n for r, n in extra.items()}
         found |= recognise(names, **{role: name for role, name in extra.items() if name is not None})
-        arrays = as_columns({r: column(name) for r, name in found.items() if r not in ("weight", "pseudo")})
+        return cls.from_columns(
+            {role: column(name) for role, name in found.items()}, found, tasks=tasks, workers=workers, classes=classes,
+            duplicates=duplicates, nulls=nulls, max_classes=max_classes, removed=removed,
+        )  # fmt: skip
+
+    @classmethod
+    def from_columns(
+        cls,
+        columns: dict[str, Any],
+        names: Mapping[str, str],
+        *,
+        tasks: Any = None,
+        workers: Any = None,
+        classes: Any = None,
+        duplicates: Duplicates = "error",
+        nulls: Nulls = "error",
+        max_classes: int = MAX_CLASSES,
+        removed: Mapping[str, int] | None = None,
+    ) -> Answers:
+        """Take columns by role (task, worker, label; weight, truth, pseudo), `names` being what errors call them.
+
+        `columns` is emptied, so that a column whose ids have their codes takes no more memory: this is how `read`
+        hands over what it has read. Options as in `from_frame`.
+        """
+        if duplicates not in ("error", "first", "last", "vote") or nulls not in ("error", "drop"):
+            message = f"duplicates={duplicates!r}, nulls={nulls!r}: use error, first, last or vote; and error or drop."
+            raise ParameterError(message)
+        weights, flags = columns.pop("weight", None), columns.pop("pseudo", None)
+        arrays = as_columns(columns)
         n_rows = len(arrays["task"])
-        weights = as_weights(column(found["weight"]), n_rows) if "weight" in found else None
-        flags = as_flags(column(found["pseudo"]), n_rows) if "pseudo" in found else None
         fields = assemble(
-            arrays, found, weights, flags, tasks=tasks, workers=workers, classes=classes,
+            arrays, names, None if weights is None else as_weights(weights, n_rows),
+            None if flags is None else as_flags(flags, n_rows), tasks=tasks, workers=workers, classes=classes,
             duplicates=duplicates, nulls=nulls, max_classes=max_classes, removed=dict(removed or {}),
         )  # fmt: skip
         return cls(**fields)
@@ -314,7 +338,7 @@ class Answers:
     @cached_property
     def by_worker(self) -> Array:
         """Row numbers sorted by worker, then task."""
-        return stable_order(self.worker, self.n_workers, np.arange(self.n_answers))
+        return stable_order(self.worker, self.n_workers)
 
     @cached_property
     def worker_starts(self) -> Array:
@@ -324,15 +348,15 @@ class Answers:
     @cached_property
     def pairs(self) -> Pairs:
         """The distinct (worker, label) pairs, so that confusion counts cost no more than the answers do."""
-        code = self.worker.astype(np.int64) * self.n_classes + self.label  # (answers,)
         n_codes = self.n_workers * self.n_classes
-        if n_codes <= 4 * self.n_answers + 1024:  # a flag for each possible pair beats sorting
-            present = np.zeros(n_codes, bool)
-            present[code] = True
-            distinct = np.flatnonzero(present)
-            position = np.cumsum(present, dtype=np.int32) - 1
-            of_answer = position[code]
+        if n_codes <= min(4 * self.n_answers + 1024, np.iinfo(np.int32).max):  # a flag for each beats sorting
+            of_answer = self.worker * np.int32(self.n_classes)  # (answers,)
+            of_answer += self.label
+            found = present(of_answer, n_codes)
+            distinct = np.flatnonzero(found)
+            of_answer = gather(np.cumsum(found, dtype=np.int32) - np.int32(1), of_answer)
         else:
+            code = self.worker.astype(np.int64) * self.n_classes + self.label  # (answers,)
             distinct, inverse = np.unique(code, return_inverse=True)
             of_answer = inverse.astype(np.int32)
         worker, label = np.divmod(distinct, max(self.n_classes, 1))
@@ -558,7 +582,7 @@ class Answers:
 
     def _resorted(self) -> Answers:
         fields = sort_rows(
-            (self.task, self.worker, self.label), (self.task_ids, self.worker_ids, self.class_ids),
+            [self.task, self.worker, self.label], (self.task_ids, self.worker_ids, self.class_ids),
             weight=self.weight, pseudo=self.pseudo, truth=self.truth, duplicates="error", removed=dict(self.removed),
         )  # fmt: skip
         return Answers(**fields)

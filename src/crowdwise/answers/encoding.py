@@ -135,21 +135,90 @@ def encode(array: pa.Array, what: str, table: pa.Array | None = None) -> tuple[C
     ([1, 0, 1], ['a', 'b'])
     """
     encoded = dictionary(array)
-    distinct = _canonical(encoded.dictionary, what)
-    indices = encoded.indices.to_numpy(zero_copy_only=False)  # (rows,)
-    used = np.zeros(len(distinct), bool)
-    used[indices] = True
+    distinct, indices = _canonical(encoded.dictionary, what), encoded.indices.to_numpy(zero_copy_only=False)  # (rows,)
+    used = present(indices, len(distinct))
     if not used.all():  # a dictionary that came with the data may hold ids no row uses
         distinct = distinct.filter(pa.array(used))
-        indices = (np.cumsum(used, dtype=np.int32) - 1)[indices]
+        indices = gather(np.cumsum(used, dtype=np.int32) - np.int32(1), indices)
     if table is None:
-        order = pc.sort_indices(distinct).to_numpy()
-        table = distinct.take(order)
+        order = sorted_order(distinct)
+        table = distinct.take(pa.array(order))
         rank = np.empty(len(order), np.int32)
         rank[order] = np.arange(len(order), dtype=np.int32)
     else:
         rank = lookup(distinct, table, what, indices)
-    return rank[indices], table
+    return gather(rank, indices), table
+
+
+def sorted_order(ids: pa.Array) -> np.ndarray:
+    """Positions that sort distinct ids. Texts are told apart by 8 bytes after what all begin with, ties by the whole.
+
+    Comparing whole texts takes seven times as long at ten million of them.
+
+    >>> sorted_order(pa.array(["task_10", "task_9", "task_1"], pa.large_string())).tolist()
+    [2, 0, 1]
+    """
+    if not pa.types.is_large_string(ids.type) or len(ids) < 2:
+        return pc.sort_indices(ids).to_numpy()
+    keys = _leading_bytes(*text_buffers(ids))
+    order = np.argsort(keys)
+    same = np.diff(keys[order]) == 0
+    tied = np.append(same, False) | np.insert(same, 0, False)
+    if tied.any():
+        rows = order[tied]
+        order[tied] = rows[pc.sort_indices(ids.take(pa.array(rows))).to_numpy()]
+    return order
+
+
+def text_buffers(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Where each text (large_string) begins and ends, (rows + 1,), in which bytes."""
+    _, ends, data = texts.buffers()
+    letters = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    if not len(texts):
+        return np.zeros(1, np.int64), letters
+    return np.frombuffer(ends, np.int64)[texts.offset : texts.offset + len(texts) + 1], letters
+
+
+@njit(cache=True, nogil=True)
+def _leading_bytes(ends: np.ndarray, letters: np.ndarray) -> np.ndarray:
+    """The 8 bytes of each text after what all of them begin with, as a number in the order of the texts."""
+    n = ends.shape[0] - 1
+    common = ends[1] - ends[0] if n else 0
+    for i in range(1, n):
+        common = min(common, ends[i + 1] - ends[i])
+        for j in range(common):
+            if letters[ends[i] + j] != letters[ends[0] + j]:
+                common = j
+                break
+    keys = np.zeros(n, np.uint64)
+    for i in range(n):
+        first = ends[i] + common
+        for j in range(8):
+            letter = letters[first + j] if first + j < ends[i + 1] else 0
+            keys[i] = (keys[i] << np.uint64(8)) | np.uint64(letter)
+    return keys
+
+
+def gather(values: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """`values[codes]`, for which numpy would first copy the codes to 64 bits."""
+    out = np.empty(len(codes), values.dtype)
+    _gather(values, codes, out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _gather(values: np.ndarray, codes: np.ndarray, out: np.ndarray) -> None:
+    for i in range(codes.shape[0]):
+        out[i] = values[codes[i]]
+
+
+@njit(cache=True, nogil=True)
+def present(codes: np.ndarray, n_codes: int) -> np.ndarray:
+    """Which of the codes occur, (n_codes,)."""
+    found = np.zeros(n_codes, np.bool_)
+    for i in range(codes.shape[0]):
+        found[codes[i]] = True
+    return found
 
 
 def lookup(ids: pa.Array, table: pa.Array, what: str, indices: np.ndarray | None = None) -> Codes:
@@ -181,29 +250,34 @@ def to_numpy(table: pa.Array) -> np.ndarray:
     return table.to_numpy(zero_copy_only=False)
 
 
-@njit(cache=True)
-def stable_order(keys: np.ndarray, n_keys: int, within: np.ndarray) -> np.ndarray:
-    """Reorder the row numbers `within` by their key, rows of equal key staying in order: a counting sort.
+def stable_order(keys: np.ndarray, n_keys: int) -> np.ndarray:
+    """Row numbers sorted by key, rows of equal key staying in order; int32 where that suffices.
 
-    Cost is linear in rows plus keys, which no comparison sort reaches.
+    A counting sort: cost is linear in rows plus keys, which no comparison sort reaches.
+
+    >>> stable_order(np.array([1, 0, 1, 0]), 2).tolist()
+    [1, 3, 0, 2]
     """
-    start = np.zeros(n_keys + 1, np.int64)
-    for i in range(keys.shape[0]):
-        start[keys[i] + 1] += 1
-    for k in range(n_keys):
-        start[k + 1] += start[k]
-    order = np.empty(within.shape[0], np.int64)
-    for i in range(within.shape[0]):
-        k = keys[within[i]]
-        order[start[k]] = within[i]
-        start[k] += 1
+    order = np.empty(len(keys), np.int32 if len(keys) <= np.iinfo(np.int32).max else np.int64)
+    _fill_order(keys, starts(keys, n_keys), order)
     return order
 
 
-def starts(codes: Codes, n_codes: int) -> np.ndarray:
+@njit(cache=True, nogil=True)
+def _fill_order(keys: np.ndarray, place: np.ndarray, order: np.ndarray) -> None:
+    for i in range(keys.shape[0]):
+        order[place[keys[i]]] = i
+        place[keys[i]] += 1
+
+
+@njit(cache=True, nogil=True)
+def starts(codes: np.ndarray, n_codes: int) -> np.ndarray:
     """Where each code's run begins in sorted codes: run c is `starts[c]:starts[c + 1]`."""
     out = np.zeros(n_codes + 1, np.int64)
-    np.cumsum(np.bincount(codes, minlength=n_codes), out=out[1:])
+    for i in range(codes.shape[0]):
+        out[codes[i] + 1] += 1
+    for c in range(n_codes):
+        out[c + 1] += out[c]
     return out
 
 

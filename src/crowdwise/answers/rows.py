@@ -23,7 +23,7 @@ from crowdwise.answers.encoding import (
     lookup,
     some,
     spelt_out,
-    stable_order,
+    starts,
 )
 from crowdwise.errors import (
     DuplicateError,
@@ -87,16 +87,16 @@ def as_floats(values: Any) -> Array:
         raise WeightError(message) from None
 
 
-def as_columns(values: Mapping[str, Any]) -> dict[str, pa.Array]:
-    """Columns of ids as Arrow, tasks and workers dictionary encoded.
+def as_columns(values: dict[str, Any]) -> dict[str, pa.Array]:
+    """Columns of ids as Arrow, tasks and workers dictionary encoded. `values` is emptied as they are turned.
 
     Turning Python objects into Arrow holds Python's lock and hashing does not, so one column is hashed while the next
     is turned: at ten million rows of strings that saves a second in four.
     """
     hashed = {}
     with ThreadPoolExecutor(1) as beside:
-        for role, column in values.items():
-            array = as_arrow(column, role)
+        for role in list(values):
+            array = as_arrow(values.pop(role), role)
             hash_now = role in ("task", "worker") and not pa.types.is_null(array.type)
             hashed[role] = beside.submit(dictionary, array) if hash_now else array
     return {role: column if isinstance(column, pa.Array) else column.result() for role, column in hashed.items()}
@@ -104,7 +104,7 @@ def as_columns(values: Mapping[str, Any]) -> dict[str, pa.Array]:
 
 def assemble(
     arrays: dict[str, pa.Array],
-    names: dict[str, str],
+    names: Mapping[str, str],
     weight: Array | None,
     pseudo: Array | None,
     *,
@@ -116,16 +116,17 @@ def assemble(
     max_classes: int,
     removed: dict[str, int],
 ) -> dict[str, Any]:
-    """Check the columns, encode them, and sort."""
+    """Check the columns, encode them, and sort. `arrays` is emptied: a column goes as soon as it has its codes."""
     n_rows = len(arrays["task"])
-    for role, array in arrays.items():
-        if len(array) != n_rows:
-            message = f"{n_rows} tasks but {len(array)} entries in {names[role]!r}; all columns are of one length."
+    for role in arrays:
+        if len(arrays[role]) != n_rows:
+            n = len(arrays[role])
+            message = f"{n_rows} tasks but {n} entries in {names[role]!r}; all columns are of one length."
             raise FormatError(message)
     if nulls == "drop" and any(arrays[role].null_count for role in _ROLES):
         whole = pc.and_(pc.and_(*(arrays[role].is_valid() for role in _ROLES[:2])), arrays["label"].is_valid())
         kept = whole.to_numpy(zero_copy_only=False)
-        arrays = {role: array.filter(whole) for role, array in arrays.items()}
+        arrays |= {role: array.filter(whole) for role, array in arrays.items()}
         weight = None if weight is None else weight[kept]
         pseudo = None if pseudo is None else pseudo[kept]
         removed["rows with a missing value"] = removed.get("rows with a missing value", 0) + int((~kept).sum())
@@ -138,9 +139,12 @@ def assemble(
     known = arrays.get("truth")
     if classes is None and known is not None:
         classes = _classes_of_both(arrays["label"], known)
-    task, task_ids = encode(arrays["task"], "task", None if tasks is None else id_table(tasks, "task"))
-    worker, worker_ids = encode(arrays["worker"], "worker", None if workers is None else id_table(workers, "worker"))
-    label, class_ids = encode(arrays["label"], "class", None if classes is None else id_table(classes, "class"))
+    codes, ids = [], []
+    for role, what, given in zip(_ROLES, ("task", "worker", "class"), (tasks, workers, classes), strict=True):
+        coded, table = encode(arrays.pop(role), what, None if given is None else id_table(given, what))
+        codes.append(coded)
+        ids.append(table)
+    task_ids, _, class_ids = ids
     if len(class_ids) > max_classes:
         message = (
             f"column {names['label']!r} has {len(class_ids):,} distinct values (for example "
@@ -148,9 +152,9 @@ def assemble(
             f"or pass max_classes={len(class_ids)} (--max-classes)."
         )
         raise TooManyClassesError(message)
-    truth = None if known is None else _truth_of_tasks(known, names["truth"], task, task_ids, class_ids)
-    codes, tables = (task, worker, label), (task_ids, worker_ids, class_ids)
-    return sort_rows(codes, tables, weight=weight, pseudo=pseudo, truth=truth, duplicates=duplicates, removed=removed)
+    del coded  # the last of the columns: sorting lets go of it
+    truth = None if known is None else _truth_of_tasks(known, names["truth"], codes[0], task_ids, class_ids)
+    return sort_rows(codes, ids, weight=weight, pseudo=pseudo, truth=truth, duplicates=duplicates, removed=removed)
 
 
 def _classes_of_both(label: pa.Array, known: pa.Array) -> pa.Array:
@@ -183,7 +187,7 @@ def _truth_of_tasks(known: pa.Array, name: str, task: Array, task_ids: pa.Array,
 
 
 def sort_rows(
-    codes: Sequence[Array],
+    codes: list[Array],
     tables: Sequence[pa.Array],
     *,
     weight: Array | None,
@@ -192,16 +196,14 @@ def sort_rows(
     duplicates: Duplicates,
     removed: dict[str, int],
 ) -> dict[str, Any]:
-    """Sort codes of (task, worker, label) by task, then worker, and settle answers given twice."""
-    task, worker, label = codes
+    """Sort codes of (task, worker, label) by task, then worker, and settle answers given twice. `codes` is emptied."""
     task_ids, worker_ids, class_ids = tables
-    state = _order_state(task, worker)
-    order = None
+    order, state = None, _order_state(*codes[:2])
     if state == _UNSORTED:
-        order = stable_order(worker, len(worker_ids), np.arange(len(task)))
-        order = stable_order(task, len(task_ids), order)
-        task, worker, label = task[order], worker[order], label[order]
-        state = _order_state(task, worker)
+        order = _sort(codes, len(task_ids))
+        state = _order_state(*codes[:2])
+    task, worker, label = codes
+    codes.clear()
     keep = None
     if state == _REPEATED:
         repeated = np.flatnonzero((task[1:] == task[:-1]) & (worker[1:] == worker[:-1])) + 1
@@ -235,6 +237,53 @@ def sort_rows(
 
 
 _SORTED, _REPEATED, _UNSORTED = 0, 1, 2
+
+
+def _sort(codes: list[Array], n_tasks: int) -> Array:
+    """Sort columns of task, worker and label in their list; returns which row has come where."""
+    task, worker, label = codes
+    begin = starts(task, n_tasks)  # (tasks + 1,)
+    order = np.empty(len(task), np.int32 if len(task) <= np.iinfo(np.int32).max else np.int64)
+    codes[1:] = np.empty_like(worker), np.empty_like(label)
+    _to_tasks(task, worker, label, begin.copy(), order, *codes[1:])
+    del task, worker, label
+    codes[0] = np.repeat(np.arange(n_tasks, dtype=np.int32), np.diff(begin))
+    _by_worker(begin, order, *codes[1:])
+    return order
+
+
+_FEW = 32  # rows that are sorted faster by moving them one by one
+
+
+@njit(cache=True, nogil=True)
+def _to_tasks(
+    task: Array, worker: Array, label: Array, place: Array, order: Array, workers: Array, labels: Array
+) -> None:
+    """Put each row among those of its task, in the order in which they come; `place` is where the next one goes."""
+    for i in range(task.shape[0]):
+        to = place[task[i]]
+        place[task[i]] = to + 1
+        order[to], workers[to], labels[to] = i, worker[i], label[i]
+
+
+@njit(cache=True, nogil=True)
+def _by_worker(begin: Array, order: Array, worker: Array, label: Array) -> None:
+    """Sort the rows of each task by worker, those of one worker staying in order."""
+    for t in range(begin.shape[0] - 1):
+        first, end = begin[t], begin[t + 1]
+        if end - first > _FEW:
+            rank = np.argsort(worker[first:end], kind="mergesort")
+            order[first:end] = order[first:end][rank]
+            worker[first:end] = worker[first:end][rank]
+            label[first:end] = label[first:end][rank]
+            continue
+        for i in range(first + 1, end):
+            w, said, row = worker[i], label[i], order[i]
+            j = i
+            while j > first and worker[j - 1] > w:
+                worker[j], label[j], order[j] = worker[j - 1], label[j - 1], order[j - 1]
+                j -= 1
+            worker[j], label[j], order[j] = w, said, row
 
 
 @njit(cache=True)

@@ -91,7 +91,7 @@ def pack(table: pa.Table, n_classes: int, duplicates: Duplicates) -> pa.Table:
     task, task_ids = encode(column(table, "task"), "task")
     worker, label, row = (column(table, name).to_numpy() for name in ("worker", "label", "row"))
     known, local = np.unique(worker, return_inverse=True)  # sorting needs small codes
-    codes = task, local.astype(np.int32), label.astype(np.int32)
+    codes = [task, local.astype(np.int32), label.astype(np.int32)]
     tables = task_ids, pa.array(known), pa.array(np.arange(n_classes))
     rule: Duplicates = "first" if duplicates == "error" else duplicates  # the driver refuses them, with their ids
     kept = sort_rows(codes, tables, weight=row, pseudo=None, truth=None, duplicates=rule, removed={})

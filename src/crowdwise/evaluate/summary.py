@@ -179,8 +179,9 @@ def summarise(answers: Answers) -> Summary:
     per_task = np.diff(answers.task_starts)
     votes = np.bincount(answers.label, minlength=answers.n_classes)
     pairs = count_pairs(_of_workers(answers))
-    truth = np.full(answers.n_tasks, -1) if answers.truth is None else answers.truth
-    right = (answers.label == truth[answers.task])[truth[answers.task] >= 0]
+    truth = np.empty(0, np.int32) if answers.truth is None else answers.truth  # (tasks,), if any is known
+    known = truth[answers.task] if len(truth) else truth  # (answers,)
+    right = answers.label[: len(known)][known >= 0] == known[known >= 0]
     return Summary(
         n_tasks=answers.n_tasks,
         n_workers=answers.n_workers,

@@ -5,10 +5,15 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from crowdwise.io.raw import BESIDE, Choose, Raw, encoded
+from crowdwise.answers.distinct import Distinct
+from crowdwise.answers.encoding import as_arrow
+from crowdwise.io.raw import BESIDE, IDS, Choose, Raw, encoded, is_text
+
+ROWS = 1 << 20  # rows of a column that are held spelt out
 
 
 def read_parquet(path: Path, choose: Choose) -> Raw:
@@ -20,16 +25,33 @@ def read_parquet(path: Path, choose: Choose) -> Raw:
     }  # pictures, say, in a column `image`
     found = {role: name for role, name in found.items() if role not in BESIDE or name not in bulky}
 
-    def column(name: str) -> pa.Array:
+    def column(role: str) -> pa.Array:
+        name = found[role]
+        kind = schema.field(name).type
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
         with pq.ParquetFile(path) as file:
+            if role in IDS and (is_text(kind) or pa.types.is_integer(kind)):
+                return _ids(file, name, role, pa.large_string() if is_text(kind) else pa.int64())
             values = file.read(columns=[name]).column(name)
         if pa.types.is_dictionary(values.type):  # a dictionary in each piece: quicker spelt out and encoded once
             values = values.cast(values.type.value_type)
         return encoded(values)
 
     with ThreadPoolExecutor(2) as pool:
-        columns = dict(zip(found, pool.map(column, found.values()), strict=True))
+        columns = dict(zip(found, pool.map(column, found), strict=True))
     return Raw(columns, names=found)
+
+
+def _ids(file: pq.ParquetFile, name: str, role: str, kind: pa.DataType) -> pa.Array:
+    """A column of ids, dictionary encoded as it is read: it is never there as a whole."""
+    ids, codes, row = Distinct(kind), np.empty(file.metadata.num_rows, np.int32), 0
+    for batch in file.iter_batches(ROWS, columns=[name]):
+        part = batch.column(0)
+        part = part.dictionary_decode() if pa.types.is_dictionary(part.type) else part
+        codes[row : row + len(part)] = ids.add(as_arrow(part, role))
+        row += len(part)
+    missing = codes < 0
+    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=missing if missing.any() else None), ids.table)
 
 
 def _is_bulky(kind: pa.DataType) -> bool:

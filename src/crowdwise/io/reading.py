@@ -93,13 +93,8 @@ def read(
     for name in ("tasks", "workers"):
         if getattr(raw, name) is not None:
             options.setdefault(name, getattr(raw, name))
-    options |= {role: raw.names[role] for role in ("truth", "weight", "pseudo") if role in raw.columns}
     try:
-        answers = Answers.from_frame(
-            {raw.names[role]: column for role, column in raw.columns.items()},
-            task=raw.names["task"], worker=raw.names["worker"], label=raw.names["label"],
-            removed=raw.removed, **options,
-        )  # fmt: skip
+        answers = Answers.from_columns(raw.columns, raw.names, removed=raw.removed, **options)
     except CrowdwiseError as error:
         note = f" Row r is line r + {first_line} of the file, if no cell holds a line break."
         note = "" if first_line is None or "row" not in str(error) else note

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from crowdwise.answers.encoding import stable_order
+from crowdwise.answers.encoding import gather, stable_order
 from crowdwise.answers.encoding import starts as pair_starts
 from crowdwise.truth.kernels import CHUNKS, FLOOR, SPARE, Array, chunk_bounds
 from crowdwise.truth.lanes import (
@@ -193,9 +193,9 @@ class ConfusionWork:
         copies = CHUNKS if self.fused else 0
         self._partial = aligned(copies * n_pairs, self.width).reshape(copies, n_pairs, self.width)
         if not self.fused:
-            order = stable_order(pairs.of_answer, n_pairs, np.arange(len(pairs.of_answer)))
+            order = stable_order(pairs.of_answer, n_pairs)
             self._pair_starts = pair_starts(pairs.of_answer, n_pairs)
-            self._task_by_pair = np.repeat(np.arange(n_tasks, dtype=np.int32), np.diff(starts))[order]
+            self._task_by_pair = gather(np.repeat(np.arange(n_tasks, dtype=np.int32), np.diff(starts)), order)
             self._weight_by_pair = self.weight[order] if weight is not None else self.weight
             self._proba = aligned(n_tasks, self.width)
 
@@ -263,6 +263,13 @@ class ConfusionWork:
             if proba is not None:
                 proba[:] = self._proba[:, :k]
         return self.counts[:, :k], self._totals.sum(axis=0)[:k], float(self._bound.sum())
+
+    def posterior(self, prior: Array, gold: Array | None) -> Array:
+        """Posteriors (tasks, classes) under the present table; the last call, as they may take the place of buffers."""
+        in_place = not self.fused and self.width == self.n_classes
+        proba = self._proba if in_place else np.empty((len(self.starts) - 1, self.n_classes))
+        self.e_step(prior, gold, counts=False, proba=proba)
+        return proba
 
     def count(self, proba: Array) -> Array:
         """Confusion counts under given posteriors (tasks, classes): the first M-step's input."""

@@ -150,10 +150,8 @@ class DawidSkene(EMModel):
         return Parameters(class_prior, table, prior, float(work.log_prior.sum()), work.totals.copy())
 
     def _posterior(self, work: Work, parameters: Parameters) -> Array:
-        proba = np.empty((work.n_tasks, work.confusion.n_classes))
         work.confusion.set_table(parameters.table)
-        work.confusion.e_step(parameters.class_prior, work.gold, counts=False, proba=proba)
-        return proba
+        return work.confusion.posterior(parameters.class_prior, work.gold)
 
     def _store(self, work: Work, parameters: Parameters) -> None:
         self.class_prior_ = parameters.class_prior

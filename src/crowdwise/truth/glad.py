@@ -143,7 +143,8 @@ class GLAD(EMModel):
 
     def _m_step(self, work: Work, statistics: Array, parameters: Parameters) -> Parameters:
         answers, proba = work.answers, statistics
-        right = proba[answers.task, answers.label]  # (answers,): probability that each answer is
+        right = np.empty(answers.n_answers)  # probability that each answer is
+        run(chances, answers.n_tasks, answers.task_starts, answers.label, proba, right)
         ability, log_easiness = parameters.ability.copy(), parameters.log_easiness.copy()
         whole = np.empty(0, np.int64)  # rows are sorted by task as they stand
         run(
@@ -183,12 +184,11 @@ def _means(name: str, mean: float | Array, n: int) -> Array:
 def posteriors(work: Work, parameters: Parameters) -> float:
     """Fill `work.scores` with the posteriors (tasks, classes); returns the log-likelihood of the answers."""
     answers = work.answers
-    score, rest = np.empty(answers.n_answers), np.empty(answers.n_tasks)
+    rest = np.empty(answers.n_tasks)
     run(
-        answer_scores, answers.n_tasks, answers.task_starts, answers.worker, work.weight, parameters.ability,
-        np.exp(parameters.log_easiness), work.log_wrong, score, rest,
+        task_scores, answers.n_tasks, answers.task_starts, answers.worker, answers.label, work.weight,
+        parameters.ability, np.exp(parameters.log_easiness), work.log_wrong, work.scores, rest,
     )  # fmt: skip
-    kernels.weighted_scores(answers.task_starts, answers.label, score, work.scores)
     work.scores[:] += np.log(parameters.class_prior)
     if work.gold is not None:
         known = np.flatnonzero(work.gold >= 0)
@@ -212,17 +212,26 @@ def softplus(x: float) -> float:
 
 
 @compiled
-def answer_scores(
-    first: int, end: int, starts: Array, worker: Array, weight: Array, ability: Array, easiness: Array,
-    log_wrong: float, score: Array, rest: Array,
-) -> None:  # fmt: skip
-    """What each answer adds to the class it names (`score`), and a task's answers to every class (`rest`), in logs."""
+def chances(first: int, end: int, starts: Array, label: Array, proba: Array, right: Array) -> None:
+    """right[a] = proba[task[a], label[a]] of the answers to some tasks."""
     for t in range(first, end):
+        for a in range(starts[t], starts[t + 1]):
+            right[a] = proba[t, label[a]]
+
+
+@compiled
+def task_scores(
+    first: int, end: int, starts: Array, worker: Array, label: Array, weight: Array, ability: Array, easiness: Array,
+    log_wrong: float, scores: Array, rest: Array,
+) -> None:  # fmt: skip
+    """What a task's answers add to the classes they name (`scores`), and to every class (`rest`), in logs."""
+    for t in range(first, end):
+        scores[t, :] = 0.0
         total = 0.0
         for a in range(starts[t], starts[t + 1]):
             x = ability[worker[a]] * easiness[t]
             w = weight[a] if weight.shape[0] else 1.0
-            score[a] = w * (x + log_wrong)
+            scores[t, label[a]] += w * (x + log_wrong)
             total -= w * (softplus(x) + log_wrong)
         rest[t] = total
 

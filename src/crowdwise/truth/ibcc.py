@@ -130,27 +130,27 @@ class IBCC(EMModel):
     def _initialise(self, work: Work, proba: Array) -> Parameters:
         return Parameters(proba.sum(axis=0), work.confusion.count(proba).copy())
 
-    def _e_step(self, work: Work, parameters: Parameters, proba: Array | None = None) -> tuple[Any, float]:
+    def _e_step(self, work: Work, parameters: Parameters) -> tuple[Any, float]:
+        log_shares, divergence = self._expected_logs(work, parameters)
+        counts, sizes, log_normaliser = work.confusion.e_step(np.exp(log_shares), work.gold)
+        return (sizes, counts), log_normaliser - divergence - float(work.divergence.sum())
+
+    def _expected_logs(self, work: Work, parameters: Parameters) -> tuple[Array, float]:
+        """E log class_prior, (classes,), and its KL; E log confusion becomes the table, its KL `work.divergence`."""
         pairs = work.confusion.pairs
         run(
             dirichlet_rows, len(work.totals), parameters.counts, pairs.label, pairs.worker_starts, work.prior,
             work.log_table, work.totals, work.divergence,
         )  # fmt: skip
         work.confusion.set_log_table(work.log_table)
-        log_shares, divergence = dirichlet(parameters.sizes, self.alpha)
-        counts, sizes, log_normaliser = work.confusion.e_step(
-            np.exp(log_shares), work.gold, counts=proba is None, proba=proba
-        )
-        return (sizes, counts), log_normaliser - divergence - float(work.divergence.sum())
+        return dirichlet(parameters.sizes, self.alpha)
 
     def _m_step(self, work: Work, statistics: Any, parameters: Parameters) -> Parameters:
         sizes, counts = statistics
         return Parameters(sizes, counts.copy())
 
     def _posterior(self, work: Work, parameters: Parameters) -> Array:
-        proba = np.empty((work.n_tasks, work.confusion.n_classes))
-        self._e_step(work, parameters, proba)
-        return proba
+        return work.confusion.posterior(np.exp(self._expected_logs(work, parameters)[0]), work.gold)
 
     def _store(self, work: Work, parameters: Parameters) -> None:
         share = parameters.sizes + self.alpha

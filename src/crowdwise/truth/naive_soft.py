@@ -40,8 +40,9 @@ class NaiveSoft(TruthModel):
         require(0 <= self.smoothing < np.inf, "smoothing", self.smoothing, "0 or more pseudo-votes")
 
     def _fit(self, answers: Answers, gold: Array | None, rng: np.random.Generator, callback: Callback | None) -> None:
-        votes = vote_sums(answers, np.ones(answers.n_answers))  # (tasks, classes)
-        self.proba_ = fix_gold(to_shares(answers, votes + self.smoothing), gold)
+        votes = vote_sums(answers, np.broadcast_to(1.0, answers.n_answers))  # (tasks, classes)
+        votes += self.smoothing
+        self.proba_ = fix_gold(to_shares(answers, votes), gold)
 
 
 def vote_sums(answers: Answers, score: Array) -> Array:

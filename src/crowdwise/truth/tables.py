@@ -21,6 +21,7 @@ from numba import njit
 from scipy.special import rel_entr
 
 from crowdwise.answers import Answers
+from crowdwise.answers.encoding import gather
 from crowdwise.truth.base import Array, TruthModel
 
 _NORMAL_95 = 1.959963984540054  # two-sided 95 % of the normal distribution
@@ -52,7 +53,7 @@ def label_table(model: TruthModel) -> pa.Table:
 def label_columns(answers: Answers, proba: Array, codes: Array) -> dict[str, Any]:
     """Columns of `label_table`, of any belief (tasks, classes) and labels (tasks,)."""
     count = np.diff(answers.task_starts)  # (tasks,)
-    agreed = np.bincount(answers.task, says_label(answers, codes), minlength=answers.n_tasks)
+    agreed = _agreeing(answers.task_starts, answers.label, codes)  # (tasks,)
     second = _runner_up(proba, codes)  # (tasks,), -1 where there is none
     return {
         "task": answers.task_ids,
@@ -142,7 +143,7 @@ def _information(model: TruthModel) -> Array | None:
 
 def says_label(answers: Answers, codes: Array) -> Array:
     """Whether each answer says the inferred label."""
-    return answers.label == codes[answers.task]
+    return answers.label == gather(codes, answers.task)
 
 
 def share_of(part: Array, whole: Array) -> pa.Array:
@@ -167,6 +168,16 @@ def worst_label(answers: Answers, agrees: Array, confidence: Array) -> Array:
     busy = np.diff(pairs.worker_starts) > 0
     worst[busy] = label[pairs.worker_starts[:-1][busy]]
     return worst
+
+
+@njit(cache=True)
+def _agreeing(starts: Array, label: Array, codes: Array) -> Array:
+    """How many answers to each task say its label."""
+    agreed = np.zeros(codes.shape[0], np.int64)
+    for t in range(codes.shape[0]):
+        for a in range(starts[t], starts[t + 1]):
+            agreed[t] += label[a] == codes[t]
+    return agreed
 
 
 @njit(cache=True)

@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.base import clone
 
 from crowdwise.answers import Answers
+from crowdwise.answers.encoding import gather
 from crowdwise.truth.base import Array, Callback, TruthModel, fix_gold, require
 from crowdwise.truth.dawid_skene import DawidSkene, dense_confusion
 from crowdwise.truth.naive_soft import to_shares, vote_sums
@@ -63,6 +64,7 @@ class WDS(TruthModel):
         base.fit(answers, gold, callback=callback)
         self.history_, self.n_iter_, self.converged_ = base.history_, base.n_iter_, base.converged_
         self.table_, self.prior_, self.totals_ = base.table_, base.prior_, base.totals_
+        del base  # its posteriors are as large as the result
         self.proba_ = fix_gold(weighted_votes(answers, self.table_), gold)
 
     @property
@@ -75,4 +77,4 @@ def weighted_votes(answers: Answers, table: Array) -> Array:
     """Shares of the votes (tasks, classes), each weighted by `table[pair, label of the pair]` of (pairs, classes)."""
     pairs = answers.pairs
     reliability = table[np.arange(len(pairs.label)), pairs.label]  # (pairs,): confusion[w, c, c]
-    return to_shares(answers, vote_sums(answers, reliability[pairs.of_answer]))
+    return to_shares(answers, vote_sums(answers, gather(reliability, pairs.of_answer)))

@@ -1,0 +1,168 @@
+"""One machine, many answers: time and memory from Parquet to labels at 10^6, 10^7 and 10^8: `make bench-scale`.
+
+    python benchmarks/scale.py                       everything: 5 GB of disk, 12 GB of memory, an hour or two
+    python benchmarks/scale.py --quick               up to 10^6 answers, a few minutes
+    python benchmarks/scale.py --only glad --sizes 8 one method, at 10^8 alone
+    python benchmarks/scale.py --only together       all methods of ours in one process that reads once: quicker
+
+Crowds (`drawn_crowds.py`): 5 answers a task, a worker for every 500 answers, 8 classes; once with integer ids, sorted,
+and once with text ids such as "task_17", in random order. Every case is a process of its own, unless they are measured
+together (the peak of memory is then counted anew for each, with the answers and without what the others left); EM
+models run 5 iterations (GLAD 2), whatever they have reached. Compiled kernels are loaded before the clock starts.
+Figures already in the file of results are kept where a run does not measure them again.
+
+Memory traffic of an iteration of Dawid-Skene above 24 MB of counts, in which arrays of the answers are gone through
+twice: by task (the pair of each answer, its row of the table of 8 numbers; a posterior is written for each task) and by
+pair (the task of each answer, its posterior; counts are written).
+
+    least     every array once: 8 bytes an answer, 136 a task (start, posterior written, posterior read), and 6 x 64 a
+              pair (the table is read, copied and written; counts are written, read and scaled)
+    fetched   the same, with a cache line of 64 bytes for the posterior of each answer, which come in no order
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from drawn_crowds import draw
+from measure import CASES, WHOLE
+from truth_speed import HERE, PYTHON, console, measure, size
+
+ITERATIONS = 5
+PEERS = [case.removeprefix("crowd-kit whole ") for case in CASES if case.startswith("crowd-kit whole ")]
+DIRECT = ("alpha", "majority-vote", "naive-soft")  # without iterations
+PARTS = ("read", "fit", "write")
+Row = dict[str, Any]
+
+
+def measured(who: str, method: str, ids: str, n_answers: int, data: Path, limit: float) -> list[Row]:
+    """One case, or all of ours together, each as a plain row of figures."""
+    load, limit = os.getloadavg()[0], round(limit)
+    found = measure(f"{who} whole {method}", data, 0 if method in DIRECT else ITERATIONS, limit=limit)
+    Path(f"{data}.labels.parquet").unlink(missing_ok=True)
+    names = list(WHOLE) if method == "together" else [method]
+    rows = []
+    for name in names:
+        row: Row = {"who": who, "case": name, "ids": ids, "answers": n_answers, "load": load}
+        if found is None:
+            rows.append(row | {"failed": f"no result within {limit} s"})
+            continue
+        figures = found["cases"][name]
+        for what, of in (("seconds", sum), ("cpu_seconds", sum), ("peak_bytes", max)):
+            row[what] = of(figures.get(f"{part}_{what}", 0.0) for part in PARTS)
+        rows.append(row | {"process": "shared" if method == "together" else "own"} | figures)
+    return rows
+
+
+def by_command(ids: str, n_answers: int, data: Path) -> Row:
+    """`crowdwise aggregate` as it is typed, with all that a process needs from its start."""
+    out = Path(f"{data}.labels.parquet")
+    command = [sys.executable, "-m", "crowdwise", "aggregate", str(data), "-m", "dawid-skene", "-o", str(out),
+               "--set", f"max_iter={ITERATIONS}", "--set", "tol=0", "--no-check", "--json"]  # fmt: skip
+    start, load = time.perf_counter(), os.getloadavg()[0]
+    with tempfile.TemporaryFile() as printed:
+        process = subprocess.Popen(command, stdout=printed, stderr=subprocess.DEVNULL)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        row: Row = {"who": "ours", "case": "crowdwise aggregate", "ids": ids, "answers": n_answers,
+                    "iterations": ITERATIONS, "seconds": time.perf_counter() - start, "load": load,
+                    "cpu_seconds": used.ru_utime + used.ru_stime, "peak_bytes": used.ru_maxrss * 1024}  # fmt: skip
+        out.unlink(missing_ok=True)
+        if process.returncode:
+            return row | {"failed": f"ended with {process.returncode}"}
+        printed.seek(0)
+        return row | {"fit_seconds": json.load(printed)["seconds"]}
+
+
+def traffic(row: Row, bytes_a_second: float) -> dict[str, float]:
+    """Share of the bandwidth that an iteration of Dawid-Skene reaches, by both ways of counting (see above)."""
+    pairs = row["workers"] * row["classes"]  # all of them occur
+    least = 8 * row["answers"] + 136 * row["tasks"] + 6 * 64 * pairs
+    fetched = least + 64 * (row["answers"] - row["tasks"])
+    return {
+        f"{name}_share": bytes_ / row["iteration_seconds"] / bytes_a_second
+        for name, bytes_ in (("least", least), ("fetched", fetched))
+    }
+
+
+def show(rows: list[Row]) -> None:
+    """All rows as a table, with what ten times as many answers cost."""
+    table = Table("case", "ids", "answers", "read s", "fit s", "write s", "s an iteration", "CPU s", "x ten", "peak GB",
+                  "load")  # fmt: skip
+    before = {(r["who"], r["case"], r["ids"], 10 * r["answers"]): r.get("cpu_seconds") for r in rows}
+    for r in sorted(rows, key=lambda r: (r["who"] != "ours", r["case"], r["ids"], r["answers"])):
+        name = r["case"] if r["who"] == "ours" else f"{r['who']} {r['case']}"
+        if "failed" in r:
+            table.add_row(name, r["ids"], size(r["answers"]), r["failed"])
+            continue
+        tenth = before.get((r["who"], r["case"], r["ids"], r["answers"]))
+        cells = [f"{r[k]:.2f}" if k in r else "-" for k in ("read_seconds", "fit_seconds", "write_seconds")]
+        cells += [f"{r['iteration_seconds']:.3f}" if "iteration_seconds" in r else "-", f"{r['cpu_seconds']:.1f}"]
+        cells += [f"{r['cpu_seconds'] / tenth:.1f}" if tenth else "-", f"{r['peak_bytes'] / 2**30:.2f}"]
+        table.add_row(name, r["ids"], size(r["answers"]), *cells, f"{r['load']:.1f}")
+    console.print(table)
+
+
+def main() -> None:
+    """Draw the crowds, measure, print, save."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="up to 10^6 answers")
+    parser.add_argument("--sizes", type=int, nargs="*", default=[6, 7, 8], help="powers of ten")
+    cases = [*WHOLE, "together", "command-line", "bandwidth", "crowd-kit"]
+    parser.add_argument("--only", nargs="*", choices=cases)
+    parser.add_argument("--ids", nargs="*", default=["integers", "strings"])
+    parser.add_argument("--data", type=Path, help="folder that keeps the crowds; a temporary one if not given")
+    parser.add_argument("--peer-limit", type=float, default=300, help="seconds crowd-kit may take for a case")
+    parser.add_argument("--json", type=Path, default=HERE / "results" / "scale.json")
+    options = parser.parse_args()
+    saved = json.loads(options.json.read_text()) if options.json.exists() else {"bandwidth": None, "rows": []}
+    key = ("who", "case", "ids", "answers")
+
+    def wanted(what: str) -> bool:
+        return not options.only or what in options.only
+
+    def keep(*rows: Row) -> None:
+        for row in rows:
+            saved["rows"] = [r for r in saved["rows"] if any(r[k] != row[k] for k in key)] + [row]
+            words = row.get("failed") or f"{row['seconds']:.1f} s, {row['peak_bytes'] / 2**30:.2f} GB"
+            console.print(f"{row['who']} {row['case']}, {row['ids']}, {size(row['answers'])}: {words}", highlight=False)
+        options.json.write_text(json.dumps(saved, indent=1) + "\n")
+
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.data or Path(temporary)
+        folder.mkdir(exist_ok=True)
+        if wanted("bandwidth"):
+            saved["bandwidth"] = measure("ours bandwidth", folder)
+        for n_answers in (10**power for power in options.sizes if power <= (6 if options.quick else 8)):
+            for ids in options.ids:
+                data = folder / f"{n_answers}-{ids}.parquet"
+                if not data.exists():
+                    draw(data.with_suffix(".part"), n_answers, strings=ids == "strings").rename(data)
+                for method in ["together"] if options.only == ["together"] else filter(wanted, WHOLE):
+                    keep(*measured("ours", method, ids, n_answers, data, limit=1800))
+                if wanted("command-line"):
+                    keep(by_command(ids, n_answers, data))
+                if wanted("crowd-kit") and ids == "integers" and n_answers < 10**8 and Path(PYTHON["peer"]).exists():
+                    for method in PEERS:
+                        keep(*measured("crowd-kit", method, ids, n_answers, data, limit=options.peer_limit))
+    for row in saved["rows"]:
+        if row["case"] == "dawid-skene" and "workers" in row and row["answers"] >= 10**7 and saved["bandwidth"]:
+            row |= traffic(row, saved["bandwidth"]["bytes_a_second"])
+            shares = f"{row['least_share']:.0%} by the least count, {row['fetched_share']:.0%} by lines fetched"
+            console.print(f"share of the bandwidth, {row['ids']}, {size(row['answers'])}: {shares}", highlight=False)
+    options.json.write_text(json.dumps(saved, indent=1) + "\n")
+    show(saved["rows"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crowdwise.answers import distinct
+from crowdwise.answers.distinct import Distinct
+from crowdwise.errors import TooLargeError
+
+# Few values, so that they recur; those of text differ in length, in the last byte, and in nothing but a zero byte.
+IDS = {
+    pa.int64(): st.sampled_from([None, 0, 1, -1, 2**63 - 1, -(2**63), 256]),
+    pa.large_string(): st.sampled_from([None, "", "a", "a\0", "aa", "ab", "é", "task_1", "task_10"]),
+}
+
+
+@settings(deadline=None)  # the first example compiles
+@pytest.mark.parametrize("kind", IDS)
+@given(data=st.data())
+def test_codes_of_parts_spell_the_ids_in_the_order_they_came(kind, data):
+    values = data.draw(st.lists(IDS[kind], max_size=40))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(values)), max_size=5)))
+    whole, ids = pa.array(values, kind), Distinct(kind)
+    edges = [0, *cuts, len(values)]
+    codes = np.concatenate([ids.add(whole[a:b]) for a, b in pairwise(edges)])
+    expected = whole.dictionary_encode()
+    assert codes.tolist() == expected.indices.fill_null(-1).to_pylist()
+    assert ids.table.equals(expected.dictionary)
+    assert len(ids) == len(expected.dictionary)
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_many_ids_are_kept_apart_as_the_table_grows(text):
+    numbers = np.random.default_rng(0).integers(-(2**40), 2**40, 60_000).repeat(2)
+    whole = pa.array(numbers).cast(pa.large_string()) if text else pa.array(numbers)
+    ids = Distinct(whole.type)
+    codes = np.concatenate([ids.add(whole[start : start + 7001]) for start in range(0, len(whole), 7001)])
+    assert ids.table.equals(whole.unique())
+    assert ids.table.take(pa.array(codes)).equals(whole)
+
+
+def test_more_ids_than_codes_are_refused(monkeypatch):
+    monkeypatch.setattr(distinct, "MAX_CODES", 3)
+    ids = Distinct(pa.int64())
+    ids.add(pa.array([1, 2]))
+    with pytest.raises(TooLargeError, match="distinct ids"):
+        ids.add(pa.array([3, 4]))
