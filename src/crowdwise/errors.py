@@ -79,6 +79,10 @@ class TrainingError(CrowdwiseError):
     """Training went astray: the loss is no number any more."""
 
 
+class LostProcessError(TrainingError):
+    """Training on many processes, of which another one has ended."""
+
+
 class ModelFileError(CrowdwiseError):
     """A saved model is damaged, or was written by a newer crowdwise."""
 

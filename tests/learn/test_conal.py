@@ -87,8 +87,8 @@ def test_vectors_of_length_one_keep_both_confusions_in_play():
     row, worker = batch.tensor(batch.row), batch.tensor(batch.worker)
     bound = 1 / (1 + np.exp(-1))
     with torch.no_grad():
-        tied = shaken(conal(answers)).share(batch.x, row, worker)
-        free = shaken(conal(answers, normalise=False)).share(batch.x, row, worker)
+        modules = shaken(conal(answers)), shaken(conal(answers, normalise=False))
+        tied, free = (module.share(module.task_layers(batch.x), row, worker) for module in modules)
     assert 1 - bound <= tied.min() < tied.max() <= bound
     assert free.min() < 1 - bound or free.max() > bound
 

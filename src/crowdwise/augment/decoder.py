@@ -60,7 +60,7 @@ class Autoencoder(CrowdModule):
         with torch.set_grad_enabled(not self.frozen):
             z = beside(self.network.embed(batch.x.expand(self.n_models, *batch.x.shape[1:])))
         wrong = self.decoder(z[None])[0] - (batch.x[0] - self.mean) * self.scale  # (rows, features)
-        return wrong.square().mean()
+        return batch.whole(wrong[None]).square().mean()
 
     def train_on(self, batches: Batches, settings: Settings, epochs: int, *, phase: int, frozen: bool = False) -> None:
         """Train for some epochs; the encoder too unless it is frozen."""

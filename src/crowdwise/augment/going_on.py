@@ -93,9 +93,10 @@ class SavedState(Saved):
 
     def load(self) -> State:
         """The state that was written; a new one when there is no file."""
-        if not self.path.exists():
+        found = self.read()
+        if found is None:
             return State.new()
-        header, tensors = self.read()
+        header, tensors = found
         pseudo = Pseudo(*(tensors[f"pseudo/{name}"].numpy() for name in Pseudo._fields))
         start = {name.removeprefix("start/"): value for name, value in tensors.items() if name.startswith("start/")}
         return State(pseudo, header["history"], tensors["best"].numpy(), start)

@@ -112,7 +112,7 @@ class GraphCompletion(NetworkLearner):
         with torch.no_grad():
             x = torch.from_numpy(features.rows(tasks)).to(self.device)[None]
             messages, v = module.eval().known()
-            u = module.task_vectors(x, messages[torch.from_numpy(tasks)])
+            u = module.task_vectors(module.network.embed(x), messages[torch.from_numpy(tasks)])
             log_p = module.decode(u, v, torch.from_numpy(row), torch.from_numpy(worker))
         return np.asarray(log_p.double().exp().cpu().numpy())
 
@@ -145,7 +145,8 @@ class GraphModule(CrowdModule):
         keep[at] = (self.hide(keep[at]) > 0).to(keep.dtype)
         hidden = keep[at] == 0
         to_tasks, to_workers = self.links(keep)
-        u = self.task_vectors(batch.x, self.task_messages(to_tasks)[batch.tensor(batch.task)])
+        features = batch.whole(self.network.embed(batch.x))  # (1, rows, width)
+        u = self.task_vectors(features, self.task_messages(to_tasks)[batch.tensor(batch.task)])
         log_p = self.decode(u, self.worker_vectors(to_workers), batch.tensor(batch.row), batch.tensor(batch.worker))
         said = log_p.gather(1, batch.tensor(batch.label)[:, None])[:, 0]
         return batch.answer_loss(torch.where(hidden, said, 0.0)) / self.unseen
@@ -192,9 +193,9 @@ class GraphModule(CrowdModule):
         v = functional.relu(self.worker_layer(functional.relu(h)))
         return torch.cat([v, v.mean(0, keepdim=True)])
 
-    def task_vectors(self, x: Tensor, message: Tensor) -> Tensor:
-        """The u of tasks with these features (1, rows, *shape) and messages (rows, width)."""
-        side = self.feature_layer(self.network.embed(x).flatten(0, 1))
+    def task_vectors(self, hidden: Tensor, message: Tensor) -> Tensor:
+        """The u of tasks with these hidden layers (1, rows, width) and messages (rows, width)."""
+        side = self.feature_layer(hidden.flatten(0, 1))
         return functional.relu(self.task_layer(functional.relu(message)) + side)
 
     def decode(self, u: Tensor, v: Tensor, row: Tensor, worker: Tensor) -> Tensor:
@@ -211,7 +212,7 @@ class GraphModule(CrowdModule):
 
     def answer_log_proba(self, x: Tensor, log_f: Tensor, row: Tensor, worker: Tensor) -> Tensor:  # noqa: D102
         silence = self.from_workers.new_zeros(x.shape[1], self.from_workers.shape[1])
-        return self.decode(self.task_vectors(x, silence), self.known()[1], row, worker)
+        return self.decode(self.task_vectors(self.network.embed(x), silence), self.known()[1], row, worker)
 
 
 class Graph(nn.Module):

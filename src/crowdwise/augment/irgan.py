@@ -148,9 +148,9 @@ class Discriminator(nn.Module):
         self.matrix = nn.Parameter(torch.tensor(matrix, dtype=torch.float32))  # (models, classes, width, width)
         self.task = Linear(n_models, network.width, width, seed=[seed, DISCRIMINATOR])
 
-    def scores(self, x: Tensor) -> Tensor:
+    def scores(self, batch: Batch) -> Tensor:
         """M_c v_i of each row, (models * rows, classes, width); the worker's vector is still to come."""
-        v = self.task(self.network.embed(x))  # (models, rows, width)
+        v = batch.whole(self.task(self.network.embed(batch.x)))  # (models, rows, width)
         return torch.einsum("mcde,mre->mrcd", self.matrix, v).flatten(0, 1)
 
     def score(self, scores: Tensor, row: Tensor, worker: Tensor, label: Tensor) -> Tensor:
@@ -175,7 +175,7 @@ class GameModule(CrowdLayerModule):
         row, worker, missing = self.missing_pairs(batch)
         with torch.no_grad():
             label = self.draw(self.said(batch, row, worker))
-        scores = self.discriminator.scores(batch.x)
+        scores = self.discriminator.scores(batch)
         real = self.discriminator.score(scores, row, batch.tensor(batch.worker), batch.tensor(batch.label))
         drawn = self.discriminator.score(scores, row, worker, label)
         loss = functional.softplus(-real) * _weights(batch, torch.ones_like(missing))
@@ -189,13 +189,14 @@ class GameModule(CrowdLayerModule):
         log_p = self.said(batch, row, worker)
         label = self.draw(log_p.detach())
         with torch.no_grad():
-            score = self.discriminator.score(self.discriminator.scores(batch.x), row, worker, label)
+            score = self.discriminator.score(self.discriminator.scores(batch), row, worker, label)
         drawn = log_p.gather(1, label[:, None])[:, 0]
         return policy_loss(drawn, functional.softplus(score), _weights(batch, missing)) * batch.n_models
 
     def said(self, batch: Batch, row: Tensor, worker: Tensor) -> Tensor:
         """Log G of all labels, (pairs, classes)."""
-        return self.answer_log_proba(batch.x, self.class_log_proba(batch.x).flatten(0, 1), row, worker)
+        log_f = batch.whole(self.class_log_proba(batch.x)).flatten(0, 1)  # (models * rows, classes)
+        return self.answer_log_proba(batch.x, log_f, row, worker)
 
     def missing_pairs(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """Row and worker of a pair for each answer of the batch, and whether it is missing indeed (otherwise skip)."""

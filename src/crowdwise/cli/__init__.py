@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from crowdwise import __version__
-from crowdwise.cli import aggregate, bench, compare, data, demo, feedback, learn, next, rank, run
+from crowdwise.cli import aggregate, bench, compare, data, demo, feedback, learn, many, next, rank, run
 from crowdwise.cli.screen import notes, say
 from crowdwise.errors import CrowdwiseError
 
@@ -21,19 +21,26 @@ class _Commands(TyperGroup):
     """All commands: mistakes of the user end in a message, not in a traceback."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta["arguments"] = list(args)
         return super().parse_args(ctx, sorted(args, key="--debug".__ne__))  # --debug may stand anywhere
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            with notes():
+            with many.taking_part(_command(ctx)), notes():
                 return super().invoke(ctx)
         except BrokenPipeError:  # the reader of our output has seen enough
             raise
         except (CrowdwiseError, OSError) as error:
             if ctx.params.get("debug"):
                 raise
-            say(f"error: {error}", "red", stderr=True)
+            many.tell(error)
             raise typer.Exit(1) from None
+
+
+def _command(ctx: Any) -> str:
+    """The name of the command, which is the first argument that is no option: those before it take no value."""
+    words = [word for word in ctx.meta["arguments"] if not word.startswith("-")]
+    return words[0] if words else ""
 
 
 app = typer.Typer(

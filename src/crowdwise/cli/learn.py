@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crowdwise import __version__
-from crowdwise.cli import options
+from crowdwise.cli import many, options
 from crowdwise.cli.aggregate import CONFIDENT, score_table, scores
 from crowdwise.cli.options import build, known_labels, read_answers, refuse_same_file, settings, sizes
 from crowdwise.cli.screen import as_json, fields, note, percent, progress, say, to_json
@@ -48,6 +48,7 @@ class Networks(StrEnum):
 
 
 def fit(
+    context: typer.Context,
     files: options.Files,
     features: Annotated[Path, typer.Option("--features", "-x", metavar="X", help=f"Features: {FEATURES}.")],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where the model goes.")],
@@ -58,6 +59,10 @@ def fit(
     checkpoint: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Keeps the state after each epoch; a killed fit goes on from it."),
+    ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Share each batch of the network among so many processes."),
     ] = None,
     truth: options.Truth = None,
     gold: options.Gold = None,
@@ -75,6 +80,9 @@ def fit(
     """Learn to classify tasks by their features from the answers of many workers."""
     from crowdwise.truth.tables import label_table
 
+    if processes not in (None, 1) and many.size() == 1:
+        kept = settings(set_ or []).get("checkpoint", checkpoint)
+        raise typer.Exit(many.lead(processes, context.meta["arguments"], None if kept is None else Path(kept)))
     targets = [out, *(out / name for name in (MODEL, FACTS, LABELS)), checkpoint]
     refuse_same_file([*files, features, truth, gold], targets)
     check_folder(out)
@@ -84,7 +92,10 @@ def fit(
         duplicates=duplicates, nulls=nulls, max_classes=max_classes,
     )  # fmt: skip
     answers, known, held_fixed = known_labels(answers, truth, gold)
-    seconds = train(model, method, match(features, answers), answers, held_fixed)
+    with many.joined(model, method, processes) as n_processes:
+        seconds = train(model, method, match(features, answers), answers, held_fixed)
+    if many.rank() > 0:
+        return
     facts: dict[str, Any] = {
         "crowdwise": __version__,
         "method": method,
@@ -109,6 +120,7 @@ def fit(
         "files": [str(file) for file in files],
         **facts,
         "removed": dict(answers.removed),
+        "processes": n_processes,
         "seconds": seconds,
         "confident_share": float((labels.column("confidence").to_numpy() > CONFIDENT).mean()),
         "written": {"model": str(out), "labels": str(out / LABELS)},
@@ -350,13 +362,14 @@ def show(result: Mapping[str, Any]) -> None:
         effort.append(f"{len(result['history'])} epochs")
     elif "iteration" in last:  # self-training counts from 0: the first fit
         effort.append(f"{last['iteration']} iterations" + (", the last undone" if last.get("undone") else ""))
+    shared = f" on {result['processes']} processes" if result["processes"] > 1 else ""
     effort += [f"{figure} {last[figure]:.4g}" for figure in ("loss", "bound") if figure in last]
     lines = [
         ("answers", f"{result['answers']:,} by {result['workers']:,} workers to {result['tasks']:,} tasks, "
                     f"{result['classes']} classes, {result['answers'] / max(result['tasks'], 1):.1f} a task"),
         *(("left out", f"{count:,} {why}") for why, count in result["removed"].items()),
         ("features", " x ".join(map(str, result["features"]))),
-        ("method", ", ".join([*effort, f"{result['seconds']:.2f} s"])),
+        ("method", ", ".join([*effort, f"{result['seconds']:.2f} s{shared}"])),
         ("sure of", f"{percent(result['confident_share'])} of the tasks (confidence above {CONFIDENT})"),
         *((f"{what} in", path) for what, path in result["written"].items()),
     ]  # fmt: skip

@@ -81,6 +81,10 @@ class Aggregated(NetworkLearner):
         if hasattr(self.network, "predict_proba"):
             closed_form(self, "a scikit-learn classifier")
 
+    @property
+    def _by_epochs(self) -> bool:
+        return not hasattr(self.network, "predict_proba")
+
     def member_proba(self, X: Any) -> Array:
         """What each of the `n_models` networks says, (models, tasks, classes)."""
         if hasattr(self.network, "predict_proba"):

@@ -105,7 +105,7 @@ class ConfusionModule(CrowdModule):
 
     def loss(self, batch: Batch) -> Tensor:
         """As for every answer loss; the matrices are made once for answers and penalty."""
-        log_f = self.class_log_proba(batch.x).flatten(0, 1)  # (models * rows, classes)
+        log_f = batch.whole(self.class_log_proba(batch.x)).flatten(0, 1)  # (models * rows, classes)
         log_s = self.log_confusion()
         at = batch.tensor(batch.worker * self.n_classes + batch.label)
         column = log_s.flatten(0, 1).index_select(0, at)  # (answers, classes): log P(what was said | class)
@@ -136,7 +136,7 @@ class AnnoRegModule(ConfusionModule):
         """As for every loss on answers, with a fused kernel; the slope of the trace is known."""
         if not batch.plain:
             return super().backward(batch)
-        logits = self.network.flat(batch.x)
+        logits = batch.logits(self.network)
         confusion = confusion_of(self.logits)  # (models * workers, labels, classes)
         loss, d_logits, slope = confusion_gradients(logits, confusion, batch)
         # The trace of every worker has a slope in every batch: this is what a large crowd costs.

@@ -14,8 +14,11 @@ from itertools import pairwise
 import numpy as np
 
 from crowdwise.answers import Answers
+from crowdwise.errors import ParameterError
+from crowdwise.learn import parallel
 from crowdwise.learn.base import Array
 from crowdwise.learn.features import Features
+from crowdwise.learn.modules import Network
 from crowdwise.learn.torched import Tensor, torch
 
 
@@ -23,7 +26,7 @@ from crowdwise.learn.torched import Tensor, torch
 class Batch:
     """Some tasks and their answers. Arrays are numpy; `tensor` turns one into torch on the right device."""
 
-    x: Tensor  # (models, rows, *shape)
+    x: Tensor  # (models, rows, *shape); on many processes the rows of this one, and all that follows of the whole batch
     task: Array  # (models * rows,) int64: which task each row is
     row: Array  # (answers,) int64: the row each answer belongs to
     worker: Array  # (answers,) int64: worker + n_workers * model
@@ -32,6 +35,7 @@ class Batch:
     task_weight: Array | None  # (models * rows,) float32, mean one over all tasks; None when all are one
     n_models: int
     gamma: float = 0.0  # of the focal loss
+    part: parallel.Part | None = None  # which rows x has, None for all
 
     @property
     def plain(self) -> bool:
@@ -41,6 +45,18 @@ class Batch:
     def tensor(self, array: Array) -> Tensor:
         """An array of the batch as a tensor."""
         return torch.from_numpy(array).to(self.x.device)
+
+    def whole(self, rows: Tensor) -> Tensor:
+        """What was made of the rows of x, (models, rows, ...), for all rows of the batch.
+
+        Of a loss, what is done to each row by itself goes before, and is shared by the processes there are. What goes
+        after, each of them does for all rows.
+        """
+        return rows if self.part is None else self.part.whole(rows)
+
+    def logits(self, network: Network) -> Tensor:
+        """What a network says of all rows, (models * rows, classes)."""
+        return network.flat(self.x) if self.part is None else self.part.whole(network(self.x)).flatten(0, 1)
 
     def answer_loss(self, log_proba: Tensor) -> Tensor:
         """Mean loss over the answers, from the log probability (answers,) of what each worker said.
@@ -153,15 +169,29 @@ class Batches:
         by_task = None
         if self.task_weight is not None:
             by_task = self.task_weight[0 if len(self.task_weight) == 1 or model is None else model, order]
+        group = parallel.current()
+        if group is not None:
+            self._refuse_tiny(int(np.diff(cuts).min(initial=group.size)), group.size)
         for j in range(len(self)):
             rows, part = slice(first_row[j], first_row[j + 1]), slice(first_answer[j], first_answer[j + 1])
+            here = None if group is None else group.part(int(cuts[j + 1] - cuts[j]))
             yield Batch(
-                self._features(order[rows]), order[rows], row[part], worker[part], label[part],
+                self._features(order[rows], here), order[rows], row[part], worker[part], label[part],
                 None if weight is None else weight[part], None if by_task is None else by_task[rows],
-                self.n_models, self.gamma,
+                self.n_models, self.gamma, here,
             )  # fmt: skip
 
-    def _features(self, tasks: Array) -> Tensor:
+    def _refuse_tiny(self, smallest: int, n_processes: int) -> None:
+        if smallest < n_processes:
+            message = (
+                f"a batch of {smallest} tasks cannot be shared by {n_processes} processes: {len(self.active):,} tasks "
+                f"are trained on, batch_size={self.batch_size}. Use fewer processes, or larger batches."
+            )
+            raise ParameterError(message)
+
+    def _features(self, tasks: Array, part: parallel.Part | None) -> Tensor:
+        if part is not None:
+            tasks = tasks.reshape(self.n_models, -1)[:, part.rows].ravel()
         if self.memory is not None:
             x = self.memory.index_select(0, torch.from_numpy(tasks))
         else:

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors import SafetensorError
+from safetensors.torch import load, save_file
 
 from crowdwise.answers import Answers
-from crowdwise.errors import ModelFileError
+from crowdwise.errors import CrowdwiseError, ModelFileError
+from crowdwise.learn import parallel
 from crowdwise.learn.features import Features
 from crowdwise.learn.torched import Tensor
 
@@ -41,6 +42,8 @@ class Saved:
 
     def __init__(self, path: str | os.PathLike[str], fingerprint: str) -> None:
         self.path, self.fingerprint = Path(path), fingerprint
+        if not parallel.is_first():  # on another machine its folders may not be there
+            return
         if self.path.is_dir():
             message = f"checkpoint={str(path)!r} is a folder: give the path of a file in it."
             raise ModelFileError(message)
@@ -65,7 +68,9 @@ class Saved:
         )  # fmt: skip
 
     def write(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
-        """Write tensors and, as JSON, what else there is to know, whole or not at all."""
+        """Write tensors and, as JSON, what else there is to know, whole or not at all; the first process does."""
+        if not parallel.is_first():
+            return
         header = {"version": VERSION, "fingerprint": self.fingerprint, **state}
         partial = self.path.with_name(f"{self.path.name}.{os.getpid()}.partial")
         try:
@@ -80,9 +85,10 @@ class Saved:
 
     def load_into(self, trainer: Trainer) -> None:
         """Put the trainer where the file says it was; nothing happens when there is no file, or an earlier phase's."""
-        if not self.path.exists():
+        found = self.read()
+        if found is None:
             return
-        header, tensors = self.read()
+        header, tensors = found
         if header["phase"] < trainer.phase:
             return
         parts: dict[str, dict[str, Tensor]] = {"module": {}, "best": {}, "optimiser": {}}
@@ -104,13 +110,17 @@ class Saved:
         groups = trainer.optimiser.state_dict()["param_groups"]
         trainer.optimiser.load_state_dict({"state": state, "param_groups": groups})
 
-    def read(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """What was written: the state and the tensors."""
+    def read(self) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
+        """What was written, the state and the tensors; None when there is no file. On many processes, the first's."""
+        group = parallel.current()
         try:
-            with safe_open(self.path, framework="pt") as file:
-                header = json.loads((file.metadata() or {}).get("checkpoint", "null"))
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+            content = self._content() if group is None else group.read(self._content)
+            if content is None:
+                return None
+            header, tensors = _parsed(content)
         except (OSError, ValueError, SafetensorError) as error:
+            if isinstance(error, CrowdwiseError):
+                raise
             message = f"{str(self.path)!r} is damaged or no checkpoint: {error}. Delete it to start anew."
             raise ModelFileError(message) from None
         if not isinstance(header, dict) or header.get("version") != VERSION:
@@ -120,6 +130,20 @@ class Saved:
             message = f"{str(self.path)!r} belongs to other data or settings. Delete it, or give another path."
             raise ModelFileError(message)
         return header, tensors
+
+    def _content(self) -> bytes | None:
+        try:
+            return self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+
+
+def _parsed(content: bytes) -> tuple[Any, dict[str, Tensor]]:
+    """The header and the tensors of a file."""
+    tensors = load(content)  # says when it is no such file
+    length = int.from_bytes(content[:8], "little")
+    metadata = json.loads(content[8 : 8 + length]).get("__metadata__", {})
+    return json.loads(metadata.get("checkpoint", "null")), tensors
 
 
 def fingerprint(answers: Answers, features: Features, parameters: dict[str, Any], *more: Any) -> str:

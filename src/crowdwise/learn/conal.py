@@ -152,18 +152,22 @@ class CoNALModule(CrowdModule):
         seen = torch.from_numpy(np.bincount(answers.worker, minlength=n) > 0)
         self.register_buffer("seen", seen.repeat(m), persistent=False)  # (models * workers,)
 
-    def share(self, x: Tensor, row: Tensor, worker: Tensor) -> Tensor:
-        """Share of the common confusion, (answers, 1)."""
-        v, u = self.places(x)
+    def share(self, tasks: Tensor, row: Tensor, worker: Tensor) -> Tensor:
+        """Share of the common confusion, (answers, 1), from what `task_layers` says."""
+        v, u = self.places(tasks)
         return (v.index_select(0, row) * u.index_select(0, worker)).sum(1, keepdim=True).sigmoid()
 
-    def places(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Where tasks (models * rows, width) and workers (models * workers, width) stand."""
+    def task_layers(self, x: Tensor) -> Tensor:
+        """What makes the place of a task of its features, (models, rows, width)."""
         network: Any = self.network
         x = x.flatten(2)
         if getattr(network, "wants_scale", False):  # features as the network sees them
             x = (x - network.mean) * network.scale
-        v: Tensor = self.task(x).flatten(0, 1)
+        return self.task(x)
+
+    def places(self, tasks: Tensor) -> tuple[Tensor, Tensor]:
+        """Where tasks (models * rows, width) and workers (models * workers, width) stand."""
+        v = tasks.flatten(0, 1)
         if self.normalise:
             return functional.normalize(v, dim=1), functional.normalize(self.worker, dim=1)
         return v, self.worker
@@ -172,7 +176,7 @@ class CoNALModule(CrowdModule):
         """As for every loss on answers, with a fused kernel."""
         if not batch.plain:
             return super().backward(batch)
-        logits, (v, u) = self.network.flat(batch.x), self.places(batch.x)
+        logits, (v, u) = batch.logits(self.network), self.places(batch.whole(self.task_layers(batch.x)))
         inputs = [logits, v, self.common, self.matrix, u]
         loss, slopes = conal_gradients(logits, v, self.common, self.matrix, u, batch)
         penalty = self.penalty(logits)
@@ -182,11 +186,20 @@ class CoNALModule(CrowdModule):
         torch.autograd.backward(inputs, slopes)
         return loss
 
+    def label_log_proba(self, log_f: Tensor, batch: Batch) -> Tensor:  # noqa: D102
+        row, worker, label = batch.tensor(batch.row), batch.tensor(batch.worker), batch.tensor(batch.label)
+        tasks = batch.whole(self.task_layers(batch.x))
+        return self.mixed(tasks, log_f, row, worker).gather(1, label[:, None])[:, 0]
+
     def answer_log_proba(self, x: Tensor, log_f: Tensor, row: Tensor, worker: Tensor) -> Tensor:  # noqa: D102
+        return self.mixed(self.task_layers(x), log_f, row, worker)
+
+    def mixed(self, tasks: Tensor, log_f: Tensor, row: Tensor, worker: Tensor) -> Tensor:
+        """Log P(each label), (answers, classes), of both confusions by their shares."""
+        w = self.share(tasks, row, worker)
         f = log_f.exp()
         common = (f.view(self.n_models, -1, self.n_classes) @ self.common).flatten(0, 1)  # (models * rows, labels)
         own = torch.bmm(f.index_select(0, row)[:, None], self.matrix.index_select(0, worker))[:, 0]  # (answers, labels)
-        w = self.share(x, row, worker)
         return functional.log_softmax(w * common.index_select(0, row) + (1 - w) * own, dim=1)
 
     def penalty(self, log_f: Tensor) -> Tensor | float:  # noqa: D102

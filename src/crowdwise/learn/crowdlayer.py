@@ -108,7 +108,7 @@ class CrowdLayerModule(CrowdModule):
         """As for every loss on answers; matrices have a fused kernel."""
         if self.kind != "mw" or not batch.plain:
             return super().backward(batch)
-        logits = self.network.flat(batch.x)
+        logits = batch.logits(self.network)
         loss, d_logits, self.matrix.grad = matrix_gradients(logits, self.matrix, batch)
         logits.backward(d_logits)  # type: ignore[no-untyped-call]
         return loss

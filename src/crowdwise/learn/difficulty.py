@@ -132,6 +132,10 @@ class _DifficultyEM(AggNet):
     def _check_prior(self) -> None:
         require(self.prior in ("classifier", "votes"), "prior", self.prior, "'classifier' or 'votes'")
 
+    @property
+    def _by_epochs(self) -> bool:
+        return bool(self.network != "logistic")
+
     @abstractmethod
     def _source(self) -> Any:
         """Whose doubts make a task difficult."""

@@ -175,7 +175,7 @@ class DoctorModule(CrowdModule):
 
     def loss(self, batch: Batch) -> Tensor:
         """Mean loss over answers of their workers' heads; no other head is looked at."""
-        hidden = self.network.embed(batch.x)  # (models, rows, width)
+        hidden = batch.whole(self.network.embed(batch.x))  # (models, rows, width)
         dense = len(batch.task) * self.n_workers <= DENSE * len(batch.row)
         said = (self._dense if dense else self._said)(hidden, batch.tensor(batch.row), batch.tensor(batch.worker))
         return batch.answer_loss(said.gather(1, batch.tensor(batch.label)[:, None])[:, 0])
@@ -188,7 +188,7 @@ class DoctorModule(CrowdModule):
         if self.kept is None:
             self.network.eval()  # frozen: no dropout, no running means
             with torch.no_grad():
-                p, top = self._scaled(batch.x, who)
+                p, top = self._scaled(batch.whole(self.network.embed(batch.x)), who)
         else:
             p, top = (kept[model, task] for kept in self.kept)
         if self.exclude_self:
@@ -207,7 +207,8 @@ class DoctorModule(CrowdModule):
         size = max(1, CELLS // (self.weight.numel() * self.n_classes))
         with torch.no_grad():
             rows = (torch.from_numpy(block).to(self.weight.device) for block in features.blocks(size))
-            p, top = zip(*(self._scaled(x.expand(self.n_models, *x.shape)) for x in rows), strict=True)
+            hidden = (self.network.embed(x.expand(self.n_models, *x.shape)) for x in rows)
+            p, top = zip(*map(self._scaled, hidden), strict=True)
         self.kept = torch.cat(p, dim=1), torch.cat(top, dim=1)
 
     def class_log_proba(self, x: Tensor) -> Tensor:
@@ -289,9 +290,9 @@ class DoctorModule(CrowdModule):
         logits = self._logits(hidden).flatten(0, 2)  # (models * rows * workers, classes)
         return functional.log_softmax(logits.index_select(0, row * self.n_workers + worker % self.n_workers), dim=1)
 
-    def _scaled(self, x: Tensor, who: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def _scaled(self, hidden: Tensor, who: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """P(class) by every head over its largest by any, (models, rows, classes, workers), and the log of that."""
-        log_p = functional.log_softmax(self._logits(self.network.embed(x), who), dim=3).transpose(2, 3)
+        log_p = functional.log_softmax(self._logits(hidden, who), dim=3).transpose(2, 3)
         top = log_p.amax(3)
         return (log_p - top[..., None]).exp().contiguous(), top
 

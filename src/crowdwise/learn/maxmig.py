@@ -124,7 +124,7 @@ class MaxMIGModule(CrowdModule):
 
     def loss(self, batch: Batch) -> Tensor:  # noqa: D102
         log_p = self.log_prior()  # (models, 1, classes)
-        log_f = self.class_log_proba(batch.x)  # (models, rows, classes)
+        log_f = batch.whole(self.class_log_proba(batch.x))  # (models, rows, classes)
         worker, label = batch.tensor(batch.worker), batch.tensor(batch.label)
         evidence = self._evidence(len(batch.task), batch.tensor(batch.row), worker, label, _own_weight(batch))
         log_g = functional.log_softmax(evidence.view_as(log_f) + log_p, dim=2)

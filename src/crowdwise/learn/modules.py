@@ -6,12 +6,15 @@ import copy
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crowdwise.errors import ParameterError
 from crowdwise.learn.torched import Tensor, functional, nn, torch
+
+if TYPE_CHECKING:
+    from crowdwise.learn.parallel import Part
 
 
 class Network(nn.Module):
@@ -140,7 +143,12 @@ class Linear(nn.Module):
 
 
 class Dropout(nn.Module):
-    """Dropout with a generator of its own: no global random state, and the same masks for the same seed."""
+    """Dropout with a generator of its own: no global random state, and the same masks for the same seed.
+
+    Within a `Network` rows are the last axis but one, and on many processes those of `part`.
+    """
+
+    part: Part | None = None
 
     def __init__(self, share: float) -> None:
         super().__init__()
@@ -155,9 +163,12 @@ class Dropout(nn.Module):
         if not self.training or self.share == 0:
             return x
         # Sixteen random bits a unit: numpy draws them ten times as fast as torch does with a generator of its own.
-        bits = np.frombuffer(self.generator.bytes(2 * x.numel()), np.uint16)
+        shape = x.shape if self.part is None else (*x.shape[:-2], self.part.n_rows, x.shape[-1])
+        bits = np.frombuffer(self.generator.bytes(2 * math.prod(shape)), np.uint16).reshape(shape)
+        if self.part is not None:  # the mask of the whole batch is drawn, so that it is that of one process
+            bits = bits[..., self.part.rows, :]
         keep = (bits >= round(self.share * 65536)) * np.float32(1 / (1 - self.share))
-        return x * torch.from_numpy(keep).to(x.device, x.dtype).view(x.shape)
+        return x * torch.from_numpy(keep).to(x.device, x.dtype)
 
 
 class BatchNorm(nn.Module):
@@ -165,6 +176,7 @@ class BatchNorm(nn.Module):
 
     running_mean: Tensor
     running_var: Tensor
+    part: Part | None = None
 
     def __init__(self, n_models: int, width: int, momentum: float = 0.1) -> None:
         super().__init__()
@@ -176,9 +188,12 @@ class BatchNorm(nn.Module):
         self.register_buffer("running_var", torch.ones(shape))
 
     def forward(self, x: Tensor) -> Tensor:  # noqa: D102
-        n_rows = x.shape[-2]
+        n_rows = x.shape[-2] if self.part is None else self.part.n_rows
         if self.training and n_rows > 1:
-            var, mean = torch.var_mean(x, dim=-2, keepdim=True, correction=0)
+            if self.part is None:
+                var, mean = torch.var_mean(x, dim=-2, keepdim=True, correction=0)
+            else:
+                var, mean, _ = self.part.var_mean(x, [-2])
             with torch.no_grad():
                 self.running_mean.lerp_(mean, self.momentum)
                 self.running_var.lerp_(var * n_rows / (n_rows - 1), self.momentum)

@@ -26,6 +26,7 @@ from crowdwise.learn.predicting import held_out, predict_answers, predict_mean, 
 from crowdwise.learn.scaling import moments
 from crowdwise.learn.torched import torch
 from crowdwise.learn.training import CrowdModule, Monitor, Scheduler, Settings, Trainer, rate_factor
+from crowdwise.learn.wrapping import Wrapper
 from crowdwise.truth.base import is_number, is_whole, require
 from crowdwise.truth.check import split_answers
 
@@ -164,6 +165,11 @@ class NetworkLearner(CrowdClassifier):
         """`proba_`: what the model believes of the training tasks."""
         return self._predict_proba(features)
 
+    @property
+    def _by_epochs(self) -> bool:
+        """Whether the training loop is used, and not a solver in its place."""
+        return True
+
     # Fitting
 
     def _fit(self, given: Given) -> None:
@@ -299,6 +305,13 @@ class NetworkLearner(CrowdClassifier):
         except RuntimeError as error:
             raise CrowdwiseError(str(error)) from None
         self.module_.eval()
+
+
+def trains_network(model: Any) -> bool:
+    """Whether a learner, or the one that it is a framework around, trains a network by the training loop."""
+    while isinstance(model, Wrapper):
+        model = model._new_base()
+    return isinstance(model, NetworkLearner) and model._by_epochs
 
 
 def require_device(device: str) -> None:

@@ -13,12 +13,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from crowdwise.errors import ParameterError, TrainingError
-from crowdwise.learn import checkpoint
+from crowdwise.learn import checkpoint, parallel
 from crowdwise.learn.base import Callback
 from crowdwise.learn.batches import Batch, Batches
 from crowdwise.learn.modules import Dense, Dropout, Network
@@ -38,7 +39,7 @@ class CrowdModule(nn.Module):
 
     def loss(self, batch: Batch) -> Tensor:
         """The loss of a batch: minus the mean log probability of its answers, and what `penalty` adds."""
-        log_f = self.class_log_proba(batch.x).flatten(0, 1)  # (models * rows, classes)
+        log_f = batch.whole(self.class_log_proba(batch.x)).flatten(0, 1)  # (models * rows, classes)
         log_p = self.label_log_proba(log_f, batch)  # (answers,)
         return batch.answer_loss(log_p) + self.penalty(log_f)
 
@@ -145,6 +146,10 @@ class Trainer:
         self.epoch, self.best, self.best_epoch, self.stopped = 0, -math.inf, -1, False
         self.best_state: dict[str, Tensor] = {}
         self.optimiser = _optimiser(module, settings, parameters)
+        self.group = parallel.current()
+        if self.group is not None:
+            self.group.agree(self._stamp())
+            self.group.start_alike(module)
         if saved is not None:
             saved.load_into(self)
 
@@ -164,15 +169,23 @@ class Trainer:
 
     def _one_epoch(self) -> None:
         start = time.perf_counter()
-        module, clip = self.module.train(), self.settings.clip
+        module, clip, group = self.module.train(), self.settings.clip, self.group
         total, n_batches = torch.zeros((), device=self.batches.device), 0
         trained = list(module.parameters())
         self._set_rate()
-        with _seeded(module, [self.settings.random_state, self.phase, self.epoch]), _threads(module, self.batches):
+        seed = [self.settings.random_state, self.phase, self.epoch]
+        with (
+            _seeded(module, seed, 0 if group is None else group.rank),
+            _threads(module, self.batches),
+            parallel.layers_told(module, group) as tell,
+        ):
             for batch in self.batches.epoch(self.epoch + 1_000_000 * self.phase):
                 for parameter in trained:  # what zero_grad does, without its ceremony
                     parameter.grad = None
+                tell(batch.part)
                 loss = self.backward(batch)
+                if group is not None:
+                    group.average([parameter.grad for parameter in trained if parameter.grad is not None])
                 if clip is not None:  # each model within its own limit would be sqrt(models) times as long in all
                     nn.utils.clip_grad_norm_(module.parameters(), clip * math.sqrt(self.batches.n_models))
                 self.optimiser.step()
@@ -204,13 +217,20 @@ class Trainer:
         assert self.monitor is not None
         self.module.eval()
         with torch.no_grad():
-            score = self.monitor.measure(self.module)
+            measure = partial(self.monitor.measure, self.module)
+            score = measure() if self.group is None else self.group.measured(measure)
         record[self.monitor.name] = score
         if score > self.best:
             self.best, self.best_epoch = score, self.epoch
             self.best_state = {name: value.clone() for name, value in self.module.state_dict().items()}
         elif self.settings.patience is not None and self.epoch - self.best_epoch >= self.settings.patience:
             self.stopped = True
+
+    def _stamp(self) -> str:
+        """A digest of what is trained on and how: the same for all processes of a group."""
+        settings = {name: value for name, value in vars(self.settings).items() if name != "device"}
+        facts = {**settings, "n_models": self.batches.n_models, "phase": self.phase, "seed": self.batches.seed}
+        return checkpoint.fingerprint(self.batches.answers, self.batches.features, facts, self.batches.active)
 
     def _set_rate(self) -> None:
         factor = rate_factor(self.settings.scheduler, self.epoch / max(self.settings.epochs, 1))
@@ -274,8 +294,11 @@ def _threads(module: CrowdModule, batches: Batches) -> Iterator[None]:
 
 
 @contextmanager
-def _seeded(module: nn.Module, seed: list[int]) -> Iterator[None]:
-    """Dropout follows from the seed: ours has its own generator; that of the user's layers borrows torch's."""
+def _seeded(module: nn.Module, seed: list[int], rank: int) -> Iterator[None]:
+    """Dropout follows from the seed: ours has its own generator; that of the user's layers borrows torch's.
+
+    Of the processes of a group each has other rows, and draws its own masks for them where it borrows.
+    """
     state = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] >> 1)
     borrowed = False
     for layer in module.modules():
@@ -287,5 +310,5 @@ def _seeded(module: nn.Module, seed: list[int]) -> Iterator[None]:
         yield
         return
     with torch.random.fork_rng():
-        torch.manual_seed(state)
+        torch.manual_seed(state + rank)
         yield

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from crowdwise.answers import Answers
-from crowdwise.augment.crowding.generator import HIDDEN, SEED, WIDTH, Encoder, Layout
+from crowdwise.augment.crowding.generator import HIDDEN, SEED, WIDTH, Encoder, Layout, Whole, as_it_is
 from crowdwise.learn.base import Array
 from crowdwise.learn.modules import Linear
 from crowdwise.learn.torched import Tensor, functional, nn, torch
@@ -86,13 +86,13 @@ class Discriminator(nn.Module):
             self.mix = nn.Parameter(torch.eye(PLACE).repeat(n_models, 1, 1))  # W
             self.register_buffer("graph", torch.eye(n_classes))  # norm(A + I)
 
-    def places(self, x: Tensor) -> Places:
-        """From features (models, rows, features)."""
+    def places(self, x: Tensor, whole: Whole = as_it_is) -> Places:
+        """From features (models, rows, features); `whole` puts rows together with those that other processes have."""
         label: Tensor = self.matrix
         if self.linked:
             label = torch.einsum("cd,mdij->mcij", self.graph, label) @ self.mix[:, None]
         worker = self.worker.view(self.n_models, -1, PLACE) + self.bias[:, None]
-        return Places(self.encoder(x).flatten(0, 1), worker.flatten(0, 1), label)
+        return Places(whole(self.encoder(x)).flatten(0, 1), worker.flatten(0, 1), label)
 
     def forward(self, places: Places, row: Tensor, worker: Tensor, label: Tensor) -> Tensor:
         """Logits of the answer label[p] of worker[p] to the task in row[p]."""

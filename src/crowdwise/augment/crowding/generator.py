@@ -11,6 +11,8 @@ once for each task and worker, not for each pair, unless there are more workers 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from crowdwise.learn.modules import BatchNorm, Dropout, Linear
@@ -18,6 +20,12 @@ from crowdwise.learn.torched import Tensor, functional, nn, torch
 
 SEED = 2_000_000  # beyond the layers of any network: draws of our own
 WIDTH, TASK_HIDDEN, HIDDEN = 20, 64, 128
+Whole = Callable[[Tensor], Tensor]
+
+
+def as_it_is(rows: Tensor) -> Tensor:
+    """All rows are here."""
+    return rows
 
 
 class Encoder(nn.Module):
@@ -74,12 +82,15 @@ class Generator(nn.Module):
         self.from_noise = Linear(n_models, n_classes, HIDDEN, seed=[*draws, 4])
         self.last = Linear(n_models, HIDDEN, n_classes, seed=[*draws, 5])
 
-    def forward(self, x: Tensor, f: Tensor, row: Tensor, worker: Tensor, noise: Tensor) -> Tensor:
+    def forward(
+        self, x: Tensor, f: Tensor, row: Tensor, worker: Tensor, noise: Tensor, whole: Whole = as_it_is
+    ) -> Tensor:
         """Log probabilities from features (models, rows, features), f (models, rows, classes), noise (pairs, classes).
 
-        Pair p is that of worker[p] and the task in row[p].
+        Pair p is that of worker[p] and the task in row[p]; `whole` puts the rows of x together with those that other
+        processes have.
         """
-        task = torch.cat([self.encoder(x), f], dim=2) if self.use_task else f
+        task = torch.cat([whole(self.encoder(x)), f], dim=2) if self.use_task else f
         hidden = self.from_task(task).flatten(0, 1).index_select(0, row)  # (pairs, hidden)
         layout = Layout(worker // self.n_workers, self.n_models)
         if self.use_worker:

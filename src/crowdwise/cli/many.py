@@ -1,0 +1,176 @@
+"""`crowdwise fit` on many processes: started by `--processes N`, or by torchrun on one machine or several.
+
+Each process runs the same command and knows from the environment which one it is: RANK, WORLD_SIZE and the like, as
+torchrun sets them. The first one prints and writes files. With `--processes` one process more starts the others, waits
+for them, and when one of them dies ends the rest and says what happened.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from pathlib import Path
+from typing import Any
+
+from crowdwise.cli.screen import console, say
+from crowdwise.errors import CrowdwiseError, LostProcessError, ParameterError
+
+LED = "CROWDWISE_LED"  # set for processes that `lead` started: it looks after them
+PATIENCE = 5.0  # seconds in which the first process may tell of a mistake that all of them find
+ENDING = 5.0  # seconds that a process has to end when it is told to
+
+
+def size() -> int:
+    """How many processes this one is one of."""
+    told = {name: os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE")}
+    return int(told["WORLD_SIZE"]) if all(value.isdecimal() for value in told.values()) else 1
+
+
+def rank() -> int:
+    """Which of the processes this is, from 0."""
+    return int(os.environ["RANK"]) if size() > 1 else 0
+
+
+@contextmanager
+def taking_part(command: str) -> Iterator[None]:
+    """Run a command as one of many processes, if it is: of them only the first is heard."""
+    if size() == 1:
+        yield
+        return
+    if command != "fit":
+        message = f"`crowdwise {command}` runs in one process, and {size()} were started: only `fit` shares its work."
+        raise ParameterError(message)
+    if LED in os.environ:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who leads hears it too
+        threading.Thread(target=_end_with_leader, daemon=True).start()
+    if rank() == 0:
+        yield
+        return
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        yield
+
+
+def tell(error: BaseException) -> None:
+    """Say on stderr what went wrong, once for all processes."""
+    if size() == 1 or rank() == 0:
+        if not (isinstance(error, LostProcessError) and LED in os.environ):  # there it is told by the one who leads
+            say(f"error: {error}", "red", stderr=True)
+        return
+    if isinstance(error, LostProcessError):
+        return
+    time.sleep(PATIENCE)  # a mistake that all find is told by the first, and the others are ended meanwhile
+    say(f"error in process {rank()} of {size()}: {error}", "red", stderr=True)
+
+
+@contextmanager
+def joined(model: Any, method: str, processes: int | None) -> Iterator[int]:
+    """Let the fits within be shared by all processes, and yield how many those are; alone, do nothing."""
+    if processes is not None and processes != size():
+        message = f"--processes {processes}, but {size()} processes were started: leave the option out with torchrun."
+        raise ParameterError(message)
+    if size() == 1:
+        yield 1
+        return
+    from crowdwise.learn.network_learner import trains_network
+    from crowdwise.learn.torched import torch
+
+    if not trains_network(model):
+        hint = " --network mlp gives it one." if "network" in model.get_params() else ""
+        message = f"{method} trains no network, so there is nothing for {size()} processes to share.{hint}"
+        raise ParameterError(message)
+    backend = "gloo"
+    if any(name.rpartition("__")[2] == "device" and "cuda" in str(value) for name, value in model.get_params().items()):
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+        backend = "cpu:gloo,cuda:nccl"
+    torch.distributed.init_process_group(backend)
+    try:
+        yield size()
+    finally:
+        with suppress(RuntimeError):  # of those who are gone already
+            torch.distributed.destroy_process_group()
+
+
+# Starting processes and looking after them
+
+
+def lead(processes: int, arguments: Sequence[str], checkpoint: Path | None) -> int:
+    """Run the command in so many processes, to the end of all of them; the exit code of the whole."""
+    children: list[subprocess.Popen[bytes]] = []
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        for each in _environments(processes):
+            command = [sys.executable, "-P", "-m", "crowdwise", *arguments]
+            children.append(subprocess.Popen(command, env=each, stdin=subprocess.PIPE))
+        codes = _wait(children)
+    finally:
+        _end(children)
+        signal.signal(signal.SIGTERM, before)
+    killed = [(number, -code) for number, code in enumerate(codes) if code is not None and code < 0]
+    if killed:
+        console(stderr=True).show_cursor(True)  # the bar had hidden it
+        raise CrowdwiseError(obituary(*killed[0], processes, checkpoint))
+    return next((code for code in codes if code), 0)
+
+
+def obituary(number: int, by: int, processes: int, checkpoint: Path | None) -> str:
+    """What to say of a process that was killed, and how to go on.
+
+    >>> obituary(1, 9, 4, None)
+    'process 1 of 0 to 3 was killed (SIGKILL: out of memory?); the others were ended. Nothing was kept: ...'
+    """
+    name = signal.Signals(by).name + (": out of memory?" if by == signal.SIGKILL else "")
+    message = f"process {number} of 0 to {processes - 1} was killed ({name}); the others were ended."
+    if checkpoint is None:
+        return f"{message} Nothing was kept: with --checkpoint FILE a fit that was cut short can go on."
+    if not checkpoint.exists():
+        return f"{message} No epoch was over yet: run the same command again."
+    return f"{message} {checkpoint} keeps the last whole epoch: run the same command again, and it goes on from there."
+
+
+def _environments(processes: int) -> list[dict[str, str]]:
+    """What each process is told: which one it is, where the first one is, and how many threads it may use."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    threads = str(max(1, len(os.sched_getaffinity(0)) // processes)) if hasattr(os, "sched_getaffinity") else "1"
+    limits = {name: os.environ.get(name, threads) for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")}
+    shared = {**os.environ, **limits, LED: "1", "WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1",
+              "MASTER_PORT": str(port)}  # fmt: skip
+    return [{**shared, "RANK": str(number), "LOCAL_RANK": str(number)} for number in range(processes)]
+
+
+def _wait(children: list[subprocess.Popen[bytes]]) -> list[int | None]:
+    """How each ended, when all have or one has failed: None for those who have not."""
+    codes = [child.poll() for child in children]
+    while None in codes and not any(codes):
+        time.sleep(0.05)
+        codes = [child.poll() for child in children]
+    return [child.poll() for child in children]  # again: whoever ended for want of another ended after him
+
+
+def _end(children: list[subprocess.Popen[bytes]]) -> None:
+    for child in children:
+        child.terminate()
+    until = time.monotonic() + ENDING
+    for child in children:
+        try:
+            child.wait(max(until - time.monotonic(), 0))
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+        assert child.stdin is not None
+        child.stdin.close()
+
+
+def _end_with_leader() -> None:
+    """End this process when the one who leads is no more: a pipe that he holds is closed then, however he died."""
+    while os.read(0, 1):
+        pass
+    os._exit(1)
