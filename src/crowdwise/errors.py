@@ -83,6 +83,10 @@ class ModelFileError(CrowdwiseError):
     """A saved model is damaged, or was written by a newer crowdwise."""
 
 
+class SparkError(CrowdwiseError):
+    """Spark could not be started, reached, or do what it was asked."""
+
+
 class CrowdwiseWarning(UserWarning):
     """Any warning crowdwise gives."""
 
