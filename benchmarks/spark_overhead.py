@@ -6,7 +6,8 @@
     joined   the matrices kept in the cluster, in four blocks of workers, as for crowds too large for a broadcast
 
 Dawid-Skene, five answers a task. Intake is reading, checking, numbering, packing and the first statistics. Times are
-the median (least) of an iteration; a shared machine shows in the difference, and `load` says how busy it was.
+the median (least) of an iteration; a shared machine shows in the difference, and `load` says how busy it was. Seconds
+of CPU (this process, Java and the Python workers together; Linux alone) are steadier there.
 """
 
 from __future__ import annotations
@@ -42,20 +43,40 @@ def crowd(n_answers: int, n_workers: int, n_classes: int) -> dict[str, np.ndarra
     return {"task": np.repeat(np.arange(n_tasks), PER_TASK), "worker": worker.ravel(), "label": label}
 
 
+def cpu() -> float:
+    """Seconds of CPU that this process and all below it have used so far."""
+    parent, used = {}, {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            values = (process / "stat").read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        parent[int(process.name)], used[int(process.name)] = int(values[1]), int(values[11]) + int(values[12])
+    ours = {os.getpid()}
+    while more := {process for process, above in parent.items() if above in ours} - ours:
+        ours |= more
+    return sum(used.get(process, 0) for process in ours) / os.sysconf("SC_CLK_TCK")
+
+
 class Clock:
     """A callback that notes when each iteration ends."""
 
     def __init__(self) -> None:
-        self.start, self.ends = time.perf_counter(), []
+        self.start, self.ends, self.used = time.perf_counter(), [], []
 
     def __call__(self, iteration: int, bound: float) -> None:
         """Note the time."""
         self.ends.append(time.perf_counter())
+        self.used.append(cpu())
 
     def figures(self) -> dict[str, float]:
         """Seconds of an iteration, and all that came before the first one's end."""
         each = np.diff(self.ends)
-        return {"seconds": float(np.median(each)), "least": float(each.min()), "before": self.ends[0] - self.start}
+        used = (self.used[-1] - self.used[0]) / len(each)
+        return {
+            "seconds": float(np.median(each)), "least": float(each.min()), "cpu": used,
+            "before": self.ends[0] - self.start,
+        }  # fmt: skip
 
 
 def timed(fit: Any, *arguments: Any, **options: Any) -> dict[str, float]:
@@ -85,11 +106,12 @@ def measure(spark: Any, n_answers: int, n_workers: int, n_classes: int, parts: i
         model = engine.DawidSkene(**settings)
         on_spark = timed(model.fit, frame, parts=parts)
         model.release()
-        empty = []
+        empty, used = [], cpu()
         for _ in range(n_iter):
             start = time.perf_counter()
             spark.sparkContext.parallelize(range(parts), parts).map(nothing).collect()
             empty.append(time.perf_counter() - start)
+        used = (cpu() - used) / n_iter
         limit = n_workers * n_classes**2 // 4
         model = engine.DawidSkene(**{**settings, "max_iter": max(4, n_iter // 3)})
         joined = timed(model.fit, frame, parts=parts, broadcast_limit=limit, checkpoint=f"{folder}/blocks")
@@ -100,6 +122,7 @@ def measure(spark: Any, n_answers: int, n_workers: int, n_classes: int, parts: i
         "spark": on_spark["seconds"], "spark_least": on_spark["least"],
         "empty": float(np.median(empty)), "empty_least": min(empty),
         "joined": joined["seconds"], "joined_least": joined["least"],
+        "local_cpu": local["cpu"], "spark_cpu": on_spark["cpu"], "empty_cpu": used, "joined_cpu": joined["cpu"],
         "intake": on_spark["before"] - on_spark["seconds"],
         "bytes_out": len(pickle.dumps(np.zeros((pairs, n_classes)))),  # to each executor
         "bytes_back": len(pickle.dumps((np.zeros(pairs, np.int64), np.zeros((pairs, n_classes))))),  # of each part
@@ -121,10 +144,13 @@ def main() -> None:
     rows = []
     settings = {"spark.driver.memory": given.memory, "spark.sql.shuffle.partitions": str(given.parts)}
     with session(f"local[{given.parts}]", settings) as spark:
-        print("answers    | local         | spark         | empty         | joined        | intake | load")
+        print("answers    | local | spark | empty | joined: median (least; CPU) seconds | intake | load")
         for size in given.sizes:
             row = measure(spark, int(size), given.workers, given.classes, given.parts, given.iterations)
-            cells = [f"{row[name]:.3f} ({row[f'{name}_least']:.3f})" for name in ("local", "spark", "empty", "joined")]
+            cells = [
+                f"{row[name]:.3f} ({row[f'{name}_least']:.3f}; {row[f'{name}_cpu']:.3f})"
+                for name in ("local", "spark", "empty", "joined")
+            ]
             print(f"{int(size):<10} | {' | '.join(cells)} | {row['intake']:5.1f}  | {row['load']:.1f}", flush=True)
             rows.append(row)
     if given.json:

@@ -142,11 +142,11 @@ def test_options_that_would_be_ignored_are_refused_by_name(options, said):
     assert said in run(f"aggregate answers {options}", 1).stderr
 
 
-@pytest.mark.parametrize("limit", [10**6, 54])  # matrices in one broadcast; joined, in two blocks
-def test_a_driver_that_is_killed_goes_on_to_the_same_result(spark, frame, folder, limit):
+def test_a_driver_that_is_killed_goes_on_to_the_same_result(spark, frame, folder):
+    """On the joined path, which has more to lose: blocks of matrices on disk, beside the parameters."""
     from crowdwise.engines import spark as engine
 
-    n = 20
+    n, limit = 8, 54
     command = [
         sys.executable, "-m", "crowdwise", "aggregate", "answers", *shlex.split(ON_SPARK), "--parts", "2",
         "--set", f"max_iter={n}", "--set", "tol=0", "-o", "out", "--checkpoint", "state", "--resume",
@@ -155,17 +155,17 @@ def test_a_driver_that_is_killed_goes_on_to_the_same_result(spark, frame, folder
     state, environment = Path("state/state.safetensors"), {**os.environ, "SPARK_LOCAL_DIRS": str(folder / "local")}
     with Path("log").open("w") as log:
         driver = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
-        while driver.poll() is None and (not state.exists() or iterations_in(state) < 3):
+        while driver.poll() is None and (not state.exists() or iterations_in(state) < 2):
             time.sleep(0.01)
         os.kill(driver.pid, signal.SIGKILL)
         assert driver.wait() == -signal.SIGKILL, Path("log").read_text()
     assert iterations_in(state) < n and not Path("out/fit").exists()
     assert not left_behind(folder)  # Java ends by itself when its driver is gone
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, env=environment)
     assert done.returncode == 0, done.stderr
     assert done.stderr == "" and f"{n} iterations" in done.stdout  # Spark's own messages are kept away
     model = engine.DawidSkene(max_iter=n, tol=0)
-    model.fit(frame, parts=2, broadcast_limit=limit, checkpoint="whole" if limit == 54 else None)
+    model.fit(frame, parts=2, broadcast_limit=limit, checkpoint=folder / "whole")
     fit = pq.read_table("out/fit").to_pylist()[0]
     np.testing.assert_allclose(fit["bounds"], model.history_, rtol=1e-12)
     labels = model.labels.sort("task").toArrow()

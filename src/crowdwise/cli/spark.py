@@ -128,9 +128,15 @@ def aggregate(
         frame, found = read(spark, files, kind, columns)
         start, most = time.perf_counter(), getattr(model.model, "max_iter", None)
         step("Numbering and packing the answers")
-        reading = {**found, "duplicates": duplicates, "bad": bad, "max_classes": max_classes, "parts": parts}
+        reading: dict[str, Any] = {
+            **found,
+            "duplicates": duplicates,
+            "bad": bad,
+            "max_classes": max_classes,
+            "parts": parts,
+        }
         model.fit(
-            frame, **reading, checkpoint=checkpoint, resume=resume,
+            frame, **reading, checkpoint=checkpoint and checkpoint.absolute(), resume=resume,
             broadcast_limit=BROADCAST_LIMIT if broadcast_limit is None else broadcast_limit,
             callback=lambda i, _: step(f"Fitting {method}, iteration {i + 1}", i + 1, most),
         )  # fmt: skip
