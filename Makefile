@@ -6,8 +6,8 @@ ifneq ($(wildcard ../shared/data/README.md),)
 export CROWDWISE_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup demo test browser lint docs bench bench-calibration bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-papers results-page \
-	bench-choose bench-acquire bench-simulated bench-systems-scale bench-scale clean
+.PHONY: setup demo test browser java lint docs bench bench-calibration bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-papers results-page \
+	bench-choose bench-acquire bench-simulated bench-systems-scale bench-scale bench-spark clean
 
 setup: .venv/ready            ## a .venv with every extra and the dev tools
 
@@ -21,8 +21,9 @@ demo: setup                   ## the main job on embedded data
 	$(BIN)/crowdwise demo
 
 # One thread for each process: four on two cores spend most of their time waiting for one another. Each begins with a
-# half of its own, so that what the tests of a file share is made once, and helps the other in the end.
-test: setup browser lint      ## lint, types, tests and doctests
+# half of its own, so that what the tests of a file share (a session of Spark, say) is made once, and helps the other in
+# the end.
+test: setup browser java lint ## lint, types, tests and doctests
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 # The report is tested in Chromium; where it is not there and cannot be installed, these tests say that they were skipped.
@@ -31,13 +32,19 @@ browser:
 	  && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
 	  || echo "Chromium is not installed: the report will not be tested in a browser."
 
+# Spark runs on Java; where it is not there and cannot be installed, these tests say that they were skipped.
+java:
+	@command -v java >/dev/null || test -n "$$JAVA_HOME" || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+	  && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless >/dev/null; } \
+	  || echo "Java is not installed: the Spark engine will not be tested."
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 bench: bench-accuracy bench-truth bench-learn-accuracy bench-learn bench-papers bench-choose \
-	bench-acquire bench-simulated bench-systems-scale bench-calibration
+	bench-acquire bench-simulated bench-systems-scale bench-calibration bench-spark
 
 bench-truth: setup .venv-peers/ready    ## speed and memory beside the peers; ARGS=--huge adds 10^8 answers
 	$(BIN)/python benchmarks/truth_speed.py $(ARGS)
@@ -79,6 +86,9 @@ bench-systems-scale: setup    ## time and memory of self-training and of buying 
 
 bench-scale: setup .venv-peers/ready    ## 10^6 to 10^8 answers from Parquet to labels; ARGS=--quick stays at 10^6
 	$(BIN)/python benchmarks/scale.py $(ARGS)
+
+bench-spark: setup            ## what Spark costs an iteration beside the kernels; ARGS="--sizes 1e6"
+	$(BIN)/python benchmarks/spark_overhead.py --json benchmarks/results/spark.json $(ARGS)
 
 # Peers have needs that clash with ours: they get an environment of their own.
 .venv-peers/ready: benchmarks/peers.txt constraints.txt

@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from crowdwise import acquire as acquire
     from crowdwise import choose as choose
     from crowdwise import datasets as datasets
+    from crowdwise import engines as engines
     from crowdwise import errors as errors
     from crowdwise import evaluate as evaluate
     from crowdwise import simulate as simulate
@@ -126,7 +127,7 @@ _HOME = {
     "MLP": "learn.networks",
     "CNN": "learn.networks",
 }
-_ROOMS = ("acquire", "choose", "datasets", "errors", "evaluate", "report", "run", "simulate")
+_ROOMS = ("acquire", "choose", "datasets", "engines", "errors", "evaluate", "report", "run", "simulate")
 
 __all__ = ["__version__", *sorted((*_HOME, *_ROOMS))]
 

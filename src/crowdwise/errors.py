@@ -91,6 +91,10 @@ class BusyError(CrowdwiseError):
     """Another process is at work in the same folder."""
 
 
+class SparkError(CrowdwiseError):
+    """Spark could not be started, reached, or do what it was asked."""
+
+
 class CrowdwiseWarning(UserWarning):
     """Any warning crowdwise gives."""
 

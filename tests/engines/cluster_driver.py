@@ -1,6 +1,9 @@
-"""A driver on a cluster, in a process of its own: fits Dawid-Skene, and has one machine die in the midst of it.
+"""A driver on a cluster, in a process of its own: fits Dawid-Skene twice, and machines die in the midst of it.
 
-Called by test_cluster.py as: cluster_driver.py MASTER ANSWERS.parquet RESULT.json PROCESS_GROUP_TO_KILL.
+Called by test_cluster.py as: cluster_driver.py MASTER FOLDER SURVIVOR VICTIM; the last two are process ids of workers.
+
+    broadcast  the victim is killed, with all that it runs: one machine of two is gone for good
+    joined     what the survivor runs is killed: all that the cluster holds in memory is gone, and begins anew
 """
 
 import json
@@ -13,7 +16,7 @@ from pathlib import Path
 from crowdwise.engines import spark as engine
 
 
-def main(master, answers, result, victim):
+def main(master, folder, survivor, victim):
     from pyspark.sql import SparkSession
     from spark_session import QUICK
 
@@ -34,22 +37,46 @@ def main(master, answers, result, victim):
     def n_machines():
         return spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1  # the driver counts as one
 
-    for _ in range(600):  # both take part from the beginning
-        if n_machines() == 2:
-            break
-        time.sleep(0.1)
-    machines = []
+    def wait_for(n):
+        for _ in range(1200):
+            if n_machines() == n:
+                return
+            time.sleep(0.1)
+        sys.exit(f"{n_machines()} machines where {n} were expected")
 
-    def kill(iteration, bound):
+    def kill_victim(iteration, bound):
         if iteration == 2:
-            machines.append(n_machines())
             os.killpg(int(victim), signal.SIGKILL)
+            wait_for(1)
 
-    model = engine.DawidSkene(max_iter=6, tol=0).fit(spark.read.parquet(answers), parts=4, callback=kill)
-    labels = [(row.task, row.label, row.proba) for row in model.labels.sort("task").collect()]
-    machines.append(n_machines())
-    Path(result).write_text(json.dumps({"history": model.history_, "labels": labels, "machines": machines}))
+    def kill_executor(iteration, bound):
+        if iteration == 2:
+            os.kill(executor_of(survivor), signal.SIGKILL)
+
+    answers, found = spark.read.parquet(f"{folder}/answers.parquet"), {}
+    wait_for(2)  # both take part from the beginning
+    for name, options in {
+        "broadcast": {"parts": 4, "callback": kill_victim},
+        "joined": {"parts": 2, "callback": kill_executor, "broadcast_limit": 54, "checkpoint": f"{folder}/blocks"},
+    }.items():
+        model = engine.DawidSkene(max_iter=5, tol=0).fit(answers, **options)
+        labels = [(row.task, row.label, row.proba) for row in model.labels.sort("task").collect()]
+        found[name] = {"history": model.history_, "labels": labels, "machines": n_machines()}
+        model.release()
+    Path(folder, "result.json").write_text(json.dumps(found))
     spark.stop()
+
+
+def executor_of(worker):
+    """Process id of the Java that a worker runs tasks in."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
+            if parent == worker and b"CoarseGrainedExecutorBackend" in (process / "cmdline").read_bytes():
+                return int(process.name)
+        except OSError:  # it has ended
+            continue
+    return sys.exit("no executor to kill")
 
 
 if __name__ == "__main__":

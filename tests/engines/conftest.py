@@ -7,6 +7,13 @@ from spark_session import QUICK, need_spark
 from crowdwise import Answers, simulate
 
 
+def pytest_collection_modifyitems(items):
+    """All in one process of xdist (`--dist loadgroup`): Spark is started once."""
+    for item in items:
+        if "engines" in item.path.parts and "tests" in item.path.parts:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     builder = need_spark().builder.master("local[2]")

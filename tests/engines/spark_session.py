@@ -3,8 +3,12 @@
 import os
 import shutil
 import sys
+import time
+from pathlib import Path
 
 import pytest
+
+from crowdwise.engines.session import ONE_POOL
 
 QUICK = {  # little data: planning and compiling would take longer than the work
     "spark.ui.enabled": "false",
@@ -16,6 +20,7 @@ QUICK = {  # little data: planning and compiling would take longer than the work
     "spark.default.parallelism": "2",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
+    **ONE_POOL,
 }
 
 
@@ -27,3 +32,22 @@ def need_spark():
     from pyspark.sql import SparkSession
 
     return SparkSession
+
+
+def left_behind(folder, seconds=60):
+    """Processes that work in a folder (by their arguments or environment), once they have had time to end."""
+    for _ in range(seconds * 10):
+        found = [process for process in Path("/proc").glob("[0-9]*") if _names(process, str(folder).encode())]
+        if not found:
+            return []
+        time.sleep(0.1)
+    return [(process / "cmdline").read_text() for process in found]
+
+
+def _names(process, folder):
+    if int(process.name) == os.getpid():
+        return False
+    try:
+        return folder in (process / "cmdline").read_bytes() or folder in (process / "environ").read_bytes()
+    except OSError:  # it has ended, or is somebody else's
+        return False

@@ -1,4 +1,4 @@
-"""A real cluster on this machine: a master and two workers, processes of their own, one of which is killed."""
+"""A real cluster on this machine: a master and two workers, processes of their own, which are killed in mid-run."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
-from spark_session import need_spark
+from spark_session import left_behind, need_spark
 
 import crowdwise as cw
 
@@ -54,7 +54,7 @@ def service(name, *arguments, folder):
             process.wait()
 
 
-def test_a_machine_that_dies_in_mid_run_changes_nothing(answers, tmp_path):
+def test_machines_that_die_in_mid_run_change_nothing(answers, tmp_path):
     need_spark()
     port = free_port()
     url, here = f"spark://127.0.0.1:{port}", ("--host", "127.0.0.1", "--webui-port", "0")
@@ -70,15 +70,17 @@ def test_a_machine_that_dies_in_mid_run_changes_nothing(answers, tmp_path):
             for i in range(2)
         ]
         script = Path(__file__).parent / "cluster_driver.py"
-        files = [str(tmp_path / "answers.parquet"), str(tmp_path / "result.json")]
-        command = [sys.executable, str(script), url, *files, str(machines[1].pid)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        command = [sys.executable, str(script), url, str(tmp_path), *(str(machine.pid) for machine in machines)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
         assert machines[0].poll() is None and machines[1].wait(10) == -signal.SIGKILL
+    assert not left_behind(tmp_path)
+    local = cw.DawidSkene(max_iter=5, tol=0).fit(answers)
     found = json.loads((tmp_path / "result.json").read_text())
-    assert found["machines"] == [2, 1]
-    local = cw.DawidSkene(max_iter=6, tol=0).fit(answers)
-    np.testing.assert_allclose(found["history"], local.history_, rtol=1e-10)
-    task, label, proba = zip(*found["labels"], strict=True)
-    assert list(task) == local.tasks_.tolist() and list(label) == local.labels_.tolist()
-    np.testing.assert_allclose(np.array(proba), local.proba_, atol=1e-8)
+    assert list(found) == ["broadcast", "joined"]
+    for way in found.values():
+        assert way["machines"] == 1
+        np.testing.assert_allclose(way["history"], local.history_, rtol=1e-10)
+        task, label, proba = zip(*way["labels"], strict=True)
+        assert list(task) == local.tasks_.tolist() and list(label) == local.labels_.tolist()
+        np.testing.assert_allclose(np.array(proba), local.proba_, atol=1e-8)

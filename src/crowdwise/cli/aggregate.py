@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crowdwise.cli import options
+from crowdwise.cli import options, spark
 from crowdwise.cli.options import build, known_labels, read_answers, refuse_same_file, settings, sizes
 from crowdwise.cli.screen import as_json, fields, note, percent, progress, say, table
 
@@ -32,9 +32,12 @@ SCORES = {
 
 
 def aggregate(
-    files: options.Files,
+    ctx: typer.Context,
+    files: options.Sources,
     method: Annotated[str, typer.Option("--method", "-m", help="See `crowdwise methods`.")] = "dawid-skene",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the labels go: .csv or .parquet.")] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", help="Where the labels go: .csv or .parquet; for Spark, a folder.")
+    ] = None,
     workers: Annotated[Path | None, typer.Option(help="Where a table of the workers goes.")] = None,
     truth: options.Truth = None,
     gold: options.Gold = None,
@@ -53,8 +56,42 @@ def aggregate(
     duplicates: options.TwiceAnswered = options.Duplicates.error,
     nulls: options.Missing = options.Nulls.error,
     max_classes: options.MaxClasses = options.MAX_CLASSES,
+    engine: spark.Where = spark.Engine.local,
+    master: spark.Master = None,
+    checkpoint: spark.Checkpoint = None,
+    resume: spark.Resume = False,
+    bad: spark.Unusable = spark.Bad.aside,
+    parts: spark.Parts = None,
+    broadcast_limit: spark.Limit = None,
+    overwrite: spark.Overwrite = False,
+    spark_conf: spark.SparkConf = None,
 ) -> None:
     """Infer the label of each task from the answers of many workers."""
+    spark.refuse_others(ctx, engine)
+    if engine is spark.Engine.spark:
+        result = spark.aggregate(
+            files, method, out, truth, set_, seed, format=format,
+            columns={"task": task, "worker": worker, "label": label}, duplicates=duplicates, max_classes=max_classes,
+            master=master, checkpoint=checkpoint, resume=resume, bad=bad, parts=parts,
+            broadcast_limit=broadcast_limit, overwrite=overwrite, spark_conf=spark_conf,
+        )  # fmt: skip
+    else:
+        paths, target = [Path(file) for file in files], None if out is None else Path(out)
+        result = locally(
+            paths, method, target, workers, truth, gold, set_, check, seed, format=format, question=question,
+            task=task, worker=worker, label=label, duplicates=duplicates, nulls=nulls, max_classes=max_classes,
+        )  # fmt: skip
+    if json:
+        as_json(result)
+    else:
+        show(result)
+
+
+def locally(
+    files: list[Path], method: str, out: Path | None, workers: Path | None, truth: Path | None, gold: Path | None,
+    set_: list[str] | None, check: bool | None, seed: int, **reading: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """Fit on this machine and write the tables; what is to be said about it."""
     from crowdwise.io import check_target, write
     from crowdwise.truth.tables import label_table, worker_table
 
@@ -63,10 +100,7 @@ def aggregate(
         check_target(target)
     refuse_same_file([*files, truth, gold], targets)
     model = build(method, settings(set_ or []), seed)
-    answers = read_answers(
-        files, format=format, question=question, task=task, worker=worker, label=label,
-        duplicates=duplicates, nulls=nulls, max_classes=max_classes,
-    )  # fmt: skip
+    answers = read_answers(files, **reading)
     answers, known, held_fixed = known_labels(answers, truth, gold)
     seconds = fit(model, method, answers, held_fixed)
     labels = label_table(model)
@@ -94,10 +128,7 @@ def aggregate(
         note("No task is left to score: the fit was told all known labels.")
     if method != "majority-vote" and check is not False:
         result["check"] = ask_held_out(model, answers, held_fixed, insist=bool(check))
-    if json:
-        as_json(result)
-    else:
-        show(result)
+    return result
 
 
 def fit(model: TruthModel, name: str, answers: Answers, gold: Array | None) -> float:
@@ -148,10 +179,11 @@ def ask_held_out(model: TruthModel, answers: Answers, gold: Array | None, *, ins
 def show(result: Mapping[str, Any]) -> None:
     """The result as a few lines of text."""
     per_task = result["answers"] / max(result["tasks"], 1)
+    where = "where the " if result.get("engine") == "spark" else ""  # reasons there are clauses
     lines = [
         ("answers", f"{result['answers']:,} by {result['workers']:,} workers to {result['tasks']:,} tasks, "
                     f"{result['classes']} classes, {per_task:.1f} a task"),
-        *(("left out", f"{count:,} {why}") for why, count in result["removed"].items()),
+        *(("left out", f"{count:,} {where}{why}") for why, count in result["removed"].items()),
         ("method", f"{result['method']}, {_effort(result)}, {result['seconds']:.2f} s"),
         ("sure of", f"{percent(result['confident_share'])} of the tasks (confidence above {CONFIDENT})"),
         *((f"{what} in", path) for what, path in result["written"].items()),
@@ -164,7 +196,8 @@ def show(result: Mapping[str, Any]) -> None:
         say()
         say(check["says"], "" if check["supported"] else "yellow")
     if "labels" not in result["written"]:
-        note("The labels were not written: --out labels.csv keeps them.")
+        keeps = "results/" if result.get("engine") == "spark" else "labels.csv"
+        note(f"The labels were not written: --out {keeps} keeps them.")
 
 
 def _effort(result: Mapping[str, Any]) -> str:

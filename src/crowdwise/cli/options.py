@@ -38,6 +38,10 @@ class Nulls(StrEnum):
 
 READING = "Reading the answers"  # heading of these options in --help
 Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="Answers: CSV, TSV, Parquet, JSONL or an export.")]
+Sources = Annotated[  # not paths, which would not keep the two slashes of an address
+    list[str],
+    typer.Argument(metavar="FILE", help="Answers: CSV, TSV, Parquet, JSONL or an export; for Spark also addresses."),
+]
 Format = Annotated[
     str | None,
     typer.Option("--format", help="Format of the file, when it cannot be told from it.", rich_help_panel=READING),

@@ -1,0 +1,334 @@
+"""`crowdwise aggregate --engine spark`: the same answers in, the same labels out, computed by a cluster.
+
+Addresses (folders, globs, s3a://...) go to Spark as they are. Results are Parquet, a folder for each table.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from fnmatch import fnmatch
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from crowdwise.cli.options import build, settings
+from crowdwise.cli.screen import note, progress
+from crowdwise.errors import FormatError, GoldError, ParameterError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from crowdwise.engines.model import SparkModel
+
+
+class Engine(StrEnum):
+    """Where the work is done."""
+
+    local = "local"
+    spark = "spark"
+
+
+class Bad(StrEnum):
+    """What to do with rows that cannot be used."""
+
+    aside = "aside"
+    error = "error"
+
+
+EXAMPLE = (
+    "crowdwise aggregate 's3a://lake/answers/*.parquet' --engine spark --master spark://HOST:7077 -o s3a://lake/labels"
+)
+ON_SPARK = "On Spark"  # heading of these options in --help
+Where = Annotated[Engine, typer.Option("--engine", help="`spark`: on a cluster, for what no single machine holds.")]
+Master = Annotated[
+    str | None,
+    typer.Option("--master", help="Address of the cluster; `local` is this machine.", rich_help_panel=ON_SPARK),
+]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option("--checkpoint", help="Folder to keep the parameters in, each iteration.", rich_help_panel=ON_SPARK),
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on from --checkpoint, if there is one.", rich_help_panel=ON_SPARK)
+]
+Unusable = Annotated[
+    Bad,
+    typer.Option("--bad", help="Rows that cannot be used: written aside, or an error.", rich_help_panel=ON_SPARK),
+]
+Parts = Annotated[
+    int | None, typer.Option("--parts", min=1, help="In how many parts tasks are dealt out.", rich_help_panel=ON_SPARK)
+]
+Limit = Annotated[
+    int | None,
+    typer.Option(
+        "--broadcast-limit", min=1, rich_help_panel=ON_SPARK,
+        help="Matrices of more numbers (workers x classes²) stay in the cluster.",
+    ),
+]  # fmt: skip
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace results that are in --out.", rich_help_panel=ON_SPARK)
+]
+SparkConf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--spark-conf", metavar="NAME=VALUE", help="A setting of Spark; may be repeated.", rich_help_panel=ON_SPARK
+    ),
+]
+ONLY = {  # options of one engine, by the other: why they are refused there
+    Engine.spark: {
+        "workers": "the table of the workers is in the folder that --out names",
+        "gold": "all labels are inferred there",
+        "question": "exports are read on one machine: `crowdwise convert EXPORT answers.parquet` first",
+        "nulls": "--bad says what becomes of such rows",
+        "check": "held-out answers are asked on one machine",
+    },
+    Engine.local: dict.fromkeys(
+        ("master", "checkpoint", "resume", "bad", "parts", "broadcast_limit", "overwrite", "spark_conf"),
+        "it goes with --engine spark",
+    ),
+}
+TABLES = ("labels", "workers", "classes", "confusion", "rejected", "fit")
+FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_SLOW = 30  # seconds without a machine of the cluster, after which a user is told what to look at
+
+
+def refuse_others(ctx: typer.Context, engine: Engine) -> None:
+    """Refuse options that the engine would ignore."""
+    for name, why in ONLY[engine].items():
+        source = ctx.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE" and ctx.params[name] is not False:
+            message = f"--{name.replace('_', '-')} is not for --engine {engine}: {why}."
+            raise ParameterError(message)
+
+
+def aggregate(
+    files: Sequence[str], method: str, out: str | None, truth: Path | None, set_: list[str] | None, seed: int, *,
+    format: str | None, columns: Mapping[str, str | None], duplicates: str, max_classes: int,
+    master: str | None, checkpoint: Path | None, resume: bool, bad: str, parts: int | None,
+    broadcast_limit: int | None, overwrite: bool, spark_conf: list[str] | None,
+) -> dict[str, Any]:  # fmt: skip
+    """Fit on Spark and write the tables; what is to be said about it."""
+    from crowdwise.engines.model import BROADCAST_LIMIT
+    from crowdwise.engines.session import session
+
+    model = on_spark(build(method, settings(set_ or []), seed), method)
+    refuse_target(files, out)
+    kind = format_of(files, format)
+    conf = dict(_pair(each) for each in spark_conf or [])
+    with progress("Starting Spark") as step, session(master, conf) as spark:
+        await_machines(spark)
+        if out is not None and not (overwrite or resume):
+            refuse_results(spark, out)
+        step("Reading the answers")
+        frame, found = read(spark, files, kind, columns)
+        start, most = time.perf_counter(), getattr(model.model, "max_iter", None)
+        step("Numbering and packing the answers")
+        reading: dict[str, Any] = {
+            **found,
+            "duplicates": duplicates,
+            "bad": bad,
+            "max_classes": max_classes,
+            "parts": parts,
+        }
+        model.fit(
+            frame, **reading, checkpoint=checkpoint and checkpoint.absolute(), resume=resume,
+            broadcast_limit=BROADCAST_LIMIT if broadcast_limit is None else broadcast_limit,
+            callback=lambda i, _: step(f"Fitting {method}, iteration {i + 1}", i + 1, most),
+        )  # fmt: skip
+        seconds = time.perf_counter() - start
+        step("Writing the tables")
+        written = {}
+        if out is not None:
+            model.write(out, overwrite=overwrite or resume)
+            names = [name for name in TABLES if name != "confusion" or model.confusion is not None]
+            written = {name: f"{out.rstrip('/')}/{name}" for name in names}
+        result = {
+            "files": list(files), **sizes(model), "removed": model.removed_, "method": method, "engine": "spark",
+            "master": spark.sparkContext.master, "parameters": model.model.get_params(), "iterations": model.n_iter_,
+            "converged": model.converged_, "seconds": seconds, **confident(model), "written": written,
+        }  # fmt: skip
+        if truth is not None:
+            step("Scoring beside majority vote")
+            vote = model if method == "majority-vote" else on_spark(build("majority-vote", {}, seed), "majority-vote")
+            vote = vote if vote is model else vote.fit(frame, **reading)
+            result["scores"] = scores({"majority-vote": vote, method: model}, truth)
+        return result
+
+
+def on_spark(local: Any, method: str) -> SparkModel:
+    """The model of the same name and settings on Spark."""
+    from crowdwise.engines import spark as engine
+    from crowdwise.engines.model import SparkModel
+    from crowdwise.registry import methods
+
+    models = [each for each in vars(engine).values() if isinstance(each, type) and issubclass(each, SparkModel)]
+    kinds = {each.local: each for each in models if "local" in vars(each)}
+    if type(local) not in kinds:
+        names = {each.__name__ for each in kinds}
+        there = ", ".join(each.name for each in methods() if each.home.rpartition(":")[2] in names)
+        message = f"{method} does not run on Spark; these do: {there}."
+        raise ParameterError(message)
+    return kinds[type(local)](**local.get_params(deep=False))
+
+
+def refuse_target(files: Iterable[str], out: str | None) -> None:
+    """Refuse to write among the answers, or where a file is meant."""
+    if out is None:
+        return
+    if Path(out).suffix in (*FORMATS, ".json"):
+        message = f"--out {out}: Spark writes several tables into a folder; name one, such as results/."
+        raise ParameterError(message)
+    target = out.rstrip("/")
+    for file in (file.rstrip("/") for file in files):
+        if target == file or fnmatch(target, file) or fnmatch(target, f"{file}/*"):
+            message = f"--out {out} lies in {file}, from which the answers are read. Write elsewhere."
+            raise ParameterError(message)
+
+
+def refuse_results(spark: SparkSession, out: str) -> None:
+    """Refuse a folder that holds results, before the work and not after it."""
+    jvm: Any = spark._jvm
+    for name in TABLES:
+        path = jvm.org.apache.hadoop.fs.Path(f"{out.rstrip('/')}/{name}")
+        if path.getFileSystem(spark._jsc.hadoopConfiguration()).exists(path):
+            message = f"--out {out} holds results already ({name}). Name another folder, or replace them: --overwrite."
+            raise ParameterError(message)
+
+
+def await_machines(spark: SparkSession) -> None:
+    """Say so when a cluster gives nothing to work on; Spark itself would wait without a word."""
+    context: Any = spark.sparkContext
+    if not context.master.startswith("spark://"):
+        return
+    end = time.monotonic() + _SLOW
+    while context._jsc.sc().getExecutorMemoryStatus().size() < 2:  # the driver counts as one
+        if time.monotonic() > end:
+            note("No machine of the cluster has joined yet. Are its workers up, with cores and memory to spare?")
+            return
+        time.sleep(0.1)
+
+
+def format_of(files: Iterable[str], given: str | None) -> str:
+    """What kind of files to read: as said, or as they are called; Parquet where the names do not say.
+
+    >>> format_of(["s3a://lake/day=1/*.csv.gz"], None), format_of(["answers/"], None)
+    ('csv', 'parquet')
+    """
+    if given is not None:
+        if given not in FORMATS.values():
+            message = f"--format {given}: Spark reads parquet, csv, tsv and jsonl. Exports: `crowdwise convert` first."
+            raise FormatError(message)
+        return given
+    ends = {file: re.search(r"(\.\w+?)?(?:\.(?:gz|bz2|zst|snappy))?/?$", file.lower()) for file in files}
+    kinds = {FORMATS.get((end[1] if end else None) or ".parquet", "parquet"): file for file, end in ends.items()}
+    if len(kinds) > 1:
+        message = f"{' and '.join(kinds.values())} are of different formats. Read them one by one, or say --format."
+        raise FormatError(message)
+    return next(iter(kinds))
+
+
+def read(
+    spark: SparkSession, files: Sequence[str], kind: str, given: Mapping[str, str | None]
+) -> tuple[DataFrame, dict[str, str]]:
+    """The answers, and which columns are the task, the worker and the label."""
+    from crowdwise.answers.columns import recognise
+
+    if kind == "parquet":
+        frame = spark.read.parquet(*files)
+    elif kind == "jsonl":
+        frame = spark.read.json(list(files))
+    else:
+        separator = "\t" if kind == "tsv" else ","
+        frame = spark.read.csv(list(files), header=True, sep=separator, escape='"', nullValue="", emptyValue="")
+    found = recognise(frame.columns, **given)
+    return (typed(frame, list(found.values())) if kind in ("csv", "tsv") else frame), found
+
+
+def typed(frame: DataFrame, columns: Iterable[str]) -> DataFrame:
+    """Cells of text files as the local reader takes them: integers, or booleans, where all of a column are."""
+    from pyspark.sql import functions as f
+
+    from crowdwise.io.escaping import BOOLEAN, INTEGER
+
+    asked = []
+    for name in columns:
+        cell = f.col(f"`{name}`")
+        integer = cell.rlike(INTEGER) & cell.try_cast("bigint").isNotNull()
+        asked += [f.bool_and(integer), f.bool_and(cell.rlike(BOOLEAN)), f.bool_or(cell.startswith("'"))]
+    said = frame.agg(*asked).collect()[0]
+    for i, name in enumerate(columns):
+        integers, booleans, escaped = said[3 * i : 3 * i + 3]
+        if escaped:
+            message = (
+                f"cells of {name!r} begin with an apostrophe, as crowdwise writes ids that a spreadsheet would run. "
+                "Read them on one machine: `crowdwise convert FILE answers.parquet` first."
+            )
+            raise FormatError(message)
+        if integers or booleans:
+            frame = frame.withColumn(name, f.col(f"`{name}`").cast("bigint" if integers else "boolean"))
+    return frame
+
+
+def sizes(model: SparkModel) -> dict[str, int]:
+    """How many of what there is."""
+    from pyspark.sql import functions as f
+
+    tasks, answers = model.labels.agg(f.count("*"), f.sum("answers")).collect()[0]
+    return {"tasks": tasks, "workers": model.workers.count(), "answers": answers, "classes": model.classes.count()}
+
+
+def confident(model: SparkModel) -> dict[str, float]:
+    """Share of the tasks whose label is rather sure."""
+    from pyspark.sql import functions as f
+
+    from crowdwise.cli.aggregate import CONFIDENT
+
+    sure = f.avg((f.col("confidence") > CONFIDENT).cast("double"))
+    return {"confident_share": model.labels.agg(sure).collect()[0][0]}
+
+
+def scores(models: Mapping[str, SparkModel], truth: Path) -> dict[str, dict[str, Any]]:
+    """Scores against known labels. Those are read here; only the labels of their tasks leave the cluster."""
+    import numpy as np
+    import pyarrow as pa
+    from pyspark.sql import functions as f
+
+    from crowdwise.engines.results import plain
+    from crowdwise.evaluate import evaluate
+    from crowdwise.io.reading import read_truth
+
+    table, found = read_truth(truth), {}
+    columns = {"task": plain(table["task"].combine_chunks()), "truth": plain(table["label"].combine_chunks())}
+    for name, model in models.items():
+        kinds = dict(model.labels.dtypes)
+        known = model.labels.sparkSession.createDataFrame(pa.table(columns)).select(
+            f.col("task").cast(kinds["task"]), f.col("truth").cast(kinds["label"])
+        )
+        rows = model.labels.join(f.broadcast(known), "task").select("label", "proba", "truth").toArrow().to_pydict()
+        if not rows["truth"]:
+            message = f"{truth}: none of its {len(table):,} tasks is among the answers. Are the ids the same?"
+            raise GoldError(message)
+        classes = [row["class"] for row in model.classes.collect()]
+        classes += sorted(set(rows["truth"]) - set(classes))  # some only the truth knows: never inferred
+        code = {each: i for i, each in enumerate(classes)}
+        proba = np.array(rows["proba"])
+        proba = np.pad(proba, ((0, 0), (0, len(classes) - proba.shape[1])))
+        codes = np.array([code[each] for each in rows["label"]])
+        told = SimpleNamespace(proba_=proba, codes_=codes)
+        found[name] = evaluate(told, np.array([code[each] for each in rows["truth"]])).as_dict()
+        for row in found[name]["per_class"]:
+            row["name"] = classes[row["name"]]
+    return found
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        message = f"--spark-conf {text}: write name=value, for example --spark-conf spark.executor.memory=8g."
+        raise ParameterError(message)
+    return name, value

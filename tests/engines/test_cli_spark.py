@@ -1,0 +1,180 @@
+"""`crowdwise aggregate --engine spark`, as a user's shell sees it; the driver killed and started again."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from safetensors import safe_open
+from spark_session import QUICK, left_behind
+from typer.testing import CliRunner
+
+import crowdwise as cw
+from crowdwise.cli import app
+from crowdwise.cli.aggregate import SCORES
+
+ON_SPARK = "--engine spark --master local[2]"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch, answers):
+    monkeypatch.chdir(tmp_path)
+    table = answers.to_arrow()
+    Path("answers").mkdir()
+    for i in range(2):
+        pq.write_table(table.slice(i * 180, 180), f"answers/{i}.parquet")
+    return tmp_path
+
+
+def run(line, code=0):
+    """Java keeps the folder that it was started in: ours is spelt out."""
+    result = CliRunner().invoke(app, shlex.split(line.replace("./", f"{Path.cwd()}/")))
+    assert result.exit_code == code, result.output
+    return result
+
+
+def labels_of(folder):
+    table = pq.read_table(folder).sort_by("task")
+    return table["task"].to_pylist(), table["label"].to_pylist(), np.array(table["proba"].to_pylist())
+
+
+def assert_same_labels(folder, local):
+    task, label, proba = labels_of(folder)
+    assert task == local.tasks_.tolist() and label == local.labels_.tolist()
+    np.testing.assert_allclose(proba, local.proba_, atol=1e-8)
+
+
+def test_results_are_those_of_one_machine(spark, answers):
+    local = cw.DawidSkene(max_iter=4, tol=0).fit(answers)
+    known = dict(zip(local.tasks_[::2].tolist(), [*local.labels_[2::2].tolist(), "emu"], strict=True))
+    Path("truth.csv").write_text(
+        "task,truth\nnobody,cat\n" + "".join(f"{task},{label}\n" for task, label in known.items())
+    )
+    settings = "-m dawid-skene --set max_iter=4 --set tol=0 --truth ./truth.csv"
+    told = json.loads(run(f"aggregate './answers/*.parquet' {ON_SPARK} {settings} -o ./out --json").stdout)
+    expected = json.loads(run(f"aggregate {' '.join(map(str, Path('answers').iterdir()))} {settings} --json").stdout)
+    for name, figures in expected["scores"].items():
+        for score in SCORES:
+            assert told["scores"][name][score] == pytest.approx(figures[score]), (name, score)
+    assert_same_labels("out/labels", local)
+    assert {name: told[name] for name in ("tasks", "workers", "answers", "classes", "iterations", "removed")} == {
+        "tasks": 120, "workers": 11, "answers": 360, "classes": 3, "iterations": 4, "removed": {},
+    }  # fmt: skip
+    assert told["engine"] == "spark" and told["master"] == "local[2]" and told["parameters"]["max_iter"] == 4
+    assert told["confident_share"] == pytest.approx((local.proba_.max(axis=1) > 0.9).mean())
+    assert sorted(told["written"]) == sorted(path.name for path in Path("out").iterdir())
+    refused = run(f"aggregate ./answers {ON_SPARK} -m majority-vote -o ./out", 1).stderr
+    assert "holds results already (labels)" in refused and "--overwrite" in refused
+    shown = run(f"aggregate ./answers {ON_SPARK} -m majority-vote -o ./out --overwrite")
+    assert "360 by 11 workers to 120 tasks" in shown.stdout and "labels in" in shown.stdout
+    assert_same_labels("out/labels", cw.MajorityVote().fit(answers))
+
+
+def test_bad_rows_are_counted_and_written_aside(spark):
+    rows = ["item,worker,label", "a,1,x", "a,2,y", "b,1,x", "b,1,y", "b,2,y", ",1,x", "c,2,"]
+    Path("answers.csv").write_text("\n".join(rows))
+    command = f"aggregate ./answers.csv {ON_SPARK} -m majority-vote"
+    assert "1 where the label is missing" in run(f"{command} --bad error", 1).stderr
+    assert "duplicates='first'" in run(command, 1).stderr
+    shown = run(f"{command} --duplicates last -o ./out")
+    assert "left out" in shown.stdout and "1 where the task is missing" in shown.stdout
+    aside = pq.read_table("out/rejected").to_pylist()
+    assert sorted((row["reason"], row["worker"]) for row in aside) == [
+        ("label is missing", 2), ("task is missing", 1), ("worker gave this task another answer", 1),
+    ]  # fmt: skip
+    assert "not written" in run(f"{command} --duplicates last").stderr
+
+
+def test_text_files_are_read_as_on_one_machine(spark):
+    Path("answers.tsv").write_text("task\tannotator\tlabel\n1\t07\tTrue\n2\t07\tFalse\n1\t8\tTrue\n2\t8\tFalse\n")
+    records = [{"task": 1, "user": "u", "label": "é"}, {"task": 2, "user": "u", "label": "x,y"}]
+    Path("answers.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    for file in ("answers.tsv", "answers.jsonl"):
+        run(f"aggregate ./{file} {ON_SPARK} -m naive-soft -o ./out --overwrite")
+        task, label, _ = labels_of("out/labels")
+        local = cw.NaiveSoft().fit(cw.read(file))
+        assert (task, label) == (local.tasks_.tolist(), local.labels_.tolist())
+        workers = pq.read_table("out/workers")["worker"].to_pylist()
+        assert sorted(workers) == cw.read(file).workers.tolist()
+    Path("answers.csv").write_text("task,worker,label\n'=1,a,x\nb,a,y\n")
+    assert "apostrophe" in run(f"aggregate ./answers.csv {ON_SPARK}", 1).stderr
+
+
+def test_what_a_user_can_mend_is_said_without_a_traceback(spark):
+    assert "Path does not exist" in run(f"aggregate ./nowhere.parquet {ON_SPARK}", 1).stderr
+    assert "no column 'item' for the task" in run(f"aggregate ./answers {ON_SPARK} --task item", 1).stderr
+    assert "there already" in run("aggregate ./answers --engine spark --master local[1]", 1).stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--engine spark --gold g.csv", "--gold is not for --engine spark"),
+        ("--engine spark --workers w.csv", "--workers is not for --engine spark"),
+        ("--engine spark --question q", "crowdwise convert"),
+        ("--engine spark --nulls drop", "--bad says"),
+        ("--engine spark --check", "--check is not for"),
+        ("--engine spark -o labels.csv", "into a folder"),
+        ("--engine spark -o answers/results", "lies in answers"),
+        ("--engine spark --format toloka", "Spark reads parquet, csv, tsv and jsonl"),
+        ("--engine spark more.csv", "different formats"),
+        ("--engine spark -m ebcc", "ebcc does not run on Spark; these do: majority-vote"),
+        ("--engine spark --set max_iters=4", "Did you mean max_iter"),
+        ("--engine spark --spark-conf spark.executor.memory", "write name=value"),
+        ("--master local[2]", "--master is not for --engine local: it goes with --engine spark"),
+        ("--checkpoint here", "--checkpoint is not for"),
+        ("--resume", "--resume is not for"),
+        ("--bad error", "--bad is not for"),
+        ("--spark-conf a=b", "--spark-conf is not for"),
+        ("--overwrite", "--overwrite is not for"),
+        ("--parts 2", "--parts is not for"),
+        ("--broadcast-limit 2", "--broadcast-limit is not for"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused_by_name(options, said):
+    assert said in run(f"aggregate answers {options}", 1).stderr
+
+
+def test_a_driver_that_is_killed_goes_on_to_the_same_result(spark, frame, folder):
+    """On the joined path, which has more to lose: blocks of matrices on disk, beside the parameters."""
+    from crowdwise.engines import spark as engine
+
+    n, limit = 8, 54
+    command = [
+        sys.executable, "-m", "crowdwise", "aggregate", "answers", *shlex.split(ON_SPARK), "--parts", "2",
+        "--set", f"max_iter={n}", "--set", "tol=0", "-o", "out", "--checkpoint", "state", "--resume",
+        "--broadcast-limit", str(limit), *(f"--spark-conf={name}={value}" for name, value in QUICK.items()),
+    ]  # fmt: skip
+    state, environment = Path("state/state.safetensors"), {**os.environ, "SPARK_LOCAL_DIRS": str(folder / "local")}
+    with Path("log").open("w") as log:
+        driver = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+        while driver.poll() is None and (not state.exists() or iterations_in(state) < 2):
+            time.sleep(0.01)
+        os.kill(driver.pid, signal.SIGKILL)
+        assert driver.wait() == -signal.SIGKILL, Path("log").read_text()
+    assert iterations_in(state) < n and not Path("out/fit").exists()
+    assert not left_behind(folder)  # Java ends by itself when its driver is gone
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "" and f"{n} iterations" in done.stdout  # Spark's own messages are kept away
+    model = engine.DawidSkene(max_iter=n, tol=0)
+    model.fit(frame, parts=2, broadcast_limit=limit, checkpoint=folder / "whole")
+    fit = pq.read_table("out/fit").to_pylist()[0]
+    np.testing.assert_allclose(fit["bounds"], model.history_, rtol=1e-12)
+    labels = model.labels.sort("task").toArrow()
+    np.testing.assert_allclose(labels_of("out/labels")[2], np.array(labels["proba"].to_pylist()), atol=1e-12)
+
+
+def iterations_in(state):
+    try:
+        with safe_open(state, framework="numpy") as opened:
+            return len(json.loads(opened.metadata()["state"])["history"])
+    except FileNotFoundError:
+        return 0
