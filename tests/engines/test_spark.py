@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
-from crowdwise.engines import driver
+from crowdwise.engines import driver, intake
 from crowdwise.engines.columns import Columns
 from crowdwise.engines.known import known_labels
 from crowdwise.errors import (
+    CrowdwiseWarning,
     DuplicateError,
     IdTypeError,
     ModelFileError,
@@ -170,6 +171,23 @@ def test_bad_rows_are_counted_and_written_aside(spark, tmp_path):
     labels = {row.task: row for row in spark.read.parquet(str(tmp_path / "out" / "labels")).collect()}
     assert labels["b"].label == "y" and labels["b"].proba == [1.0, 0.0] and set(labels) == {"a", "b"}
     assert spark.read.parquet(str(tmp_path / "out" / "fit")).first().model == "MajorityVote"
+    left_out = {why: n for why, n in model.removed_.items() if not why.startswith("weight")}
+    with pytest.warns(CrowdwiseWarning, match="task is missing"):
+        alpha = engine.alpha(frame, **options)
+    used = cw.Answers.from_arrays(list("aabbc"), [1, 2, 1, 2, 4], list("xyyyx"))
+    assert alpha == pytest.approx(cw.evaluate.krippendorff_alpha(used), abs=1e-12)
+    assert engine.agreement(frame.dropna(), **options).removed == {
+        why: left_out[why] for why in (intake.UNKNOWN, intake.TWICE)
+    }
+
+
+def test_agreement_is_the_local_one(crowds):
+    answers, frame = crowds[False][:2]
+    found = engine.agreement(frame, parts=3)
+    assert found.alpha == pytest.approx(cw.evaluate.krippendorff_alpha(answers), abs=1e-12)
+    assert found.pairwise == cw.evaluate.pairwise_agreement(answers)
+    assert found.kappa == pytest.approx(cw.evaluate.fleiss_kappa(answers), abs=1e-12)
+    assert found.removed == {} and found.rejected.isEmpty()
 
 
 def test_wrong_known_labels_are_named(spark, frame):

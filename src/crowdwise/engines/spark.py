@@ -21,6 +21,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from crowdwise.engines import checkpoint, joined, steps
+from crowdwise.engines.agreement import Agreement as Agreement
+from crowdwise.engines.agreement import agreement as agreement
+from crowdwise.engines.agreement import alpha as alpha
 from crowdwise.engines.crowd import blocks_of, column_frame, confusion_frame, information_frame
 from crowdwise.engines.driver import SparkConfusion, SparkOdds, Votes
 from crowdwise.engines.intake import Data
