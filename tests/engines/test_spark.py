@@ -115,6 +115,7 @@ def test_crowds_too_large_for_a_broadcast_need_a_folder(frame):
     [
         ("DawidSkene", {"prior": "hierarchical", "max_iter": 4, "tol": 0}, 10**6),
         ("WDS", {"base": cw.IBCC(max_iter=4, tol=0)}, 54),  # joined, in two blocks of six workers
+        ("GLAD", {"max_iter": 4, "tol": 0}, 10**6),
     ],
 )
 def test_a_fit_broken_off_goes_on_to_the_same_result(crowds, tmp_path, name, settings, limit):
@@ -126,13 +127,17 @@ def test_a_fit_broken_off_goes_on_to_the_same_result(crowds, tmp_path, name, set
     options = {"parts": 2, "checkpoint": tmp_path, "broadcast_limit": limit, "weight": "weight", "gold": known}
     with pytest.raises(KeyboardInterrupt):
         getattr(engine, name)(**settings).fit(frame, callback=die, **options)
-    assert (tmp_path / "blocks-0").exists() == (limit == 54)
+    assert (tmp_path / "blocks-0").exists() == (limit == 54) and (tmp_path / "easiness-0").exists() == (name == "GLAD")
     iterations = []
     model = getattr(engine, name)(**settings)
     model.fit(frame, resume=True, callback=lambda iteration, bound: iterations.append(iteration), **options)
     assert iterations == [1, 2, 3]
     local = getattr(cw, name)(**settings).fit(answers, gold)
     same(model, local)
+    if name == "GLAD":
+        labels, workers = model.labels.sort("task").toArrow(), model.workers.sort("worker").toArrow()
+        np.testing.assert_allclose(values(labels, "difficulty"), local.difficulty_, rtol=1e-8)
+        np.testing.assert_allclose(values(workers, "ability"), local.ability_, atol=1e-8)
 
 
 def test_a_checkpoint_of_another_fit_is_refused(frame, tmp_path):

@@ -29,6 +29,9 @@ CASES = [
     ("WDS", {"base": cw.IBCC(**STEPS)}),
     ("OneCoin", STEPS),
     ("OneCoin", {"prior": None, "class_prior": "estimated", **STEPS}),
+    ("GLAD", STEPS),
+    ("GLAD", {"class_prior": "estimated", "log_easiness_mean": 0.5, "ability_mean": rng.random(WORKERS), **STEPS}),
+    ("GLAD", {"class_prior": np.array([0.5, 0.2, 0.3]), "tol": 1e-3}),
     ("MajorityVote", {}),
     ("NaiveSoft", {"smoothing": 0.5}),
 ]  # fmt: skip
@@ -59,7 +62,7 @@ def test_every_iteration_is_the_local_one(crowds, tmp_path, monkeypatch, name, s
     model, local = fits(name, settings, answers, gold)
     for parts in (1, 5):
         data, options = data_of(answers, gold, parts=parts, seed=parts), {"limit": LIMIT, "folder": tmp_path}
-        proba, _ = learn(model, data, **options if large else {})
+        proba, difficulty = learn(model, data, **options if large else {})
         np.testing.assert_allclose(proba, local.proba_, atol=1e-8)
         np.testing.assert_allclose(model.history_ if local.history_ else [], local.history_, rtol=1e-11)
         if name in MATRICES:
@@ -68,9 +71,11 @@ def test_every_iteration_is_the_local_one(crowds, tmp_path, monkeypatch, name, s
             np.testing.assert_allclose(matrices(of), local.confusion_, atol=1e-8)
         for attribute in {"ability_", "skill_", "class_prior_"} & set(vars(local)):
             np.testing.assert_allclose(getattr(model.model, attribute), getattr(local, attribute), atol=1e-8)
+        if name == "GLAD":
+            np.testing.assert_allclose(difficulty, local.difficulty_, rtol=1e-8)
 
 
-@pytest.mark.parametrize("name", ["DawidSkene", "IBCC", "OneCoin"])
+@pytest.mark.parametrize("name", ["GLAD", "DawidSkene", "IBCC", "OneCoin"])
 @pytest.mark.parametrize("at", [0, 2])
 def test_a_fit_broken_off_goes_on_to_the_same_result(crowds, tmp_path, name, at):
     def die(iteration, bound):
@@ -93,6 +98,13 @@ def test_a_fit_broken_off_goes_on_to_the_same_result(crowds, tmp_path, name, at)
 
 def test_state_that_lies_in_the_cluster_in_another_way_is_not_taken_up(crowds, tmp_path):
     answers = crowds[0]
+    learn(engine.GLAD(max_iter=2, tol=0), data_of(answers, parts=3), folder=tmp_path / "a")
+    with pytest.raises(ModelFileError, match="parts=3"):
+        learn(engine.GLAD(**STEPS), data_of(answers, parts=4), folder=tmp_path / "a", resume=True)
+    (tmp_path / "a" / "easiness-1" / "_SUCCESS").unlink()
+    (tmp_path / "a" / "easiness-0" / "_SUCCESS").unlink()
+    with pytest.raises(ModelFileError, match="share the folder"):
+        learn(engine.GLAD(**STEPS), data_of(answers, parts=3), folder=tmp_path / "a", resume=True)
     learn(engine.IBCC(max_iter=2, tol=0), data_of(answers), limit=LIMIT, folder=tmp_path / "b")
     with pytest.raises(ModelFileError, match="broadcast_limit"):
         learn(engine.IBCC(**STEPS), data_of(answers), limit=2 * LIMIT, folder=tmp_path / "b", resume=True)
@@ -101,6 +113,8 @@ def test_state_that_lies_in_the_cluster_in_another_way_is_not_taken_up(crowds, t
 @pytest.mark.parametrize(
     ("name", "settings", "argument"),
     [
+        ("GLAD", {"log_easiness_mean": np.ones(60)}, "log_easiness_mean"),
+        ("GLAD", {"ability_mean": np.ones(3)}, "ability_mean"),
         ("DawidSkene", {"n_init": 2}, "n_init"),
         ("IBCC", {"warm_start": True}, "warm_start"),
         ("WDS", {"base": cw.EBCC()}, "base"),

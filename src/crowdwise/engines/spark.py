@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from crowdwise.engines import checkpoint, joined, steps
+from crowdwise.engines import checkpoint, glad, joined, steps
 from crowdwise.engines.agreement import Agreement as Agreement
 from crowdwise.engines.agreement import agreement as agreement
 from crowdwise.engines.agreement import alpha as alpha
@@ -31,6 +31,7 @@ from crowdwise.engines.joined import Joined
 from crowdwise.engines.model import SparkModel
 from crowdwise.engines.results import Learned
 from crowdwise.truth import dawid_skene, ibcc, majority_vote, naive_soft, one_coin, wds
+from crowdwise.truth import glad as truth_glad
 from crowdwise.truth.base import Array, Callback, require
 from crowdwise.truth.em import Climber, EMModel, climb
 
@@ -74,6 +75,22 @@ class Climbing(SparkModel):
         self.history_, self.n_iter_, self.converged_ = history, len(history), converged
         model._warn_unsettled(data.n_answers)
         return parameters
+
+
+class GLAD(Climbing):
+    """`crowdwise.GLAD` on Spark; `labels` has the `difficulty` of each task, `workers` the `ability` of each."""
+
+    local = truth_glad.GLAD
+
+    def _learn(self, data: Data, file: Path | None, resume: bool, callback: Callback | None) -> Learned:
+        climber = glad.SparkGLAD(self.model, data, None if file is None else file.parent)
+        found = self._climb(data, climber, None, climber.initialise, glad.Parameters, file, resume, callback)
+        self.model.class_prior_, self.model.ability_ = found.class_prior, found.ability
+        more = "difficulty", glad.difficulty
+        return Learned(glad.posterior, climber.message, inputs=climber.inputs(), more=more, needs=(climber.moved,))
+
+    def _of_workers(self, data: Data, prior: Array) -> DataFrame | None:
+        return column_frame(data, "ability", self.model.ability_)
 
 
 class SparkEM(Climbing):
