@@ -91,7 +91,9 @@ def nothing(part: int) -> int:
     return part
 
 
-def measure(spark: Any, n_answers: int, n_workers: int, n_classes: int, parts: int, n_iter: int) -> dict[str, Any]:
+def measure(
+    spark: Any, n_answers: int, n_workers: int, n_classes: int, parts: int, n_iter: int, *, join: bool
+) -> dict[str, Any]:
     """All figures at one size."""
     columns = crowd(n_answers, n_workers, n_classes)
     answers = cw.Answers.from_arrays(columns["task"], columns["worker"], columns["label"])
@@ -113,9 +115,11 @@ def measure(spark: Any, n_answers: int, n_workers: int, n_classes: int, parts: i
             empty.append(time.perf_counter() - start)
         used = (cpu() - used) / n_iter
         limit = n_workers * n_classes**2 // 4
-        model = engine.DawidSkene(**{**settings, "max_iter": max(4, n_iter // 3)})
-        joined = timed(model.fit, frame, parts=parts, broadcast_limit=limit, checkpoint=f"{folder}/blocks")
-        model.release()
+        joined = dict.fromkeys(("seconds", "least", "cpu"), float("nan"))
+        if join:
+            model = engine.DawidSkene(**{**settings, "max_iter": max(4, n_iter // 3)})
+            joined = timed(model.fit, frame, parts=parts, broadcast_limit=limit, checkpoint=f"{folder}/blocks")
+            model.release()
     return {
         "answers": n_answers, "workers": n_workers, "classes": n_classes, "pairs": pairs, "parts": parts,
         "local": local["seconds"], "local_least": local["least"],
@@ -139,6 +143,7 @@ def main() -> None:
     parser.add_argument("--parts", type=int, default=2)
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--memory", default="6g", help="of Java")
+    parser.add_argument("--no-joined", action="store_true", help="leave the joined path out")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     rows = []
@@ -146,7 +151,9 @@ def main() -> None:
     with session(f"local[{given.parts}]", settings) as spark:
         print("answers    | local | spark | empty | joined: median (least; CPU) seconds | intake | load")
         for size in given.sizes:
-            row = measure(spark, int(size), given.workers, given.classes, given.parts, given.iterations)
+            row = measure(
+                spark, int(size), given.workers, given.classes, given.parts, given.iterations, join=not given.no_joined
+            )
             cells = [
                 f"{row[name]:.3f} ({row[f'{name}_least']:.3f}; {row[f'{name}_cpu']:.3f})"
                 for name in ("local", "spark", "empty", "joined")

@@ -70,7 +70,7 @@ def aggregate(
     spark.refuse_others(ctx, engine)
     if engine is spark.Engine.spark:
         result = spark.aggregate(
-            files, method, out, truth, set_, seed, format=format,
+            files, method, out, truth, gold, set_, seed, format=format,
             columns={"task": task, "worker": worker, "label": label}, duplicates=duplicates, max_classes=max_classes,
             master=master, checkpoint=checkpoint, resume=resume, bad=bad, parts=parts,
             broadcast_limit=broadcast_limit, overwrite=overwrite, spark_conf=spark_conf,

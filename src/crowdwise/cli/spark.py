@@ -82,7 +82,6 @@ SparkConf = Annotated[
 ONLY = {  # options of one engine, by the other: why they are refused there
     Engine.spark: {
         "workers": "the table of the workers is in the folder that --out names",
-        "gold": "all labels are inferred there",
         "question": "exports are read on one machine: `crowdwise convert EXPORT answers.parquet` first",
         "nulls": "--bad says what becomes of such rows",
         "check": "held-out answers are asked on one machine",
@@ -107,10 +106,11 @@ def refuse_others(ctx: typer.Context, engine: Engine) -> None:
 
 
 def aggregate(
-    files: Sequence[str], method: str, out: str | None, truth: Path | None, set_: list[str] | None, seed: int, *,
-    format: str | None, columns: Mapping[str, str | None], duplicates: str, max_classes: int,
-    master: str | None, checkpoint: Path | None, resume: bool, bad: str, parts: int | None,
-    broadcast_limit: int | None, overwrite: bool, spark_conf: list[str] | None,
+    files: Sequence[str], method: str, out: str | None, truth: Path | None, gold: Path | None,
+    set_: list[str] | None, seed: int, *, format: str | None,
+    columns: Mapping[str, str | None], duplicates: str, max_classes: int, master: str | None,
+    checkpoint: Path | None, resume: bool, bad: str, parts: int | None, broadcast_limit: int | None,
+    overwrite: bool, spark_conf: list[str] | None,
 ) -> dict[str, Any]:  # fmt: skip
     """Fit on Spark and write the tables; what is to be said about it."""
     from crowdwise.engines.model import BROADCAST_LIMIT
@@ -129,14 +129,12 @@ def aggregate(
         start, most = time.perf_counter(), getattr(model.model, "max_iter", None)
         step("Numbering and packing the answers")
         reading: dict[str, Any] = {
-            **found,
-            "duplicates": duplicates,
-            "bad": bad,
-            "max_classes": max_classes,
-            "parts": parts,
-        }
+            **found, "duplicates": duplicates, "bad": bad, "max_classes": max_classes, "parts": parts,
+            "weight": "weight" if "weight" in frame.columns and "weight" not in found.values() else None,
+        }  # fmt: skip
+        told, strangers = (None, {}) if gold is None else held_fixed(frame, found, gold)
         model.fit(
-            frame, **reading, checkpoint=checkpoint and checkpoint.absolute(), resume=resume,
+            frame, **reading, gold=told, checkpoint=checkpoint and checkpoint.absolute(), resume=resume,
             broadcast_limit=BROADCAST_LIMIT if broadcast_limit is None else broadcast_limit,
             callback=lambda i, _: step(f"Fitting {method}, iteration {i + 1}", i + 1, most),
         )  # fmt: skip
@@ -148,15 +146,18 @@ def aggregate(
             names = [name for name in TABLES if name != "confusion" or model.confusion is not None]
             written = {name: f"{out.rstrip('/')}/{name}" for name in names}
         result = {
-            "files": list(files), **sizes(model), "removed": model.removed_, "method": method, "engine": "spark",
-            "master": spark.sparkContext.master, "parameters": model.model.get_params(), "iterations": model.n_iter_,
-            "converged": model.converged_, "seconds": seconds, **confident(model), "written": written,
+            "files": list(files), **sizes(model), "removed": {**model.removed_, **strangers}, "method": method,
+            "engine": "spark", "master": spark.sparkContext.master, "parameters": model.model.get_params(),
+            "iterations": model.n_iter_, "converged": model.converged_, "seconds": seconds,
+            **confident(model), "written": written,
         }  # fmt: skip
         if truth is not None:
             step("Scoring beside majority vote")
-            vote = model if method == "majority-vote" else on_spark(build("majority-vote", {}, seed), "majority-vote")
-            vote = vote if vote is model else vote.fit(frame, **reading)
-            result["scores"] = scores({"majority-vote": vote, method: model}, truth)
+            vote = model
+            if method != "majority-vote":
+                vote = on_spark(build("majority-vote", {}, seed), "majority-vote").fit(frame, **reading, gold=told)
+            told = None if told is None else told.select(f"`{found['task']}` as task")
+            result["scores"] = scores({"majority-vote": vote, method: model}, truth, told)
         return result
 
 
@@ -292,35 +293,54 @@ def confident(model: SparkModel) -> dict[str, float]:
     return {"confident_share": model.labels.agg(sure).collect()[0][0]}
 
 
-def scores(models: Mapping[str, SparkModel], truth: Path) -> dict[str, dict[str, Any]]:
-    """Scores against known labels. Those are read here; only the labels of their tasks leave the cluster."""
-    import numpy as np
+def known(frame: DataFrame, names: Mapping[str, str], file: Path) -> DataFrame:
+    """Known labels of a file of this machine, with ids named and typed as in the frame."""
     import pyarrow as pa
     from pyspark.sql import functions as f
 
     from crowdwise.engines.results import plain
-    from crowdwise.evaluate import evaluate
     from crowdwise.io.reading import read_truth
 
-    table, found = read_truth(truth), {}
-    columns = {"task": plain(table["task"].combine_chunks()), "truth": plain(table["label"].combine_chunks())}
+    table, kinds = read_truth(file), dict(frame.dtypes)
+    columns = {names[role]: plain(table[role].combine_chunks()) for role in ("task", "label")}
+    labels = frame.sparkSession.createDataFrame(pa.table(columns))
+    return labels.select(*(f.col(f"`{name}`").cast(kinds[name]) for name in columns))
+
+
+def held_fixed(frame: DataFrame, names: Mapping[str, str], gold: Path) -> tuple[DataFrame, dict[str, int]]:
+    """Known labels to tell the fit, and how many are left out, being of tasks that nobody answered."""
+    labels = known(frame, names, gold)
+    there = labels.join(frame.select(f"`{names['task']}`").distinct(), names["task"], "left_semi").persist()
+    n_all, n_there = labels.count(), there.count()
+    if not n_there:
+        message = f"{gold}: none of its {n_all:,} tasks is among the answers. Are the ids the same?"
+        raise GoldError(message)
+    return there, {"known label is of a task nobody answered": n_all - n_there} if n_there < n_all else {}
+
+
+def scores(models: Mapping[str, SparkModel], truth: Path, told: DataFrame | None) -> dict[str, dict[str, Any]]:
+    """Scores against known labels, but for those that the fit was told. Only what is scored leaves the cluster."""
+    import numpy as np
+    from pyspark.sql import functions as f
+
+    from crowdwise.evaluate import evaluate
+
+    found = {}
     for name, model in models.items():
-        kinds = dict(model.labels.dtypes)
-        known = model.labels.sparkSession.createDataFrame(pa.table(columns)).select(
-            f.col("task").cast(kinds["task"]), f.col("truth").cast(kinds["label"])
-        )
-        rows = model.labels.join(f.broadcast(known), "task").select("label", "proba", "truth").toArrow().to_pydict()
+        labels = known(model.labels, {"task": "task", "label": "label"}, truth).withColumnRenamed("label", "truth")
+        if told is not None:
+            labels = labels.join(told, "task", "left_anti")  # what was told is no merit
+        rows = model.labels.join(f.broadcast(labels), "task").select("label", "proba", "truth").toArrow().to_pydict()
         if not rows["truth"]:
-            message = f"{truth}: none of its {len(table):,} tasks is among the answers. Are the ids the same?"
+            message = f"{truth}: no task is left to score. Are the ids those of the answers, and not all of them gold?"
             raise GoldError(message)
         classes = [row["class"] for row in model.classes.collect()]
         classes += sorted(set(rows["truth"]) - set(classes))  # some only the truth knows: never inferred
         code = {each: i for i, each in enumerate(classes)}
         proba = np.array(rows["proba"])
         proba = np.pad(proba, ((0, 0), (0, len(classes) - proba.shape[1])))
-        codes = np.array([code[each] for each in rows["label"]])
-        told = SimpleNamespace(proba_=proba, codes_=codes)
-        found[name] = evaluate(told, np.array([code[each] for each in rows["truth"]])).as_dict()
+        guess = SimpleNamespace(proba_=proba, codes_=np.array([code[each] for each in rows["label"]]))
+        found[name] = evaluate(guess, np.array([code[each] for each in rows["truth"]])).as_dict()
         for row in found[name]["per_class"]:
             row["name"] = classes[row["name"]]
     return found

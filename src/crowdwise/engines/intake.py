@@ -15,31 +15,29 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.answers.answers import MAX_CLASSES
-from crowdwise.answers.encoding import some
 from crowdwise.answers.rows import Duplicates, id_table
+from crowdwise.engines.columns import Columns, answer_rows, check_frame
+from crowdwise.engines.known import check_strangers, known_labels
 from crowdwise.engines.parts import pack, unpacked
 from crowdwise.errors import (
     DuplicateError,
     EmptyError,
     IdTypeError,
-    MissingColumnError,
     NullError,
-    ParameterError,
     TooManyClassesError,
     UnknownIdError,
-    WeightError,
 )
-from crowdwise.truth.base import require
+from crowdwise.truth.base import is_whole, require
 
 if TYPE_CHECKING:
     from pyspark import RDD
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 Bad = Literal["aside", "error"]
 TWICE, UNKNOWN = "worker gave this task another answer", "label is not among the classes"
+BAD_WEIGHT = "weight is missing, negative or not finite"
 _ANSWERS_A_PART = 1_000_000  # enough work for each task of a job, and far below the 2 GB one row may hold
-_KINDS = {"tinyint": "bigint", "smallint": "bigint", "int": "bigint"}
-_PACKED = "part int, packed binary, ids binary, twice binary, tasks long, answers long, repeats long"
+_PACKED = "part int, packed binary, ids binary, twice binary, strangers binary, tasks long, answers long, repeats long"
 
 
 class Data(NamedTuple):
@@ -56,18 +54,30 @@ class Data(NamedTuple):
     n_tasks: int
     n_workers: int
     n_answers: int
-    digest: int  # of all usable rows, whatever their order
+    digest: int  # of all usable rows and known labels, whatever their order
+    held: tuple[DataFrame, ...]  # in memory, for results to be read from
 
     @property
     def n_classes(self) -> int:
         """How many classes there are."""
         return len(self.class_ids)
 
+    @property
+    def spark(self) -> SparkSession:
+        """The session they lie in."""
+        return self.workers.sparkSession
+
+    def release(self) -> None:
+        """Let the cluster forget the answers; what is `held` stays."""
+        self.parts.unpersist()
+        self.ids.unpersist()
+
 
 def take(
     frame: DataFrame,
+    columns: Columns,
     *,
-    columns: tuple[str, str, str] = ("task", "worker", "label"),
+    gold: Any = None,
     classes: Any = None,
     duplicates: Duplicates = "error",
     bad: Bad = "aside",
@@ -77,23 +87,24 @@ def take(
     """Check, number and pack the answers; see `SparkModel.fit` for the arguments."""
     from pyspark.sql import functions as f
 
-    if not hasattr(frame, "sparkSession") or ".connect." in type(frame).__module__:
-        message = f"fit takes a Spark DataFrame of a classic session (not Connect), not {type(frame).__name__}."
-        raise ParameterError(message)
+    check_frame(frame, "the answers")
     require(duplicates in ("error", "first", "last", "vote"), "duplicates", duplicates, "error, first, last or vote")
     require(bad in ("aside", "error"), "bad", bad, "'aside' or 'error'")
+    require(parts is None or is_whole(parts, 1), "parts", parts, "a whole number, 1 or more")
     spark = frame.sparkSession
-    rows = _columns(frame, columns)
+    rows = answer_rows(frame, columns)
     table = _classes(rows, classes, max_classes)
     codes = spark.createDataFrame(pa.table({"label": table, "class": np.arange(len(table), dtype=np.int32)}))
     if dict(codes.dtypes)["label"] != dict(rows.dtypes)["label"]:
         message = f"labels are {dict(rows.dtypes)['label']} where {table.type} classes are declared; convert one."
         raise IdTypeError(message)
-    reason = f.when(f.col("class").isNull(), UNKNOWN)
+    unusable = f.col("weight").isNull() | f.isnan("weight") | (f.col("weight") < 0) | (f.col("weight") == float("inf"))
+    reason = f.when(f.col("class").isNull(), UNKNOWN).when(unusable, BAD_WEIGHT)
     for role in ("label", "worker", "task"):  # the first to be missing is named
         reason = f.when(f.col(role).isNull(), f"{role} is missing").otherwise(reason)
     rows = rows.join(f.broadcast(codes), "label", "left").withColumn("reason", reason)
-    found = rows.groupBy("reason").agg(f.count("*"), f.expr("bit_xor(xxhash64(task, worker, label))")).collect()
+    digest = f.bit_xor(f.xxhash64("task", "worker", "label", "weight", f.lit(duplicates)))
+    found = rows.groupBy("reason").agg(f.count("*"), digest).collect()
     removed = {row[0]: row[1] for row in found if row[0] is not None}
     good = [row for row in found if row[0] is None]
     rejected = rows.where("reason is not null").select("task", "worker", "label", "reason")
@@ -105,14 +116,21 @@ def take(
     rows = rows.where("reason is null")
     workers, n_workers = ranked(rows.select("worker").distinct(), "worker")
     n_parts = parts or max(spark.sparkContext.defaultParallelism, -(-good[0][1] // _ANSWERS_A_PART))
-    coded = rows.join(workers, "worker").select(
+    coded = rows.join(workers, "worker").select("task", f.col("code").alias("worker"), "class", "weight", "row")
+    hashed = good[0][2]
+    if gold is not None:
+        known, of_gold = known_labels(gold, columns, rows, codes)
+        coded, hashed = coded.unionByName(known, allowMissingColumns=True), hashed ^ of_gold
+    coded = coded.select(
         f.expr(f"cast(pmod(xxhash64(task), {n_parts}) as int)").alias("part"),
-        "task", f.col("code").alias("worker"), f.col("class").alias("label"), "row",
+        "task", "worker", f.col("class").alias("label"), "weight", "row",
     )  # fmt: skip
-    n_classes = len(table)
-    packer = lambda rows: pack(rows, n_classes, duplicates)  # noqa: E731 - Spark 4 stumbles over the hints of a partial
+    options = len(table), duplicates, columns.weight is not None, gold is not None
+    packer = lambda rows: pack(rows, *options)  # noqa: E731 - Spark 4 stumbles over the hints of a partial
     packed = coded.groupBy("part").applyInArrow(packer, _PACKED).persist()
     tasks, answers, repeats = packed.agg(f.sum("tasks"), f.sum("answers"), f.sum("repeats")).collect()[0]
+    if gold is not None:
+        check_strangers(packed.select("strangers").mapInArrow(unpacked, rows.select("task").schema))
     if repeats:
         twice = packed.select("twice").mapInArrow(unpacked, coded.select("task", "worker", "label").schema)
         ids = twice.withColumnsRenamed({"worker": "code", "label": "class"}).join(workers, "code").join(codes, "class")
@@ -129,7 +147,7 @@ def take(
         packed.unpersist()  # the same bytes twice; with repeats, `rejected` is read from it
     return Data(
         kept[0], kept[1], workers, table, dict(rows.dtypes)["task"], rejected, removed,
-        n_parts, tasks, n_workers, answers, good[0][2],
+        n_parts, tasks, n_workers, answers, hashed, (workers, packed) if repeats else (workers,),
     )  # fmt: skip
 
 
@@ -142,7 +160,10 @@ def ranked(frame: DataFrame, name: str) -> tuple[DataFrame, int]:
     for piece, size in sorted(map(tuple, ordered.groupBy("piece").count().collect())):
         first[piece], before = before, before + size
     schema = f"{', '.join(f'`{key}` {kind}' for key, kind in frame.dtypes)}, code long"
-    return ordered.mapInArrow(partial(_number, first=first), schema).persist(), before
+    numbered = ordered.mapInArrow(partial(_number, first=first), schema).persist()
+    numbered.count()  # once it is there, what it was made from may go
+    ordered.unpersist()
+    return numbered, before
 
 
 def _number(batches: Iterator[pa.RecordBatch], first: dict[int, int]) -> Iterator[pa.RecordBatch]:
@@ -153,27 +174,6 @@ def _number(batches: Iterator[pa.RecordBatch], first: dict[int, int]) -> Iterato
             done += batch.num_rows
             code = pa.array(np.arange(start, start + batch.num_rows))
             yield batch.drop_columns(["piece"]).append_column("code", code)
-
-
-def _columns(frame: DataFrame, columns: tuple[str, str, str]) -> DataFrame:
-    """The three columns under our names, and the place of each row, which settles answers given twice."""
-    from pyspark.sql import functions as f
-
-    kinds = dict(frame.dtypes)
-    if "weight" in kinds:
-        message = "the Spark engine does not weigh answers; take the column out with .drop('weight')."
-        raise WeightError(message)
-    chosen = []
-    for role, name in zip(("task", "worker", "label"), columns, strict=True):
-        if name not in kinds:
-            message = f"no column {name!r} for the {role}; there are {some(list(kinds))}. Name it with {role}=."
-            raise MissingColumnError(message)
-        kind = _KINDS.get(kinds[name], kinds[name])
-        if kind not in ("bigint", "string", "boolean"):
-            message = f"the {role} ids are of type {kind}. Ids are integers, strings or booleans: cast the column."
-            raise IdTypeError(message)
-        chosen.append(f.col(f"`{name}`").cast(kind).alias(role))
-    return frame.select(*chosen, f.monotonically_increasing_id().alias("row"))
 
 
 def _classes(rows: DataFrame, classes: Any, max_classes: int) -> pa.Array:

@@ -1,4 +1,4 @@
-"""Dawid-Skene for crowds whose confusion matrices fit no one machine: they stay in the cluster, in blocks of workers.
+"""EM for crowds whose confusion matrices fit no one machine: they stay in the cluster, in blocks of workers.
 
     M   counts of all parts, cut by blocks of workers, meet in the block; the local M-step runs on it, as on a crowd of
         its own; the block is written to disk, as the next checkpoint
@@ -10,70 +10,115 @@ what it held and no more, and what has to be computed again does not grow with t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-from safetensors.numpy import load, save
+from safetensors.numpy import load
 
 from crowdwise.answers import Pairs
-from crowdwise.answers.encoding import starts
 from crowdwise.engines import steps
+from crowdwise.engines.crowd import CELLS, cut, pack_block, pairs_of
 from crowdwise.engines.intake import Data
-from crowdwise.engines.parts import Part, Sums, add, to_bytes
-from crowdwise.errors import TooLargeError
-from crowdwise.truth.base import Array
-from crowdwise.truth.dawid_skene import DawidSkene, Work, dense_confusion, prior_counts
-from crowdwise.truth.dawid_skene import Parameters as Estimate
-from crowdwise.truth.threads import use_threads
+from crowdwise.engines.parts import Part, Sums, add
+from crowdwise.errors import ModelFileError
+from crowdwise.truth.base import Array, require
+from crowdwise.truth.confusion import confusion_rows
+from crowdwise.truth.dawid_skene import prior_counts
+from crowdwise.truth.ibcc import diagonal, dirichlet, dirichlet_rows, posterior_mean
+from crowdwise.truth.threads import run, use_threads
 
 if TYPE_CHECKING:
     from pyspark import RDD
+
+_MOST_BLOCKS = 1000
 
 
 class Parameters(NamedTuple):
     """What EM climbs over; the tables of the blocks are on disk."""
 
-    class_prior: Array  # (classes,)
-    prior: Array  # (labels, classes): pseudo-counts
+    sizes: Array  # (classes,): expected tasks of each
+    prior: Array  # (labels, classes): pseudo-counts; empty where each worker has its own
     written: int  # how many times the blocks have been written: says in which folder they are
+    n_blocks: int
 
 
-class Crowd(NamedTuple):
-    """As much of the answers as matrices of workers need."""
+def maximise(pairs: Pairs, counts: Array, prior: Array) -> dict[str, Array]:
+    """M-step of Dawid-Skene on the pairs (worker, label) of a block: all that the next E-step and the tables need."""
+    n_workers, n_classes = len(pairs.worker_starts) - 1, counts.shape[1]
+    table, totals, log_prior = np.empty_like(counts), np.empty((n_workers, n_classes)), np.empty(n_workers)
+    by_worker = np.ascontiguousarray(prior).reshape(-1, n_classes, n_classes)  # (1 or workers, labels, classes)
+    confusion_rows(counts, pairs.label, pairs.worker_starts, by_worker, table, totals, log_prior)
+    return {"table": table, "totals": totals, "log_prior": log_prior}
 
-    n_workers: int
-    n_classes: int
-    pairs: Pairs
+
+def integrate(pairs: Pairs, counts: Array, prior: Array) -> dict[str, Array]:
+    """The same of IBCC."""
+    n_workers = len(pairs.worker_starts) - 1
+    log_table, totals, divergence = np.empty_like(counts), np.empty((n_workers, counts.shape[1])), np.empty(n_workers)
+    run(dirichlet_rows, n_workers, counts, pairs.label, pairs.worker_starts, prior, log_table, totals, divergence)
+    table = posterior_mean(counts, prior, totals, pairs.label, pairs.worker_starts)
+    return {"table": table, "totals": totals, "log_prior": -divergence, "log_table": log_table}
 
 
-class JoinedDawidSkene:
-    """A climber for a crowd cut into blocks of `size` workers, which lie in `folder`; all machines share it."""
+class Joined(ABC):
+    """A climber for a crowd cut into blocks, which lie in `folder`, shared by all machines."""
 
-    def __init__(self, model: DawidSkene, data: Data, size: int, folder: Path) -> None:
-        if np.ndim(model.prior) == 3:  # type: ignore[arg-type]
-            message = "a prior for each worker does not go with so many workers; give one for all, or none."
-            raise TooLargeError(message)
-        self.model, self.data, self.folder, self.size = model, data, folder, size
+    settle: ClassVar[Callable[..., dict[str, Array]]]  # M-step of a block
+    sent: ClassVar[str] = "table"  # which table of a block an E-step needs
+    hard = False
+
+    def __init__(self, model: Any, data: Data, folder: Path, limit: int) -> None:
+        self.model, self.data, self.folder = model, data, folder
         self.max_iter, self.tol, self.monotone = model.max_iter, model.tol, model.monotone
-        self.n_blocks = -(-data.n_workers // size)
-        self._cut = partial(_cut, stride=size * data.n_classes, n_blocks=self.n_blocks)
-        pairs = data.parts.flatMap(partial(_routes, n_classes=data.n_classes, cut=self._cut))
-        self.routes = pairs.groupByKey(self.n_blocks).mapValues(_in_order).persist()  # (block, [(part, pairs)])
+        self.size = max(1, min(limit, CELLS) // data.n_classes**2, -(-data.n_workers // _MOST_BLOCKS))  # workers each
+        self.n_blocks = -(-data.n_workers // self.size)
+        self._cut = partial(cut, stride=self.size * data.n_classes, n_blocks=self.n_blocks)
+        pairs = data.parts.flatMap(partial(_routes, n_classes=data.n_classes, pieces=self._cut))
+        routes, own = pairs.groupByKey(self.n_blocks).mapValues(_in_order), self._own_priors()
+        with_priors = routes.mapValues(_without) if own is None else routes.join(own, self.n_blocks)
+        self.routes = with_priors.persist()  # (block, ([(part, pairs)], prior of its own or None))
+
+    # What a model supplies
+
+    @abstractmethod
+    def shares(self, parameters: Parameters) -> Array:
+        """Shares of the classes, (classes,), as the E-step takes them."""
+
+    @abstractmethod
+    def _prior(self, pooled: Array) -> Array:
+        """Pseudo-counts (labels, classes), given the counts of the whole crowd."""
+
+    def _own_priors(self) -> RDD[Any] | None:
+        """Prior of each worker, by blocks, where there is one."""
+        return None
+
+    def _log_prior(self, parameters: Parameters) -> float:
+        """What the shares of the classes add to the bound."""
+        return 0.0
+
+    # What EM calls
 
     def initialise(self) -> Parameters:
         """Parameters from the votes."""
-        work = self.data.parts.mapValues(_bare)
-        sums, pooled = self._sums(work, steps.first_pairs, None)
-        rows = Pairs(np.empty(0, np.int32), np.arange(self.data.n_classes, dtype=np.int32), np.zeros(1, np.int64))
-        return self._estimate(sums, prior_counts(self.model.prior, pooled.counts, rows), pooled.totals, 1)
+        sums, pooled = self._sums(self.data.parts.mapValues(_bare), steps.first_pairs, None)
+        return self._estimate(sums, self._prior(pooled.counts), pooled.totals, 1)
+
+    def resumed(self, parameters: Parameters) -> None:
+        """Refuse a checkpoint whose blocks are cut in another way."""
+        if parameters.n_blocks != self.n_blocks:
+            message = (
+                f"the checkpoint in {str(self.folder)!r} has {parameters.n_blocks} blocks of workers, not "
+                f"{self.n_blocks}. Resume with the broadcast_limit it was begun with."
+            )
+            raise ModelFileError(message)
 
     def _e_step(self, work: None, parameters: Parameters) -> tuple[Any, float]:
-        sums, pooled = self._sums(self.inputs(parameters), steps.expect_pairs, self.message(parameters))
-        return (sums, pooled.totals), pooled.bound
+        sums, pooled = self._sums(self.inputs(parameters, self.sent), steps.expect_pairs, self.message(parameters))
+        return (sums, pooled.totals), pooled.bound + self._log_prior(parameters)
 
     def _m_step(self, work: None, statistics: Any, parameters: Parameters) -> Parameters:
         sums, totals = statistics
@@ -81,30 +126,25 @@ class JoinedDawidSkene:
 
     def message(self, parameters: Parameters) -> steps.Tables:
         """What is the same for all parts."""
-        return steps.Tables(parameters.class_prior, None, False, self.model.hard)
+        return steps.Tables(self.shares(parameters), None, self.sent == "log_table", self.hard)
 
-    def inputs(self, parameters: Parameters) -> RDD[Any]:
-        """Each part with the rows it needs: (part, (packed answers, rows, log priors by block))."""
-        sent = self.routes.join(self.blocks(parameters), self.n_blocks).flatMap(_rows)
+    def inputs(self, parameters: Parameters, name: str) -> RDD[Any]:
+        """Each part with the rows of a table that it needs: (part, (packed answers, rows, log priors by block))."""
+        sent = self.routes.join(self.blocks(parameters), self.n_blocks).flatMap(partial(_rows, name=name))
         return self.data.parts.cogroup(sent, self.data.n_parts).mapValues(_met)
 
     def blocks(self, parameters: Parameters) -> RDD[Any]:
         """Matrices as they are on disk: (block, bytes)."""
-        path = self._path(parameters.written)
-        return self.data.workers.sparkSession.read.parquet(path).rdd.map(tuple).partitionBy(self.n_blocks)
-
-    def confusion(self, parameters: Parameters, class_ids: pa.Array) -> RDD[bytes]:
-        """Confusion matrices as tables (code of the worker, truth, label, probability)."""
-        return self.blocks(parameters).map(partial(_dense, prior=parameters.prior, size=self.size, ids=class_ids))
+        return self.data.spark.read.parquet(self._path(parameters.written)).rdd.map(tuple).partitionBy(self.n_blocks)
 
     def _path(self, written: int) -> str:
-        return str(self.folder / f"blocks-{written % 2}")  # the one before stays until this one is whole
+        return f"file://{self.folder.resolve()}/blocks-{written % 2}"  # the one before stays until this one is whole
 
     def _sums(self, inputs: RDD[Any], step: Any, message: Any) -> tuple[RDD[Any], Sums]:
         """Statistics of each part cut by blocks, kept in the cluster; and what the driver has to know of them."""
         shared = self.data.parts.context.broadcast(message)
-        run = partial(_run, step=step, shared=shared, n_classes=self.data.n_classes, cut=self._cut)
-        self.sums = sums = inputs.mapValues(run).persist()
+        work = partial(_run, step=step, shared=shared, n_classes=self.data.n_classes, pieces=self._cut)
+        self.sums = sums = inputs.mapValues(work).persist()
         found = sorted(sums.mapValues(_pooled).collect(), key=lambda part: part[0])
         log_priors: dict[int, float] = {}
         for _, (_, of_blocks) in found:
@@ -114,48 +154,86 @@ class JoinedDawidSkene:
         return sums, pooled._replace(bound=bound)
 
     def _estimate(self, sums: RDD[Any], prior: Array, totals: Array, written: int) -> Parameters:
-        shared = self.data.parts.context.broadcast((prior, totals))
-        settle = partial(
-            _settle, model=self.model, shared=shared, n_tasks=self.data.n_tasks, n_workers=self.data.n_workers,
-            size=self.size,
-        )  # fmt: skip
-        met = self.routes.join(sums.flatMap(_by_block).groupByKey(self.n_blocks), self.n_blocks).map(settle)
-        frame = self.data.workers.sparkSession.createDataFrame(met, "block int, state binary")
+        counts = sums.flatMap(_by_block).groupByKey(self.n_blocks)
+        work = partial(_block, settle=self.settle, prior=prior, n_workers=self.data.n_workers, size=self.size)
+        met = self.routes.join(counts, self.n_blocks).map(work)
+        frame = self.data.spark.createDataFrame(met, "block int, state binary")
         frame.write.mode("overwrite").parquet(self._path(written))
         sums.unpersist()
-        nobody = Pairs(np.empty(0, np.int32), np.empty(0, np.int32), np.zeros(1, np.int64))
-        everywhere = _on_block(self.model, nobody, np.empty((0, len(totals))), totals, prior, self.data.n_tasks)
-        return Parameters(everywhere.class_prior, prior, written)
+        return Parameters(totals, prior, written, self.n_blocks)
 
 
-def _on_block(model: DawidSkene, pairs: Pairs, counts: Array, totals: Array, prior: Array, n_tasks: int) -> Estimate:
-    """The local M-step on a crowd of these pairs alone."""
-    n_workers, confusion = len(pairs.worker_starts) - 1, SimpleNamespace(pairs=pairs)
-    work = Work(confusion, None, n_tasks, np.empty((n_workers, len(totals))), np.empty(n_workers))  # type: ignore[arg-type]
+class JoinedDawidSkene(Joined):
+    """`DawidSkene` with all of its settings."""
+
+    settle = staticmethod(maximise)
+
+    def __init__(self, model: Any, data: Data, folder: Path, limit: int) -> None:
+        self.hard = model.hard
+        super().__init__(model, data, folder, limit)
+
+    def shares(self, parameters: Parameters) -> Array:
+        """As the local model has them."""
+        return self.model._shares(parameters.sizes, self.data.n_tasks)
+
+    def _prior(self, pooled: Array) -> Array:
+        if np.ndim(self.model.prior) == 3:
+            return np.empty((0, 0))
+        everybody = Pairs(np.empty(0, np.int32), np.arange(len(pooled), dtype=np.int32), np.zeros(1, np.int64))
+        return prior_counts(self.model.prior, pooled, everybody)
+
+    def _own_priors(self) -> RDD[Any] | None:
+        if np.ndim(self.model.prior) != 3:
+            return None
+        shape = (self.data.n_workers, self.data.n_classes, self.data.n_classes)
+        prior = np.asarray(self.model.prior, dtype=float).swapaxes(1, 2)  # (workers, labels, classes)
+        require(prior.shape == shape, "prior", prior.shape, f"one {shape[1]} x {shape[1]} matrix for all workers, or "
+                f"one for each of the {shape[0]}")  # fmt: skip
+        slices = [(b, prior[b * self.size : (b + 1) * self.size].copy()) for b in range(self.n_blocks)]
+        return self.data.parts.context.parallelize(slices, self.n_blocks).partitionBy(self.n_blocks)
+
+
+class JoinedIBCC(Joined):
+    """`IBCC` with all of its settings."""
+
+    settle = staticmethod(integrate)
+    sent = "log_table"
+
+    def shares(self, parameters: Parameters) -> Array:
+        """Exponentials of the expected logs."""
+        return np.exp(dirichlet(parameters.sizes, self.model.alpha)[0])
+
+    def _prior(self, pooled: Array) -> Array:
+        return diagonal(len(pooled), self.model.a_v, self.model.b_v)
+
+    def _log_prior(self, parameters: Parameters) -> float:
+        return -dirichlet(parameters.sizes, self.model.alpha)[1]
+
+
+# What runs in the cluster
+
+
+def _block(
+    met: Any, *, settle: Callable[..., dict[str, Array]], prior: Array, n_workers: int, size: int
+) -> tuple[int, bytes]:
+    """M-step of one block, from the counts of all parts that know its workers."""
+    block, ((routes, own), arrived) = met
+    counts_of, prior = dict(arrived), prior if own is None else own
+    n_classes = prior.shape[-1]
+    sums = add([Sums(pair, counts_of[part], np.zeros(n_classes), 0.0) for part, pair in routes])
+    pairs = pairs_of(sums.at, block * size, min(size, n_workers - block * size), n_classes)
     with use_threads(1):
-        return model._estimate(work, counts, totals, prior)
+        found = settle(pairs, sums.counts, prior)
+    found["log_prior"] = found["log_prior"].sum(keepdims=True)
+    return block, pack_block(block * size, sums.at, prior=prior, **found)
 
 
-def _settle(met: Any, *, model: DawidSkene, shared: Any, n_tasks: int, n_workers: int, size: int) -> tuple[int, bytes]:
-    """M-step of one block."""
-    block, (routes, arrived) = met
-    prior, totals = shared.value
-    n_classes, counts_of = len(totals), dict(arrived)
-    sums = add([Sums(pair, counts_of[part], totals, 0.0) for part, pair in routes])
-    worker, label = np.divmod(sums.at, n_classes)
-    end = min(size, n_workers - block * size)
-    pairs = Pairs(np.empty(0, np.int32), label.astype(np.int32), starts(worker - block * size, end))
-    found = _on_block(model, pairs, sums.counts, totals, prior, n_tasks)
-    state = {"pair": sums.at, "table": found.table, "totals": found.totals, "log_prior": np.array([found.log_prior])}
-    return block, save(state)
-
-
-def _rows(met: Any) -> list[tuple[int, Any]]:
+def _rows(met: Any, *, name: str) -> list[tuple[int, Any]]:
     """What a block sends to each part that knows its workers."""
-    block, (routes, state) = met
+    block, ((routes, _), state) = met
     arrays = load(state)
     log_prior = float(arrays["log_prior"][0])
-    return [(part, (block, arrays["table"][np.searchsorted(arrays["pair"], pair)], log_prior)) for part, pair in routes]
+    return [(part, (block, arrays[name][np.searchsorted(arrays["pair"], pair)], log_prior)) for part, pair in routes]
 
 
 def _met(both: Any) -> tuple[bytes, Array, dict[int, float]]:
@@ -165,7 +243,7 @@ def _met(both: Any) -> tuple[bytes, Array, dict[int, float]]:
     return packed, np.concatenate([rows for _, rows, _ in sent]), {block: log_prior for block, _, log_prior in sent}
 
 
-def _run(inputs: Any, *, step: Any, shared: Any, n_classes: int, cut: Any) -> Any:
+def _run(inputs: Any, *, step: Any, shared: Any, n_classes: int, pieces: Any) -> Any:
     """Statistics of one part, and its slices by blocks."""
     packed, rows, log_priors = inputs
     part = Part(packed, n_classes)
@@ -173,7 +251,7 @@ def _run(inputs: Any, *, step: Any, shared: Any, n_classes: int, cut: Any) -> An
         sums = step(part, rows, shared.value)
     pooled = np.zeros((n_classes, n_classes))  # (labels, classes)
     np.add.at(pooled, part.pair % n_classes, sums.counts)
-    slices = [(block, sums.counts[rows].copy()) for block, rows in cut(part.pair)]
+    slices = [(block, sums.counts[rows].copy()) for block, rows in pieces(part.pair)]
     return slices, Sums(np.arange(n_classes), pooled, sums.totals, sums.bound), log_priors
 
 
@@ -186,36 +264,23 @@ def _by_block(numbered: Any) -> list[tuple[int, tuple[int, Array]]]:
     return [(block, (part, counts)) for block, counts in slices]
 
 
-def _cut(pair: Array, *, stride: int, n_blocks: int) -> list[tuple[int, slice]]:
-    """Where the pairs of each block lie among sorted pairs; blocks without any are left out."""
-    edges = np.searchsorted(pair, np.arange(n_blocks + 1) * stride)
-    return [(block, slice(edges[block], edges[block + 1])) for block in np.flatnonzero(np.diff(edges)).tolist()]
-
-
-def _routes(numbered: tuple[int, bytes], *, n_classes: int, cut: Any) -> list[tuple[int, tuple[int, Array]]]:
+def _routes(numbered: tuple[int, bytes], *, n_classes: int, pieces: Any) -> list[tuple[int, tuple[int, Array]]]:
     pair = Part(numbered[1], n_classes).pair
-    return [(block, (numbered[0], pair[rows].copy())) for block, rows in cut(pair)]
+    return [(block, (numbered[0], pair[rows].copy())) for block, rows in pieces(pair)]
 
 
 def _in_order(parts: Any) -> list[Any]:
     return sorted(parts, key=lambda part: part[0])
 
 
+def bare_rows(inputs: tuple[bytes, Array, Any]) -> tuple[bytes, Array]:
+    """A part and its rows of a table, alone."""
+    return inputs[:2]
+
+
 def _bare(packed: bytes) -> tuple[bytes, None, dict[int, float]]:
     return packed, None, {}
 
 
-def _dense(block: tuple[int, bytes], *, prior: Array, size: int, ids: pa.Array) -> bytes:
-    number, arrays = block[0], load(block[1])
-    n_workers, n_classes = arrays["totals"].shape
-    worker, label = np.divmod(arrays["pair"], n_classes)
-    pairs = Pairs(np.empty(0, np.int32), label.astype(np.int32), starts(worker - number * size, n_workers))
-    return cells(Crowd(n_workers, n_classes, pairs), arrays["table"], prior, arrays["totals"], number * size, ids)[0]
-
-
-def cells(crowd: Crowd, table: Array, prior: Array, totals: Array, first: int, ids: pa.Array) -> tuple[bytes, Array]:
-    """Confusion matrices as bytes of a table of cells, workers numbered from `first`; and as an array."""
-    dense = dense_confusion(crowd, table, prior, totals)  # type: ignore[arg-type]  # (workers, truth, labels)
-    worker, truth, label = np.indices(dense.shape).reshape(3, -1)
-    columns = {"code": worker + first, "truth": ids.take(truth), "label": ids.take(label), "probability": dense.ravel()}
-    return to_bytes(pa.table(columns)), dense
+def _without(routes: Any) -> tuple[Any, None]:
+    return routes, None

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-import numpy as np
 import pyarrow as pa
 
 from crowdwise.answers.answers import MAX_CLASSES
 from crowdwise.answers.rows import Duplicates
 from crowdwise.engines import steps
+from crowdwise.engines.columns import Columns
+from crowdwise.engines.crowd import worker_frame
 from crowdwise.engines.driver import add_up
 from crowdwise.engines.intake import Bad, Data, take
-from crowdwise.engines.results import finish, label_frame, plain, sums_of, with_rows, worker_frame
-from crowdwise.errors import NotFittedError
-from crowdwise.truth.base import Array, Callback, TruthModel, is_whole, require
+from crowdwise.engines.results import Learned, finish, label_frame, plain, sizes_of
+from crowdwise.errors import NotFittedError, WeightError
+from crowdwise.truth.base import Array, Callback, TruthModel, require
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,21 +25,12 @@ if TYPE_CHECKING:
 BROADCAST_LIMIT = 50_000_000  # numbers: 400 MB on every executor
 
 
-class Learned(NamedTuple):
-    """What the posteriors of a part are made from."""
-
-    posterior: Any  # a step
-    message: Any
-    pair: Any = None  # broadcast: of which pairs the table in the message is
-    inputs: Any = None  # parts with rows of their own, where the table is in no message
-
-
 class SparkModel:
     """A truth model that is fitted on a Spark DataFrame.
 
     Parameters
     ----------
-    **parameters
+    *arguments, **parameters
         Those of the local model of the same name. Several starts (`n_init`) and `warm_start` are for one machine.
 
     Attributes
@@ -46,7 +38,8 @@ class SparkModel:
     labels : DataFrame
         task, label, confidence, runner_up, agreement, answers, proba (in the order of the classes); one row a task.
     workers : DataFrame
-        worker, answers, quality and its 95 % interval, agreement_with_consensus, and what the model knows of each.
+        worker, answers, quality and its 95 % interval, agreement_with_consensus, informativeness, worst_class: the
+        columns of the local `worker_table`; and what else the model knows of each.
     classes : DataFrame
         class, and its share `prior`.
     confusion : DataFrame or None
@@ -68,8 +61,8 @@ class SparkModel:
     _limit: int
     _kept: list[Any]  # in the cluster's memory
 
-    def __init__(self, **parameters: Any) -> None:
-        self.model: Any = self.local(**parameters)
+    def __init__(self, *arguments: Any, **parameters: Any) -> None:
+        self.model: Any = self.local(*arguments, **parameters)
 
     def fit(
         self,
@@ -78,6 +71,8 @@ class SparkModel:
         task: str = "task",
         worker: str = "worker",
         label: str = "label",
+        weight: str | None = None,
+        gold: DataFrame | None = None,
         classes: Any = None,
         duplicates: Duplicates = "error",
         bad: Bad = "aside",
@@ -96,18 +91,25 @@ class SparkModel:
             One row an answer.
         task, worker, label : str
             Its columns: integers, strings or booleans.
+        weight : str, optional
+            Column that says how much each answer counts.
+        gold : DataFrame, optional
+            Known labels, held fixed: columns named as those of the task and the label.
         classes : sequence, optional
             The classes and their order; the distinct labels, sorted, when not given.
         duplicates : {"error", "first", "last", "vote"}
             What to do when a worker answered a task twice. First and last are by the order of the rows read.
         bad : {"aside", "error"}
-            Rows with a missing id, or a label that is not declared: set aside in `rejected`, or an error.
+            Rows with a missing id, a label that is not declared, or a weight that is none: set aside in `rejected`,
+            or an error.
         max_classes : int
             More distinct labels than this are taken for a mistake in the column.
         parts : int, optional
             In how many parts the tasks are dealt out; by default a million answers each, and one a core at least.
         checkpoint : path, optional
-            Folder, on the driver's machine, to which the parameters are written after each iteration.
+            Folder to which the parameters are written after each iteration. It is the driver's, and has to be shared
+            by all machines where state stays in the cluster: GLAD, and crowds above `broadcast_limit`, whose tables
+            are read from it. Keep it until they are written.
         resume : bool
             Go on from the checkpoint, if there is one, to the same result.
         broadcast_limit : int
@@ -115,40 +117,44 @@ class SparkModel:
         callback : callable, optional
             Called with the iteration and the bound.
         """
-        model = self.model
-        model._check_flags()
-        model._check_common_parameters()
-        model._check_parameters()
-        require(getattr(model, "n_init", 1) == 1, "n_init", getattr(model, "n_init", 1), "1 on Spark")
-        require(not getattr(model, "warm_start", False), "warm_start", True, "False on Spark, and resume=True")
-        require(parts is None or is_whole(parts, 1), "parts", parts, "a whole number, 1 or more")
+        self._check()
         require(not resume or checkpoint is not None, "resume", resume, "it with checkpoint=, the folder to go on from")
-        columns = (task, worker, label)
+        if weight is not None and not self.model.uses_weights:
+            message = f"{type(self).__name__} cannot weigh answers; fit it without weight=."
+            raise WeightError(message)
         data = take(
-            frame, columns=columns, classes=classes, duplicates=duplicates, bad=bad, max_classes=max_classes,
-            parts=parts,
+            frame, Columns(task, worker, label, weight), gold=gold, classes=classes, duplicates=duplicates, bad=bad,
+            max_classes=max_classes, parts=parts,
         )  # fmt: skip
         self.rejected, self.removed_ = data.rejected, data.removed
         self.history_, self.n_iter_, self.converged_ = [], 0, True
         self._limit, self._kept = broadcast_limit, []
         file = None if checkpoint is None else Path(checkpoint) / "state.safetensors"
         learned = self._learn(data, file, resume, callback)
-        inputs = data.parts.mapValues(with_rows) if learned.inputs is None else learned.inputs
-        seed = getattr(model, "random_state", 0)
-        finished = finish(data, inputs, learned.posterior, learned.message, learned.pair, seed)
-        sums = add_up(finished.mapValues(sums_of), data.n_parts, np.arange(data.n_workers))
-        prior = getattr(self.model, "class_prior_", sums.totals / data.n_tasks)
-        self.class_prior_ = prior
-        spark = frame.sparkSession
-        self.classes = spark.createDataFrame(pa.table({"class": plain(data.class_ids), "prior": prior}))
-        for used in (data.parts, data.ids, *self._kept):  # what the results are made from is computed by now
-            used.unpersist()
-        self._kept = [finished, data.workers]
-        self.labels, self.workers = label_frame(data, finished), worker_frame(data, sums, self._of_workers(data, prior))
+        finished, used = finish(data, learned, getattr(self.model, "random_state", 0))
+        sizes = add_up(finished.mapValues(sizes_of), data.n_parts).totals
+        self.class_prior_ = prior = getattr(self.model, "class_prior_", sizes / data.n_tasks)
+        self.classes = data.spark.createDataFrame(pa.table({"class": plain(data.class_ids), "prior": prior}))
+        self.labels = label_frame(data, finished, None if learned.more is None else learned.more[0])
+        self.workers = worker_frame(data, finished, self._of_workers(data, prior))
+        data.release()  # what the results are made from is computed by now
+        for held in (*used, *self._kept):
+            held.unpersist()
+        self._kept = [finished, *data.held, *learned.needs]
         return self
 
+    def _check(self) -> None:
+        """Refuse settings that make no sense, and those that are for one machine."""
+        model = self.model
+        model._check_flags()
+        model._check_common_parameters()
+        model._check_parameters()
+        n_init = getattr(model, "n_init", 1)
+        require(n_init == 1, "n_init", n_init, "1 on Spark, where random starts could not be those of one machine")
+        require(not getattr(model, "warm_start", False), "warm_start", True, "False on Spark, and resume=True")
+
     def release(self) -> None:
-        """Let the cluster forget the results; what is asked for afterwards is computed again from the answers."""
+        """Let the cluster forget the results. What is asked for afterwards is computed again; GLAD has to be fitted."""
         for kept in self._kept:
             kept.unpersist()
 
@@ -175,6 +181,6 @@ class SparkModel:
         require(file is None, "checkpoint", file, "it with models that iterate")
         return Learned(steps.own_posterior, self.model)
 
-    def _of_workers(self, data: Data, prior: Array) -> dict[str, Array]:
-        """What the model knows of each worker, (workers,) arrays by name, given the shares of the classes."""
-        return {}
+    def _of_workers(self, data: Data, prior: Array) -> DataFrame | None:
+        """What the model knows of each worker, by `code`, given the shares of the classes."""
+        return None

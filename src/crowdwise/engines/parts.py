@@ -5,6 +5,8 @@ A part is all answers to the tasks whose ids hash to its number. It travels and 
     starts     (tasks + 1,) int64    answers to task t are starts[t]:starts[t + 1]
     of_answer  (answers,) int32      which pair, among those of the part, each answer is
     pair       (pairs,) int64        worker * classes + label of each pair that occurs in the part, sorted
+    weight     (answers,) float64    how much each answer counts, where answers are weighed
+    gold       (tasks,) int32        known class of each task, -1 where unknown; where any is known
 
 Tasks are in the order of their ids, so nothing depends on the order in which rows came. Ids are kept apart: only the
 last pass needs them.
@@ -18,14 +20,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from safetensors.numpy import load, save
 
 from crowdwise.answers import Answers, Pairs
 from crowdwise.answers.encoding import encode
 from crowdwise.answers.encoding import starts as starts_of
 from crowdwise.answers.rows import Duplicates, sort_rows
-from crowdwise.truth import kernels
-from crowdwise.truth.base import Array
+from crowdwise.truth.base import Array, fix_gold, vote_shares
 from crowdwise.truth.confusion import ConfusionWork
 
 
@@ -44,13 +46,15 @@ class Part:
     def __init__(self, packed: bytes, n_classes: int) -> None:
         arrays = load(packed)
         self.starts, self.of_answer, self.pair = arrays["starts"], arrays["of_answer"], arrays["pair"]
+        self.weight, self.gold = arrays.get("weight"), arrays.get("gold")
         self.n_tasks, self.n_classes = len(self.starts) - 1, n_classes
 
     @cached_property
     def confusion(self) -> ConfusionWork:
         """Arrays for an EM over confusion matrices."""
         label = (self.pair % self.n_classes).astype(np.int32)
-        return ConfusionWork(self.starts, Pairs(self.of_answer, label, np.empty(0, np.int64)), None, self.n_classes)
+        pairs = Pairs(self.of_answer, label, np.empty(0, np.int64))
+        return ConfusionWork(self.starts, pairs, self.weight, self.n_classes)
 
     @cached_property
     def workers(self) -> Array:
@@ -69,48 +73,59 @@ class Part:
             pa.array(np.arange(self.n_tasks)),
             pa.array(self.workers),
             pa.array(np.arange(self.n_classes)),
+            self.weight,
         )
         worker_starts = starts_of(worker, len(self.workers))
         answers.__dict__["pairs"] = Pairs(self.of_answer, label, worker_starts)  # known already: not counted again
         return answers
 
     def votes(self) -> Array:
-        """Shares of the votes of each task: (tasks, classes)."""
-        shares = np.empty((self.n_tasks, self.n_classes))
-        label = (self.pair % self.n_classes).astype(np.int32)[self.of_answer]  # (answers,)
-        kernels.vote_shares(self.starts, label, np.empty(0), shares)
-        return shares
+        """Shares of the votes of each task, known classes fixed: (tasks, classes)."""
+        return fix_gold(vote_shares(self.answers), self.gold)
 
 
-def pack(table: pa.Table, n_classes: int, duplicates: Duplicates) -> pa.Table:
-    """All rows of one part (part, task, worker code, label code, row) as one row of bytes.
+def pack(table: pa.Table, n_classes: int, duplicates: Duplicates, weighted: bool, golden: bool) -> pa.Table:
+    """All rows of one part (part, task, worker code, label code, weight, row) as one row of bytes.
 
-    Of answers given twice one is kept, by the order of `row`; the others are set aside, as positions in `row`.
+    Of answers given twice one is kept, by the order of `row`; the others are set aside. Rows without a worker say what
+    is known: `strangers` are tasks of such rows that nobody answered.
     """
-    table = table.sort_by("row").combine_chunks()
+    part, known = table["part"][0], table.filter(pc.field("worker").is_null())
+    table = table.filter(pc.field("worker").is_valid()).sort_by("row").combine_chunks()
     task, task_ids = encode(column(table, "task"), "task")
     worker, label, row = (column(table, name).to_numpy() for name in ("worker", "label", "row"))
-    known, local = np.unique(worker, return_inverse=True)  # sorting needs small codes
+    workers, local = np.unique(worker, return_inverse=True)  # sorting needs small codes
     codes = [task, local.astype(np.int32), label.astype(np.int32)]
-    tables = task_ids, pa.array(known), pa.array(np.arange(n_classes))
+    tables = task_ids, pa.array(workers), pa.array(np.arange(n_classes))
     rule: Duplicates = "first" if duplicates == "error" else duplicates  # the driver refuses them, with their ids
-    kept = sort_rows(codes, tables, weight=row, pseudo=None, truth=None, duplicates=rule, removed={})
-    pair, of_answer = np.unique(known[kept["worker"]] * n_classes + kept["label"], return_inverse=True)
+    place = np.arange(len(row))
+    kept = sort_rows(codes, tables, weight=place, pseudo=None, truth=None, duplicates=rule, removed={})
+    pair, of_answer = np.unique(workers[kept["worker"]] * n_classes + kept["label"], return_inverse=True)
     arrays = {
         "starts": starts_of(kept["task"], len(task_ids)),
         "of_answer": of_answer.astype(np.int32),
         "pair": pair.astype(np.int64),
     }
-    twice = table.filter(pa.array(~np.isin(row, kept["weight"]))).select(["task", "worker", "label"])
+    if weighted:
+        arrays["weight"] = column(table, "weight").to_numpy()[kept["weight"]]
+    at = pc.index_in(column(known, "task").cast(task_ids.type), value_set=task_ids)
+    if golden:
+        arrays["gold"] = np.full(len(task_ids), -1, np.int32)
+        found = at.is_valid().to_numpy(zero_copy_only=False)
+        arrays["gold"][at.drop_null().to_numpy()] = column(known, "label").to_numpy()[found]
+    twice = np.ones(len(row), bool)
+    twice[kept["weight"]] = False
+    aside = table.filter(pa.array(twice)).select(["task", "worker", "label"])
     return pa.table(
         {
-            "part": table["part"].slice(0, 1),
+            "part": pa.array([part.as_py()], pa.int32()),
             "packed": pa.array([save(arrays)], pa.binary()),
             "ids": pa.array([to_bytes(pa.table({"task": task_ids}))], pa.binary()),
-            "twice": pa.array([to_bytes(twice)], pa.binary()),
+            "twice": pa.array([to_bytes(aside)], pa.binary()),
+            "strangers": pa.array([to_bytes(known.select(["task"]).filter(at.is_null()))], pa.binary()),
             "tasks": pa.array([len(task_ids)], pa.int64()),
             "answers": pa.array([len(of_answer)], pa.int64()),
-            "repeats": pa.array([len(twice)], pa.int64()),
+            "repeats": pa.array([len(aside)], pa.int64()),
         }
     )
 

@@ -16,22 +16,28 @@ from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from crowdwise.engines import checkpoint, joined, steps
+from crowdwise.engines import checkpoint, glad, joined, steps
+from crowdwise.engines.agreement import Agreement as Agreement
+from crowdwise.engines.agreement import agreement as agreement
+from crowdwise.engines.agreement import alpha as alpha
+from crowdwise.engines.crowd import blocks_of, column_frame, confusion_frame, information_frame
 from crowdwise.engines.driver import SparkConfusion, SparkOdds, Votes
 from crowdwise.engines.intake import Data
-from crowdwise.engines.joined import Crowd, JoinedDawidSkene, cells
-from crowdwise.engines.model import Learned, SparkModel
-from crowdwise.engines.parts import from_bytes
-from crowdwise.engines.results import first_two, id_kind, matrix_frame, plain, spread
-from crowdwise.errors import TooLargeError
+from crowdwise.engines.joined import Joined
+from crowdwise.engines.model import SparkModel
+from crowdwise.engines.results import Learned
 from crowdwise.truth import dawid_skene, ibcc, majority_vote, naive_soft, one_coin, wds
+from crowdwise.truth import glad as truth_glad
 from crowdwise.truth.base import Array, Callback, require
 from crowdwise.truth.em import Climber, EMModel, climb
-from crowdwise.truth.tables import information
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+    from pyspark.sql import DataFrame
 
 
 class MajorityVote(SparkModel):
@@ -46,10 +52,50 @@ class NaiveSoft(SparkModel):
     local = naive_soft.NaiveSoft
 
 
-class SparkEM(SparkModel):
-    """A model fitted by EM: the local one climbs, on the driver, over work that is done in the cluster."""
+class Climbing(SparkModel):
+    """A model fitted by EM, with checkpoints."""
 
     model: EMModel
+
+    def _climb(
+        self, data: Data, climber: Climber, work: Any, start: Callable[[], Any], kind: Any, file: Path | None,
+        resume: bool, callback: Callback | None,
+    ) -> Any:  # fmt: skip
+        """EM from the start, or from where it was broken off; the parameters it ends with."""
+        model, stamp = self.model, checkpoint.stamp(self.model, data)
+        saved = checkpoint.load(file, stamp, kind) if file is not None and resume else None
+        parameters, before = saved or (start(), [])
+        if saved is not None and hasattr(climber, "resumed"):
+            climber.resumed(parameters)
+        require(len(before) < model.max_iter, "max_iter", model.max_iter, f"more than the {len(before)} already done")
+        if file is not None:
+            climber = checkpoint.Kept(climber, file, stamp, before)
+        parameters, history, converged = climb(climber, work, parameters, data.n_answers, callback, before)
+        model.history_, model.n_iter_, model.converged_ = history, len(history), converged
+        self.history_, self.n_iter_, self.converged_ = history, len(history), converged
+        model._warn_unsettled(data.n_answers)
+        return parameters
+
+
+class GLAD(Climbing):
+    """`crowdwise.GLAD` on Spark; `labels` has the `difficulty` of each task, `workers` the `ability` of each."""
+
+    local = truth_glad.GLAD
+
+    def _learn(self, data: Data, file: Path | None, resume: bool, callback: Callback | None) -> Learned:
+        climber = glad.SparkGLAD(self.model, data, None if file is None else file.parent)
+        found = self._climb(data, climber, None, climber.initialise, glad.Parameters, file, resume, callback)
+        self.model.class_prior_, self.model.ability_ = found.class_prior, found.ability
+        more = "difficulty", glad.difficulty
+        return Learned(glad.posterior, climber.message, inputs=climber.inputs(), more=more, needs=(climber.moved,))
+
+    def _of_workers(self, data: Data, prior: Array) -> DataFrame | None:
+        return column_frame(data, "ability", self.model.ability_)
+
+
+class SparkEM(Climbing):
+    """The local model climbs, on the driver, over work that is done in the cluster."""
+
     parameters: ClassVar[Any]
     posterior: ClassVar[Any]
 
@@ -64,23 +110,6 @@ class SparkEM(SparkModel):
         model._store(work, parameters)
         return Learned(type(self).posterior, cluster.last, getattr(cluster, "shared", None))
 
-    def _climb(
-        self, data: Data, climber: Climber, work: Any, start: Callable[[], Any], kind: Any, file: Path | None,
-        resume: bool, callback: Callback | None,
-    ) -> Any:  # fmt: skip
-        """EM from the start, or from where it was broken off; the parameters it ends with."""
-        model, stamp = self.model, checkpoint.stamp(self.model, data)
-        saved = checkpoint.load(file, stamp, kind) if file is not None and resume else None
-        parameters, before = saved or (start(), [])
-        require(len(before) < model.max_iter, "max_iter", model.max_iter, f"more than the {len(before)} already done")
-        if file is not None:
-            climber = checkpoint.Kept(climber, file, stamp, before)
-        parameters, history, converged = climb(climber, work, parameters, data.n_answers, callback, before)
-        model.history_, model.n_iter_, model.converged_ = history, len(history), converged
-        self.history_, self.n_iter_, self.converged_ = history, len(history), converged
-        model._warn_unsettled(data.n_answers)
-        return parameters
-
 
 class OneCoin(SparkEM):
     """`crowdwise.OneCoin` on Spark; `workers` has each one's `skill`."""
@@ -93,64 +122,61 @@ class OneCoin(SparkEM):
         work = SparkOdds(data)
         return work, work
 
-    def _of_workers(self, data: Data, prior: Array) -> dict[str, Array]:
-        return {"skill": self.model.skill_}
+    def _of_workers(self, data: Data, prior: Array) -> DataFrame | None:
+        return column_frame(data, "skill", self.model.skill_)
 
 
 class SparkMatrices(SparkEM):
-    """A model with confusion matrices."""
+    """A model with confusion matrices. Above `broadcast_limit` they stay in the cluster (see `joined`)."""
 
     posterior = steps.pair_posterior
-
-    def _confusion(self, data: Data) -> SparkConfusion:
-        if self._is_large(data):
-            message = (
-                f"confusion matrices of {data.n_workers:,} workers x {data.n_classes}² are more than broadcast_limit="
-                f"{self._limit:,} numbers. DawidSkene takes larger crowds; OneCoin needs one number a worker."
-            )
-            raise TooLargeError(message)
-        self._pairs = SparkConfusion(data)
-        return self._pairs
-
-    def _is_large(self, data: Data) -> bool:
-        return data.n_workers * data.n_classes**2 > self._limit
-
-    def _of_workers(self, data: Data, prior: Array) -> dict[str, Array]:
-        model, crowd = self.model, Crowd(data.n_workers, data.n_classes, self._pairs.pairs)
-        table, dense = cells(crowd, model.table_, model.prior_, model.totals_, 0, plain(data.class_ids))
-        self.confusion = matrix_frame(data, data.workers.sparkSession.createDataFrame(from_bytes(table)))
-        return {"informativeness": information(dense, prior)}
-
-
-class DawidSkene(SparkMatrices):
-    """`crowdwise.DawidSkene` on Spark. Above `broadcast_limit` the matrices stay in the cluster (see `joined`)."""
-
-    local = dawid_skene.DawidSkene
-    parameters = dawid_skene.Parameters
-
-    def _work(self, data: Data) -> tuple[Any, Any]:
-        cluster: Any = self._confusion(data)
-        totals = np.empty((data.n_workers, data.n_classes))
-        return dawid_skene.Work(cluster, None, data.n_tasks, totals, np.empty(data.n_workers)), cluster
+    large: ClassVar[type[Joined]]  # the same for a large crowd
+    _pairs: SparkConfusion
+    blocks: RDD[Any]  # of matrices: see `crowd`
+    votes: Learned  # what votes weighed by the matrices are made from
 
     def _learn(self, data: Data, file: Path | None, resume: bool, callback: Callback | None) -> Learned:
-        if not self._is_large(data):
-            return super()._learn(data, file, resume, callback)
+        if data.n_workers * data.n_classes**2 > self._limit:
+            return self._learn_joined(data, file, resume, callback)
+        learned, model = super()._learn(data, file, resume, callback), self.model
+        self.blocks = blocks_of(data, self._pairs.codes, model.table_, model.totals_, model.prior_)
+        tables = steps.Tables(learned.message.prior, model.table_, logs=False)
+        self.votes = learned._replace(posterior=steps.weighted_posterior, message=tables)
+        return learned
+
+    def _learn_joined(self, data: Data, file: Path | None, resume: bool, callback: Callback | None) -> Learned:
         require(file is not None, "checkpoint", None, "a folder that all machines share: matrices above "
                 "broadcast_limit are kept there")  # fmt: skip
         assert file is not None
-        crowd = JoinedDawidSkene(self.model, data, max(1, self._limit // data.n_classes**2), file.parent)
+        crowd = self.large(self.model, data, file.parent, self._limit)
         found = self._climb(data, crowd, None, crowd.initialise, joined.Parameters, file, resume, callback)
-        self.model.class_prior_ = found.class_prior
-        kind = id_kind(data.class_ids.type)
-        schema = f"code long, truth {kind}, label {kind}, probability double"
-        table = spread(data.workers.sparkSession, crowd.confusion(found, plain(data.class_ids)), schema)
-        self.confusion = matrix_frame(data, table)
+        self.model.class_prior_ = self._class_prior(crowd, found)
         self._kept += [crowd.routes, crowd.sums]
-        return Learned(type(self).posterior, crowd.message(found), None, crowd.inputs(found).mapValues(first_two))
+        self.blocks = crowd.blocks(found)
+        message, rows = crowd.message(found), crowd.inputs(found, "table").mapValues(joined.bare_rows)
+        self.votes = Learned(steps.weighted_posterior, message, inputs=rows)
+        rows = crowd.inputs(found, crowd.sent).mapValues(joined.bare_rows)
+        return Learned(type(self).posterior, message, inputs=rows)
 
-    def _of_workers(self, data: Data, prior: Array) -> dict[str, Array]:
-        return {} if self._is_large(data) else super()._of_workers(data, prior)
+    def _class_prior(self, crowd: Joined, found: joined.Parameters) -> Array:
+        return crowd.shares(found)
+
+    def _of_workers(self, data: Data, prior: Array) -> DataFrame | None:
+        self.confusion = confusion_frame(data, self.blocks)
+        return information_frame(data, self.blocks, prior)
+
+
+class DawidSkene(SparkMatrices):
+    """`crowdwise.DawidSkene` on Spark."""
+
+    local = dawid_skene.DawidSkene
+    parameters = dawid_skene.Parameters
+    large = joined.JoinedDawidSkene
+
+    def _work(self, data: Data) -> tuple[Any, Any]:
+        self._pairs = cluster = SparkConfusion(data)
+        totals = np.empty((data.n_workers, data.n_classes))
+        return dawid_skene.Work(cluster, None, data.n_tasks, totals, np.empty(data.n_workers)), cluster  # type: ignore[arg-type]
 
 
 class IBCC(SparkMatrices):
@@ -158,13 +184,18 @@ class IBCC(SparkMatrices):
 
     local = ibcc.IBCC
     parameters = ibcc.Parameters
+    large = joined.JoinedIBCC
 
     def _work(self, data: Data) -> tuple[Any, Any]:
-        cluster: Any = self._confusion(data)
+        self._pairs = cluster = SparkConfusion(data)
         prior = ibcc.diagonal(data.n_classes, self.model.a_v, self.model.b_v)
         log_table = np.empty((len(cluster.codes), data.n_classes))
         totals, divergence = np.empty((data.n_workers, data.n_classes)), np.empty(data.n_workers)
-        return ibcc.Work(cluster, prior, None, data.n_tasks, log_table, totals, divergence), cluster
+        return ibcc.Work(cluster, prior, None, data.n_tasks, log_table, totals, divergence), cluster  # type: ignore[arg-type]
+
+    def _class_prior(self, crowd: Joined, found: joined.Parameters) -> Array:
+        weights = found.sizes + self.model.alpha
+        return weights / weights.sum()
 
 
 class WDS(SparkModel):
@@ -176,16 +207,14 @@ class WDS(SparkModel):
         model = dawid_skene.DawidSkene() if self.model.base is None else self.model.base
         kinds: dict[Any, type[SparkMatrices]] = {dawid_skene.DawidSkene: DawidSkene, ibcc.IBCC: IBCC}
         require(type(model) in kinds, "base", model, "DawidSkene() or IBCC() on Spark")
-        base = kinds[type(model)](**model.get_params(deep=False))
+        self._base = base = kinds[type(model)](**model.get_params(deep=False))
+        base._check()
         base._limit, base._kept = self._limit, self._kept
-        learned = base._learn(data, file, resume, callback)
+        base._learn(data, file, resume, callback)
         self.history_, self.n_iter_, self.converged_ = base.history_, base.n_iter_, base.converged_
-        self._base = base
-        if learned.inputs is None:  # what the E-step was sent may be logs
-            learned = learned._replace(message=steps.Tables(learned.message.prior, base.model.table_, logs=False))
-        return learned._replace(posterior=steps.weighted_posterior)
+        return base.votes
 
-    def _of_workers(self, data: Data, prior: Array) -> dict[str, Array]:
+    def _of_workers(self, data: Data, prior: Array) -> DataFrame | None:
         known = self._base._of_workers(data, prior)
         self.confusion = self._base.confusion
         return known

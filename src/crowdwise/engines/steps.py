@@ -42,14 +42,14 @@ def first_pairs(part: Part, rows: None, message: None) -> Sums:
 def expect_pairs(part: Part, rows: Array, message: Tables) -> Sums:
     """Counts of the pairs, sizes of the classes and log-likelihood under the posteriors."""
     _set_table(part, rows, message)
-    return Sums(part.pair, *part.confusion.e_step(message.prior, None, hard=message.hard))
+    return Sums(part.pair, *part.confusion.e_step(message.prior, part.gold, hard=message.hard))
 
 
 def pair_posterior(part: Part, rows: Array, message: Tables) -> Array:
     """Posteriors (tasks, classes) from confusion matrices."""
     proba = np.empty((part.n_tasks, part.n_classes))
     _set_table(part, rows, message)
-    part.confusion.e_step(message.prior, None, counts=False, proba=proba)
+    part.confusion.e_step(message.prior, part.gold, counts=False, proba=proba)
     return proba
 
 
@@ -73,7 +73,7 @@ def first_workers(part: Part, rows: None, message: None) -> Sums:
 def expect_workers(part: Part, rows: None, message: Odds) -> Sums:
     """Expected right answers of each worker."""
     log_odds = message.log_odds[part.workers]
-    right, sizes, log_sum = expect(part.answers, part.answers.worker, log_odds, message.prior, None)
+    right, sizes, log_sum = expect(part.answers, part.answers.worker, log_odds, message.prior, part.gold)
     return Sums(part.workers, right[:, None], sizes, log_sum)
 
 
@@ -81,13 +81,13 @@ def odds_posterior(part: Part, rows: None, message: Odds) -> Array:
     """Posteriors (tasks, classes) from the odds of each worker."""
     proba = np.empty((part.n_tasks, part.n_classes))
     log_odds = message.log_odds[part.workers]
-    expect(part.answers, part.answers.worker, log_odds, message.prior, None, proba)
+    expect(part.answers, part.answers.worker, log_odds, message.prior, part.gold, proba)
     return proba
 
 
 def own_posterior(part: Part, rows: None, message: TruthModel) -> Array:
     """What a model that looks at one task at a time finds by itself."""
-    message._fit(part.answers, None, np.random.default_rng(0), None)
+    message._fit(part.answers, part.gold, np.random.default_rng(0), None)
     return message.proba_
 
 

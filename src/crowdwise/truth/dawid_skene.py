@@ -143,11 +143,14 @@ class DawidSkene(EMModel):
         table = np.empty_like(counts)
         by_worker = prior.reshape(-1, *prior.shape[-2:])  # (1 or workers, labels, classes)
         confusion_rows(counts, pairs.label, pairs.worker_starts, by_worker, table, work.totals, work.log_prior)
-        if self.class_prior == "uniform":
-            class_prior = np.full(len(totals), 1 / len(totals))
-        else:
-            class_prior = np.maximum(totals / work.n_tasks, FLOOR)
+        class_prior = self._shares(totals, work.n_tasks)
         return Parameters(class_prior, table, prior, float(work.log_prior.sum()), work.totals.copy())
+
+    def _shares(self, sizes: Array, n_tasks: int) -> Array:
+        """Share of each class, given how many tasks are expected of each."""
+        if self.class_prior == "uniform":
+            return np.full(len(sizes), 1 / len(sizes))
+        return np.maximum(sizes / n_tasks, FLOOR)
 
     def _posterior(self, work: Work, parameters: Parameters) -> Array:
         work.confusion.set_table(parameters.table)

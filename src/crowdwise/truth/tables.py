@@ -20,7 +20,7 @@ import pyarrow as pa
 from numba import njit
 from scipy.special import rel_entr
 
-from crowdwise.answers import Answers
+from crowdwise.answers import Answers, Pairs
 from crowdwise.answers.encoding import gather
 from crowdwise.truth.base import Array, TruthModel
 
@@ -159,12 +159,19 @@ def worst_label(answers: Answers, agrees: Array, confidence: Array) -> Array:
     pairs = answers.pairs
     n_pairs = len(pairs.label)
     given = np.bincount(pairs.of_answer, minlength=n_pairs)  # (pairs,)
-    confirmed = np.bincount(pairs.of_answer, agrees, minlength=n_pairs) / given
-    sure = np.bincount(pairs.of_answer, confidence[answers.task], minlength=n_pairs) / given
-    worker = np.repeat(np.arange(answers.n_workers), np.diff(pairs.worker_starts))
-    order = np.lexsort((-sure, -given, confirmed, worker))  # each worker's worst pair comes first in the worker's run
-    label = np.where(confirmed[order] < 1, pairs.label[order], -1)
-    worst = np.full(answers.n_workers, -1, np.int32)
+    confirmed = np.bincount(pairs.of_answer, agrees, minlength=n_pairs)
+    sure = np.bincount(pairs.of_answer, confidence[answers.task], minlength=n_pairs)
+    return worst_pair(pairs, given, confirmed, sure)
+
+
+def worst_pair(pairs: Pairs, given: Array, confirmed: Array, sure: Array) -> Array:
+    """`worst_label` from sums over the answers of each pair, (pairs,): of 1, of confirmed ones, of confidences."""
+    n_workers = len(pairs.worker_starts) - 1
+    share, sure = confirmed / given, np.round(sure / given, 9)  # equals are equal in whatever order they were added
+    worker = np.repeat(np.arange(n_workers), np.diff(pairs.worker_starts))
+    order = np.lexsort((-sure, -given, share, worker))  # each worker's worst pair comes first in the worker's run
+    label = np.where(share[order] < 1, pairs.label[order], -1)
+    worst = np.full(n_workers, -1, np.int32)
     busy = np.diff(pairs.worker_starts) > 0
     worst[busy] = label[pairs.worker_starts[:-1][busy]]
     return worst
