@@ -3,12 +3,14 @@
 import warnings
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from spark_lists import data_of, learn, matrices
 
 import crowdwise as cw
 from crowdwise import Answers, simulate
 from crowdwise.engines import driver
+from crowdwise.engines.parts import from_bytes, pack
 from crowdwise.errors import ModelFileError, ParameterError
 
 engine = pytest.importorskip("crowdwise.engines.spark")
@@ -126,3 +128,13 @@ def test_settings_that_are_for_one_machine_are_refused(crowds, tmp_path, name, s
     for limit in (10**6, LIMIT):
         with pytest.raises(ParameterError, match=f"{argument}="):
             learn(getattr(engine, name)(**settings), data_of(crowds[0]), limit=limit, folder=tmp_path)
+
+
+def test_a_part_of_known_labels_alone_names_its_tasks():
+    columns = {
+        "part": pa.array([4], pa.int32()), "task": ["nobody"], "worker": pa.nulls(1, pa.int64()),
+        "label": pa.array([1], pa.int32()), "weight": pa.nulls(1, pa.float64()), "row": pa.nulls(1, pa.int64()),
+    }  # fmt: skip
+    packed = pack(pa.table(columns), 2, "error", True, True).to_pylist()[0]
+    assert from_bytes(packed["strangers"]).to_pydict() == {"task": ["nobody"]}
+    assert (packed["part"], packed["tasks"], packed["answers"], packed["repeats"]) == (4, 0, 0, 0)

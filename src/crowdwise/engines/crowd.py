@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 WORKERS = 250_000  # of a block of the table of workers
 CELLS = 4_000_000  # of dense matrices in one process: 32 MB
-_QUALITY = "code long, answers long, quality double, quality_low double, quality_high double"
+_QUALITY = ("quality", "quality_low", "quality_high", "agreement_with_consensus")
 
 
 class Crowd(NamedTuple):
@@ -64,14 +64,14 @@ def worker_frame(data: Data, finished: RDD[Any], more: DataFrame | None) -> Data
     pieces = partial(cut, stride=WORKERS * data.n_classes, n_blocks=n_blocks)
     sliced = finished.flatMap(partial(_slices, pieces=pieces)).groupByKey(n_blocks)
     rows = sliced.map(partial(_quality, n_workers=data.n_workers, ids=plain(data.class_ids)))
-    schema = f"{_QUALITY}, agreement_with_consensus double, worst_class {id_kind(data.class_ids.type)}"
+    numbers = ", ".join(f"{name} double" for name in _QUALITY)
+    schema = f"code long, answers long, {numbers}, worst_class {id_kind(data.class_ids.type)}"
     table = data.workers.join(spread(data.spark, rows, schema), "code")
     table = table if more is None else table.join(more, "code")
     if "informativeness" not in table.columns:
         table = table.withColumn("informativeness", f.lit(None).cast("double"))
-    last = [name for name in ("skill", "ability") if name in table.columns]
-    columns = [part.split()[0] for part in schema.split(", ")[1:-1]]
-    return table.select("worker", *columns, "informativeness", "worst_class", *last)
+    first = ("worker", "answers", *_QUALITY, "informativeness", "worst_class")
+    return table.select(*first, *(name for name in table.columns if name not in ("code", *first)))
 
 
 def column_frame(data: Data, name: str, values: Array) -> DataFrame:

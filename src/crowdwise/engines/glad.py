@@ -54,6 +54,7 @@ class SparkGLAD:
     """A climber whose tasks lie in the cluster; `folder` is where b is written, if anywhere."""
 
     moved: RDD[Any] | None = None  # (part, (b, new b, sums)) of the latest E-step
+    _shared: Any  # the broadcast it was made with
 
     def __init__(self, model: glad.GLAD, data: Data, folder: Path | None) -> None:
         self.model, self.data, self.folder = model, data, folder
