@@ -7,7 +7,7 @@ export CROWDWISE_DATA ?= $(abspath ../shared/data)
 endif
 
 .PHONY: setup demo test browser lint docs bench bench-calibration bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-papers results-page \
-	bench-choose bench-acquire bench-simulated bench-systems-scale clean
+	bench-choose bench-acquire bench-simulated bench-systems-scale bench-parallel clean
 
 setup: .venv/ready            ## a .venv with every extra and the dev tools
 
@@ -74,6 +74,9 @@ bench-simulated: setup        ## self-training, made-up tasks and ambiguity on s
 
 bench-systems-scale: setup    ## time and memory of self-training and of buying answers on large crowds
 	$(BIN)/python benchmarks/systems_scale.py
+
+bench-parallel: setup         ## an epoch of training in one process and in two
+	$(BIN)/python benchmarks/parallel_speed.py
 
 # Peers have needs that clash with ours: they get an environment of their own.
 .venv-peers/ready: benchmarks/peers.txt constraints.txt
