@@ -76,7 +76,7 @@ bench-systems-scale: setup    ## time and memory of self-training and of buying 
 	$(BIN)/python benchmarks/systems_scale.py
 
 bench-parallel: setup         ## an epoch of training in one process and in two
-	$(BIN)/python benchmarks/parallel_speed.py
+	$(BIN)/python benchmarks/parallel_speed.py $(ARGS)
 
 # Peers have needs that clash with ours: they get an environment of their own.
 .venv-peers/ready: benchmarks/peers.txt constraints.txt

@@ -1,4 +1,4 @@
-"""An epoch of training in one process and in two, on two cores: `make bench-parallel`.
+"""An epoch of training in one process and in two, on two cores: `make bench-parallel`; ARGS=--quick, a tenth of it.
 
     mlp      100,000 tasks of 512 numbers, two hidden layers of 512, batches of 512
     cnn      10,000 images 3 x 32 x 32, the network of `CNN()`, batches of 256
@@ -29,9 +29,10 @@ NETWORKS = {"mlp": cw.MLP((512, 512)), "cnn": cw.CNN(), "small": cw.MLP(128)}
 WAYS = {"one process": (1, 1), "one process, two threads": (1, 2), "two processes": (2, 1)}  # processes, threads
 
 
-def measure(name: str) -> None:
+def measure(name: str, share: int) -> None:
     """Train in this process, alone or as one of a group; the first prints seconds and CPU seconds of an epoch."""
     n_tasks, shape, batch_size = SHAPES[name]
+    n_tasks //= share
     answers = cw.simulate.simulate(n_tasks, n_workers=1000, n_classes=10, answers_per_task=2)
     X = np.random.default_rng(0).standard_normal((n_tasks, *shape), np.float32)
     rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
@@ -48,9 +49,9 @@ def measure(name: str) -> None:
         print(json.dumps({"seconds": min(s for s, _, _ in clock[1:]), "cpu": float(spent), "loss": clock[-1][2]}))
 
 
-def started(name: str, processes: int, threads: int) -> dict[str, float]:
+def started(name: str, share: int, processes: int, threads: int) -> dict[str, float]:
     """What `measure` prints, in so many processes."""
-    command = [sys.executable, __file__, name]
+    command = [sys.executable, __file__, name, str(share)]
     if processes > 1:
         command[1:1] = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
     env = {**os.environ, "OMP_NUM_THREADS": str(threads)}
@@ -60,11 +61,11 @@ def started(name: str, processes: int, threads: int) -> dict[str, float]:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1 and sys.argv[1] in SHAPES:
-        measure(sys.argv[1])
+        measure(sys.argv[1], int(sys.argv[2]))
     else:
         print("| network | way | seconds | CPU seconds | load | loss |\n| --- | --- | --- | --- | --- | --- |")
         for each in SHAPES:
             for way, (processes, threads) in WAYS.items():
-                got = started(each, processes, threads)
+                got = started(each, 10 if "--quick" in sys.argv else 1, processes, threads)
                 figures = f"{got['seconds']:.2f} | {got['cpu']:.2f} | {os.getloadavg()[0]:.0f} | {got['loss']:.6f}"
                 print(f"| {each} | {way} | {figures} |", flush=True)
