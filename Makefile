@@ -7,7 +7,7 @@ export CROWDWISE_DATA ?= $(abspath ../shared/data)
 endif
 
 .PHONY: setup demo test browser java lint docs bench bench-calibration bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-papers results-page \
-	bench-choose bench-acquire bench-simulated bench-systems-scale bench-scale bench-spark clean
+	bench-choose bench-acquire bench-simulated bench-systems-scale bench-scale bench-spark bench-parallel clean
 
 setup: .venv/ready            ## a .venv with every extra and the dev tools
 
@@ -89,6 +89,9 @@ bench-scale: setup .venv-peers/ready    ## 10^6 to 10^8 answers from Parquet to 
 
 bench-spark: setup            ## what Spark costs an iteration beside the kernels; ARGS="--sizes 1e6"
 	$(BIN)/python benchmarks/spark_overhead.py --json benchmarks/results/spark.json $(ARGS)
+
+bench-parallel: setup         ## an epoch of training in one process and in two
+	$(BIN)/python benchmarks/parallel_speed.py $(ARGS)
 
 # Peers have needs that clash with ours: they get an environment of their own.
 .venv-peers/ready: benchmarks/peers.txt constraints.txt

@@ -51,7 +51,7 @@ def alive(pid):
 
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
-LONG = ["--epochs", "400", "--checkpoint"]
+LONG = ["--epochs", "100", "--checkpoint"]
 
 
 @needs_proc

@@ -120,6 +120,7 @@ def three_processes(found):
     rank = 0 if group is None else group.rank
     model = cw.AnnoReg(epochs=2, batch_size=31, network=cw.MLP(8, batchnorm=True), optimizer="sgd").fit(X, answers)
     found |= {f"uneven/{k}": v.numpy() for k, v in model.module_.state_dict().items()}
+    torch.manual_seed(rank)  # all start from the weights of the first
     own = cw.CrowdLayer(epochs=1, network=torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.Linear(9, 3)))
     found["own dropout"] = own.fit(X, answers).proba_
     if group is None:

@@ -54,7 +54,9 @@ class Group:
     def start_alike(self, module: nn.Module) -> None:
         """Take the parameters and buffers of the first process."""
         for value in module.state_dict().values():
-            _told(partial(torch.distributed.broadcast, value, 0))
+            same = value.contiguous()
+            _told(partial(torch.distributed.broadcast, same, 0))
+            value.copy_(same)  # nothing to do but where it lies in another order
 
     def measured(self, measure: Callable[[], float]) -> float:
         """What the first process measures: all decide by the same number."""

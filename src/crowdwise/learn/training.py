@@ -229,6 +229,8 @@ class Trainer:
     def _stamp(self) -> str:
         """A digest of what is trained on and how: the same for all processes of a group."""
         settings = {name: value for name, value in vars(self.settings).items() if name != "device"}
+        if callable(self.settings.scheduler):  # its text may hold where it lies in memory
+            settings["scheduler"] = type(self.settings.scheduler).__name__
         facts = {**settings, "n_models": self.batches.n_models, "phase": self.phase, "seed": self.batches.seed}
         return checkpoint.fingerprint(self.batches.answers, self.batches.features, facts, self.batches.active)
 
