@@ -54,7 +54,7 @@ def measured(who: str, method: str, ids: str, n_answers: int, data: Path, limit:
     rows = []
     for name in names:
         row: Row = {"who": who, "case": name, "ids": ids, "answers": n_answers, "load": load}
-        if found is None:
+        if found is None or name not in found["cases"]:
             rows.append(row | {"failed": f"no result within {limit} s"})
             continue
         figures = found["cases"][name]
@@ -122,6 +122,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=cases)
     parser.add_argument("--ids", nargs="*", default=["integers", "strings"])
     parser.add_argument("--data", type=Path, help="folder that keeps the crowds; a temporary one if not given")
+    parser.add_argument("--limit", type=float, default=1800, help="seconds a process of ours may take")
     parser.add_argument("--peer-limit", type=float, default=300, help="seconds crowd-kit may take for a case")
     parser.add_argument("--json", type=Path, default=HERE / "results" / "scale.json")
     options = parser.parse_args()
@@ -133,6 +134,8 @@ def main() -> None:
 
     def keep(*rows: Row) -> None:
         for row in rows:
+            if "failed" in row and any(all(r[k] == row[k] for k in key) for r in saved["rows"]):
+                continue  # an earlier run had more time
             saved["rows"] = [r for r in saved["rows"] if any(r[k] != row[k] for k in key)] + [row]
             words = row.get("failed") or f"{row['seconds']:.1f} s, {row['peak_bytes'] / 2**30:.2f} GB"
             console.print(f"{row['who']} {row['case']}, {row['ids']}, {size(row['answers'])}: {words}", highlight=False)
@@ -149,7 +152,7 @@ def main() -> None:
                 if not data.exists():
                     draw(data.with_suffix(".part"), n_answers, strings=ids == "strings").rename(data)
                 for method in ["together"] if options.only == ["together"] else filter(wanted, WHOLE):
-                    keep(*measured("ours", method, ids, n_answers, data, limit=1800))
+                    keep(*measured("ours", method, ids, n_answers, data, limit=options.limit))
                 if wanted("command-line"):
                     keep(by_command(ids, n_answers, data))
                 if wanted("crowd-kit") and ids == "integers" and n_answers < 10**8 and Path(PYTHON["peer"]).exists():

@@ -44,6 +44,17 @@ def test_parts_and_files_of_any_size_give_the_same_answers(tmp_path_factory, kin
     assert answers.task_ids.equals(table.column("task").cast(answers.task_ids.type).unique().sort())
 
 
+@pytest.mark.parametrize("spread", [1, 10**9])
+@pytest.mark.parametrize("statistics", [False, True])
+def test_integers_close_together_and_far_apart_are_ids_alike(tmp_path, spread, statistics):
+    rng = np.random.default_rng(1)
+    task = np.repeat(rng.permutation(np.arange(-40, 40)[::2]), 2) * spread
+    table = pa.table({"task": task, "worker": np.arange(80), "label": rng.integers(0, 2, 80) * spread})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=7, write_statistics=statistics)
+    assert read(tmp_path / "a.parquet") == Answers.from_frame(table)
+    assert read(tmp_path / "a.parquet").n_tasks == 40
+
+
 @pytest.mark.parametrize("kind", [pa.int8(), pa.uint16(), pa.uint64()])
 def test_integers_of_any_width_are_the_same_ids(tmp_path, kind):
     table = shuffled(20, "integers")

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from crowdwise.answers.distinct import Distinct
+from crowdwise.answers.distinct import MAX_CODES, Distinct
 from crowdwise.answers.encoding import as_arrow
 from crowdwise.io.raw import BESIDE, IDS, Choose, Raw, encoded, is_text
 
@@ -45,13 +46,29 @@ def read_parquet(path: Path, choose: Choose) -> Raw:
 def _ids(file: pq.ParquetFile, name: str, role: str, kind: pa.DataType) -> pa.Array:
     """A column of ids, dictionary encoded as it is read: it is never there as a whole."""
     ids, codes, row = Distinct(kind), np.empty(file.metadata.num_rows, np.int32), 0
+    span = _span(file, name)
     for batch in file.iter_batches(ROWS, columns=[name]):
         part = batch.column(0)
-        part = part.dictionary_decode() if pa.types.is_dictionary(part.type) else part
-        codes[row : row + len(part)] = ids.add(as_arrow(part, role))
+        part = as_arrow(part.dictionary_decode() if pa.types.is_dictionary(part.type) else part, role)
+        code = ids.add(part) if span is None else pc.subtract(part, span[0]).fill_null(-1)
+        codes[row : row + len(part)] = code
         row += len(part)
+    table = ids.table if span is None else pa.array(np.arange(span[0], span[1] + 1))
     missing = codes < 0
-    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=missing if missing.any() else None), ids.table)
+    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=missing if missing.any() else None), table)
+
+
+def _span(file: pq.ParquetFile, name: str) -> tuple[int, int] | None:
+    """The least and the largest integer of a column where they lie so close that codes need no hashing, else None."""
+    meta, kind = file.metadata, file.schema_arrow.field(name).type
+    if not pa.types.is_signed_integer(kind):
+        return None
+    place = [meta.schema.column(i).path for i in range(meta.num_columns)].index(name)
+    groups = [meta.row_group(i).column(place).statistics for i in range(meta.num_row_groups)]
+    if not groups or not all(group is not None and group.has_min_max for group in groups):
+        return None
+    least, largest = min(group.min for group in groups), max(group.max for group in groups)
+    return (least, largest) if largest - least < min(4 * meta.num_rows + 1024, MAX_CODES) else None
 
 
 def _is_bulky(kind: pa.DataType) -> bool:

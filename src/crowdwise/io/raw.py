@@ -167,9 +167,3 @@ def _compact(array: pa.Array, kind: pa.DataType | None) -> pa.Array:
 def plain(array: pa.Array) -> pa.Array:
     """An array with its values spelt out."""
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-
-
-def without_dictionaries(raw: Raw) -> Raw:
-    """The same rows with every id spelt out, for when rows will be dropped and ids with them."""
-    columns = {role: plain(column) for role, column in raw.columns.items()}
-    return Raw(columns, raw.removed, raw.names, tasks=raw.tasks, workers=raw.workers)

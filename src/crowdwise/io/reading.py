@@ -26,7 +26,7 @@ from crowdwise.errors import (
 )
 from crowdwise.io.files import files, guard
 from crowdwise.io.formats import FORMATS, Format
-from crowdwise.io.raw import Choose, Raw, combine, plain, without_dictionaries
+from crowdwise.io.raw import Choose, Raw, combine, plain
 from crowdwise.io.sniffing import sniff
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
@@ -88,8 +88,6 @@ def read(
     with guard(paths[0]):
         raw = combine(raws)
     del raws
-    if drops and any(raw.columns[role].null_count for role in ("task", "worker", "label")):
-        raw = without_dictionaries(raw)
     for name in ("tasks", "workers"):
         if getattr(raw, name) is not None:
             options.setdefault(name, getattr(raw, name))
