@@ -44,7 +44,7 @@ lint: setup
 	$(BIN)/mypy
 
 bench: bench-accuracy bench-truth bench-learn-accuracy bench-learn bench-papers bench-choose \
-	bench-acquire bench-simulated bench-systems-scale bench-calibration bench-spark
+	bench-acquire bench-simulated bench-systems-scale bench-calibration bench-scale bench-spark bench-parallel
 
 bench-truth: setup .venv-peers/ready    ## speed and memory beside the peers; ARGS=--huge adds 10^8 answers
 	$(BIN)/python benchmarks/truth_speed.py $(ARGS)
