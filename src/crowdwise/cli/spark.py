@@ -156,7 +156,7 @@ def aggregate(
             vote = model
             if method != "majority-vote":
                 vote = on_spark(build("majority-vote", {}, seed), "majority-vote").fit(frame, **reading, gold=told)
-            told = None if told is None else told.select(f"`{found['task']}` as task")
+            told = None if told is None else told.selectExpr(f"`{found['task']}` as task")
             result["scores"] = scores({"majority-vote": vote, method: model}, truth, told)
         return result
 
