@@ -162,12 +162,8 @@ def main() -> None:
                     for method in PEERS:
                         keep(*measured("crowd-kit", method, ids, n_answers, data, limit=options.peer_limit))
     for row in saved["rows"]:
-        if (
-            row["case"] == "dawid-skene"
-            and "iteration_cpu_seconds" in row
-            and row["answers"] >= 10**7
-            and saved["bandwidth"]
-        ):
+        large = row["case"] == "dawid-skene" and row.get("workers", 0) * row.get("classes", 0) * 64 > 24 << 20
+        if large and "iteration_cpu_seconds" in row and saved["bandwidth"]:
             row |= traffic(row, saved["bandwidth"]["bytes_a_cpu_second"])
             shares = f"{row['least_share']:.0%} by the least count, {row['fetched_share']:.0%} by lines fetched"
             console.print(f"share of the bandwidth, {row['ids']}, {size(row['answers'])}: {shares}", highlight=False)
