@@ -7,7 +7,6 @@ the bounds so far as JSON. A fit goes on from it only when model, settings and a
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,18 @@ from safetensors.numpy import save_file
 from crowdwise.engines.intake import Data
 from crowdwise.errors import ModelFileError
 from crowdwise.truth.em import Climber, EMModel
+from crowdwise.whole import whole
 
 FORMAT = 1
 
 
 def stamp(model: EMModel, data: Data) -> dict[str, Any]:
     """What a checkpoint belongs to. More iterations, or a finer tolerance, do not make it another fit."""
+    from crowdwise.digests import digest  # on the driver alone
+
     settings = {name: value for name, value in model.get_params(deep=False).items() if name not in ("max_iter", "tol")}
     return {
-        "format": FORMAT, "model": type(model).__name__, "settings": repr(sorted(settings.items())),
+        "format": FORMAT, "model": type(model).__name__, "settings": digest(sorted(settings.items())),
         "classes": data.class_ids.to_pylist(), "tasks": data.n_tasks, "workers": data.n_workers,
         "answers": data.n_answers, "digest": data.digest,
     }  # fmt: skip
@@ -53,16 +55,13 @@ class Kept:
 def save(file: Path, stamp: dict[str, Any], parameters: Any, history: list[float]) -> None:
     """Write the parameters (a named tuple of arrays and numbers) and the bounds so far."""
     tensors = {name: np.array(value, order="C") for name, value in parameters._asdict().items()}
-    partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        save_file(tensors, partial, metadata={"state": json.dumps({**stamp, "history": history})})
-        partial.replace(file)
+        with whole(file) as beside:
+            save_file(tensors, beside, metadata={"state": json.dumps({**stamp, "history": history})})
     except (OSError, SafetensorError) as error:
         message = f"the checkpoint {str(file)!r} cannot be written: {error}"
         raise ModelFileError(message) from None
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def load(file: Path, stamp: dict[str, Any], kind: Any) -> tuple[Any, list[float]] | None:

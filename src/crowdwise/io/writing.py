@@ -8,9 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -22,6 +20,7 @@ from crowdwise.answers import Answers
 from crowdwise.errors import FormatError
 from crowdwise.io.escaping import escape, glue
 from crowdwise.io.raw import is_text
+from crowdwise.whole import whole
 
 ROWS = 200_000  # rows put into text at a time
 
@@ -43,7 +42,7 @@ def write(data: Answers | pa.Table, path: str | os.PathLike[str]) -> None:
     suffix = check_target(file)
     table = _table(data) if isinstance(data, Answers) else data
     try:
-        with _replacing(file) as stream:
+        with whole(file) as beside, beside.open("wb") as stream:
             if file.suffix == ".gz":
                 with gzip.GzipFile("", "wb", 6, stream, mtime=0) as packed:
                     _WRITERS[suffix](table, cast(IO[bytes], packed))
@@ -68,20 +67,6 @@ def check_target(path: str | os.PathLike[str]) -> str:
         message = f"{file} cannot be written: there is no folder {str(file.parent)!r}. Make it first."
         raise FormatError(message)
     return suffix
-
-
-@contextmanager
-def _replacing(file: Path) -> Iterator[IO[bytes]]:
-    """A file beside the one meant, which takes its place at the end or disappears."""
-    beside = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
-    try:
-        with beside.open("xb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        beside.replace(file)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def _table(answers: Answers) -> pa.Table:

@@ -21,6 +21,7 @@ from crowdwise.errors import CrowdwiseError, ModelFileError
 from crowdwise.learn import parallel
 from crowdwise.learn.features import Features
 from crowdwise.learn.torched import Tensor
+from crowdwise.whole import whole
 
 if TYPE_CHECKING:
     from crowdwise.learn.training import Trainer
@@ -72,16 +73,13 @@ class Saved:
         if not parallel.is_first():
             return
         header = {"version": VERSION, "fingerprint": self.fingerprint, **state}
-        partial = self.path.with_name(f"{self.path.name}.{os.getpid()}.partial")
+        copies = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
         try:
-            copies = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-            save_file(copies, partial, metadata={"checkpoint": json.dumps(header)})
-            partial.replace(self.path)
+            with whole(self.path, sync=False) as beside:  # after each epoch, which may take as long as a disk
+                save_file(copies, beside, metadata={"checkpoint": json.dumps(header)})
         except (OSError, SafetensorError) as error:
             message = f"the checkpoint {str(self.path)!r} cannot be written: {error}"
             raise ModelFileError(message) from None
-        finally:
-            partial.unlink(missing_ok=True)
 
     def load_into(self, trainer: Trainer) -> None:
         """Put the trainer where the file says it was; nothing happens when there is no file, or an earlier phase's."""
