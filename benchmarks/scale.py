@@ -40,6 +40,7 @@ from truth_speed import HERE, PYTHON, console, measure, size
 
 ITERATIONS = 5
 PEERS = [case.removeprefix("crowd-kit whole ") for case in CASES if case.startswith("crowd-kit whole ")]
+IN_CACHE = 24 << 20  # bytes of counts up to which Dawid-Skene goes through the answers once (`truth/confusion.py`)
 DIRECT = ("alpha", "majority-vote", "naive-soft")  # without iterations
 PARTS = ("read", "fit", "write")
 Row = dict[str, Any]
@@ -98,10 +99,31 @@ def traffic(row: Row, bytes_a_cpu_second: float) -> dict[str, float]:
     }
 
 
+def show_bandwidth(bandwidth: dict[str, float] | None, rows: list[Row]) -> None:
+    """What the machine moves, and how much of that Dawid-Skene reaches; rows are given their shares."""
+    if bandwidth is None:
+        console.print("The bandwidth of the machine is not measured, so no shares of it are said.")
+        return
+    wall, cpu = (bandwidth[key] / 1e9 for key in ("bytes_a_second", "bytes_a_cpu_second"))
+    console.print(f"bandwidth of the machine: {wall:.1f} GB a second, {cpu:.1f} GB a CPU second", highlight=False)
+    for row in rows:
+        if row["who"] != "ours" or row["case"] != "dawid-skene" or "iteration_cpu_seconds" not in row:
+            continue
+        counts = row["workers"] * row["classes"] * 64
+        for old in ("least_share", "fetched_share"):  # of a run with another machine or threshold
+            row.pop(old, None)
+        if counts > IN_CACHE:
+            row |= traffic(row, bandwidth["bytes_a_cpu_second"])
+            words = f"{row['least_share']:.0%} by the least count, {row['fetched_share']:.0%} by lines fetched"
+        else:
+            words = f"none, as its {counts / 2**20:.0f} MB of counts stay in cache: memory is not what it waits for"
+        console.print(f"Dawid-Skene's share, {row['ids']}, {size(row['answers'])}: {words}", highlight=False)
+
+
 def show(rows: list[Row]) -> None:
     """All rows as a table, with what ten times as many answers cost."""
-    table = Table("case", "ids", "answers", "read s", "fit s", "write s", "s an iteration", "CPU s", "x ten", "peak GB",
-                  "load")  # fmt: skip
+    table = Table("case", "ids", "answers", "read s", "fit s", "write s", "all s", "s an iteration", "CPU s", "x ten",
+                  "peak GB", "load")  # fmt: skip
     before = {(r["who"], r["case"], r["ids"], 10 * r["answers"]): r.get("cpu_seconds") for r in rows}
     for r in sorted(rows, key=lambda r: (r["who"] != "ours", r["case"], r["ids"], r["answers"])):
         name = r["case"] if r["who"] == "ours" else f"{r['who']} {r['case']}"
@@ -110,6 +132,7 @@ def show(rows: list[Row]) -> None:
             continue
         tenth = before.get((r["who"], r["case"], r["ids"], r["answers"]))
         cells = [f"{r[k]:.2f}" if k in r else "-" for k in ("read_seconds", "fit_seconds", "write_seconds")]
+        cells += [f"{r['seconds']:.2f}"]
         cells += [f"{r['iteration_seconds']:.3f}" if "iteration_seconds" in r else "-", f"{r['cpu_seconds']:.1f}"]
         cells += [f"{r['cpu_seconds'] / tenth:.1f}" if tenth else "-", f"{r['peak_bytes'] / 2**30:.2f}"]
         table.add_row(name, r["ids"], size(r["answers"]), *cells, f"{r['load']:.1f}")
@@ -148,7 +171,11 @@ def main() -> None:
         folder = options.data or Path(temporary)
         folder.mkdir(exist_ok=True)
         if wanted("bandwidth"):
-            saved["bandwidth"] = measure("ours bandwidth", folder)
+            console.print("Measuring the bandwidth of the machine (1.4 GB of memory) ...")
+            saved["bandwidth"] = measure("ours bandwidth", folder) or saved["bandwidth"]
+        peers = wanted("crowd-kit") and Path(PYTHON["peer"]).exists()
+        if wanted("crowd-kit") and not peers:
+            console.print("crowd-kit is left out: its environment is not there. Make it: make .venv-peers/ready")
         for n_answers in (10**power for power in options.sizes if power <= (6 if options.quick else 8)):
             for ids in options.ids:
                 data = folder / f"{n_answers}-{ids}.parquet"
@@ -158,15 +185,10 @@ def main() -> None:
                     keep(*measured("ours", method, ids, n_answers, data, limit=options.limit))
                 if wanted("command-line"):
                     keep(by_command(ids, n_answers, data))
-                if wanted("crowd-kit") and ids == "integers" and n_answers < 10**8 and Path(PYTHON["peer"]).exists():
+                if peers and ids == "integers" and n_answers < 10**8:
                     for method in PEERS:
                         keep(*measured("crowd-kit", method, ids, n_answers, data, limit=options.peer_limit))
-    for row in saved["rows"]:
-        large = row["case"] == "dawid-skene" and row.get("workers", 0) * row.get("classes", 0) * 64 > 24 << 20
-        if large and "iteration_cpu_seconds" in row and saved["bandwidth"]:
-            row |= traffic(row, saved["bandwidth"]["bytes_a_cpu_second"])
-            shares = f"{row['least_share']:.0%} by the least count, {row['fetched_share']:.0%} by lines fetched"
-            console.print(f"share of the bandwidth, {row['ids']}, {size(row['answers'])}: {shares}", highlight=False)
+    show_bandwidth(saved["bandwidth"], saved["rows"])
     options.json.write_text(json.dumps(saved, indent=1) + "\n")
     show(saved["rows"])
 

@@ -130,6 +130,7 @@ def test_rankings_that_do_not_fit(crowd):
         "other.csv": "for none of the tasks",
         "twice.parquet": "names a task twice",
         "text.csv": "ranking of these tasks",
+        "word*": "a ranking is one file, and this names 2",
         "words.parquet": "`score`, a number",
         "words.csv": "`score`, a number",
         "ranking.csv --alpha 1.0": "alpha=1.0",

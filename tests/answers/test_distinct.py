@@ -19,13 +19,17 @@ IDS = {
 
 @settings(deadline=None)  # the first example compiles
 @pytest.mark.parametrize("kind", IDS)
-@given(data=st.data())
-def test_codes_of_parts_spell_the_ids_in_the_order_they_came(kind, data):
+@given(data=st.data(), same_hash=st.sampled_from([None, 0, -1, 2**31 - 1]))
+def test_codes_of_parts_spell_the_ids_in_the_order_they_came(kind, data, same_hash):
+    """Also where all ids have one hash, as some have among many millions."""
     values = data.draw(st.lists(IDS[kind], max_size=40))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(values)), max_size=5)))
     whole, ids = pa.array(values, kind), Distinct(kind)
     edges = [0, *cuts, len(values)]
-    codes = np.concatenate([ids.add(whole[a:b]) for a, b in pairwise(edges)])
+    with pytest.MonkeyPatch.context() as patch:
+        if same_hash is not None:
+            patch.setattr(distinct, "_hashes", lambda ends, _: np.full(len(ends) - 1, same_hash << 32))
+        codes = np.concatenate([ids.add(whole[a:b]) for a, b in pairwise(edges)])
     expected = whole.dictionary_encode()
     assert codes.tolist() == expected.indices.fill_null(-1).to_pylist()
     assert ids.table.equals(expected.dictionary)
@@ -34,7 +38,8 @@ def test_codes_of_parts_spell_the_ids_in_the_order_they_came(kind, data):
 
 @pytest.mark.parametrize("text", [False, True])
 def test_many_ids_are_kept_apart_as_the_table_grows(text):
-    numbers = np.random.default_rng(0).integers(-(2**40), 2**40, 60_000).repeat(2)
+    """Each comes twice, the second time long after the first: the table has grown in between."""
+    numbers = np.tile(np.random.default_rng(0).integers(-(2**40), 2**40, 60_000), 2)
     whole = pa.array(numbers).cast(pa.large_string()) if text else pa.array(numbers)
     ids = Distinct(whole.type)
     codes = np.concatenate([ids.add(whole[start : start + 7001]) for start in range(0, len(whole), 7001)])

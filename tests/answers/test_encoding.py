@@ -40,7 +40,7 @@ def test_lookup_names_what_is_unknown():
     assert lookup(pa.array([3, 1]), table, "task").tolist() == [2, 0]
     with pytest.raises(UnknownIdError, match=r"unknown task: 9\. Known are 1, 2, 3"):
         lookup(pa.array([9]), table, "task")
-    with pytest.raises(IdTypeError, match="large_string where int64"):
+    with pytest.raises(IdTypeError, match="text where integers are declared"):
         lookup(as_arrow(["1"], "task"), table, "task")
 
 

@@ -51,7 +51,7 @@ def test_refusals(put, tmp_path):
     with pytest.raises(errors.DuplicateError, match="twice"):
         read(put("d.csv", "task,bob\n1,2\n1,2\n"), "cleanlab")
     wide(ann=[1, 2, 3], bob=["x", "y", "z"]).to_parquet(tmp_path / "e.parquet")
-    with pytest.raises(errors.IdTypeError, match="two types"):
+    with pytest.raises(errors.IdTypeError, match="column 'ann' has integers for class ids and column 'bob' text"):
         read(tmp_path / "e.parquet", "cleanlab")
 
 

@@ -92,6 +92,27 @@ def test_duplicates_are_named_by_their_rows_in_the_file(tmp_path, monkeypatch):
     assert read(file, duplicates="last").to_arrow().column("label").to_pylist() == ["y", "x", "z"]
 
 
+@pytest.mark.parametrize("place", [0, 3, 6])
+@pytest.mark.parametrize(
+    ("role", "fits", "strange", "error"),
+    [
+        ("weight", "0.5", "heavy", errors.WeightError),
+        ("weight", 7, 2**60 + 1, errors.WeightError),
+        ("pseudo", "true", "perhaps", errors.FormatError),
+    ],
+)
+def test_a_value_that_is_no_number_or_no_mark_is_named(tmp_path, place, role, fits, strange, error):
+    values = [fits] * 7
+    columns = {"task": range(7), "worker": range(7), "label": [0] * 7}
+    pq.write_table(pa.table(columns | {role: values}), tmp_path / "a.parquet", row_group_size=2)
+    assert len(getattr(read(tmp_path / "a.parquet"), role)) == 7
+    values[place] = strange
+    for column in (pa.array(values), pa.array(values).dictionary_encode()):
+        pq.write_table(pa.table(columns | {role: column}), tmp_path / "b.parquet", row_group_size=2)
+        with pytest.raises(error, match=rf"b\.parquet: column '{role}': '{strange}' at row {place} "):
+            read([tmp_path / "a.parquet", tmp_path / "b.parquet"])
+
+
 def test_text_that_is_not_utf8_is_refused(tmp_path):
     broken = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff"]).buffers())
     pq.write_table(pa.table({"task": broken, "worker": [1], "label": [1]}), tmp_path / "a.parquet")

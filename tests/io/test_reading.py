@@ -129,13 +129,42 @@ def test_globs_and_lists(put, tmp_path, rows):
     assert rows(read([tmp_path / "part-2.csv", tmp_path / "part-1.csv"])) == expected
 
 
+def test_a_folder_means_the_files_in_it(put, tmp_path, rows):
+    check(errors.FormatError, "holds no file", tmp_path)
+    put("_SUCCESS", "")
+    put(".part-1.csv.crc", b"\xff")
+    check(errors.FormatError, "holds no file", tmp_path)
+    put("part-1.csv", "task,worker,label\n1,ann,cat\n")
+    put("part-2.csv", "task,worker,label\n1,ann,dog\n")
+    assert rows(read(tmp_path, duplicates="last")) == [(1, "ann", "dog")]  # in order of name
+    assert rows(read([tmp_path], duplicates="first")) == [(1, "ann", "cat")]
+    put("part-3.jsonl", [{"task": 2, "worker": "ann", "label": "cat"}], lines=True)
+    check(errors.FormatError, r"part-1\.csv and \S+part-3\.jsonl are of different formats", tmp_path)
+    (tmp_path / "day=1").mkdir()
+    check(errors.FormatError, "holds day=1, which is no file", tmp_path)
+    check(errors.FormatError, "nothing but folders", str(tmp_path / "day=*"))
+
+
+def test_files_of_two_formats_are_named(put, tmp_path):
+    table = pa.table({"task": [1], "worker": ["bob"], "label": ["cat"]})
+    pq.write_table(table, tmp_path / "b.parquet")
+    files = [put("a.csv", CSV), tmp_path / "b.parquet"]
+    message = r"^\S+{}\S+ and \S+{}\S+ are of different formats, {} and {}\. Read them one by one"
+    check(errors.FormatError, message.format("a", "b", "csv", "parquet"), files)
+    check(errors.FormatError, message.format("b", "a", "parquet", "csv"), files[::-1])
+    check(errors.FormatError, r"b\.parquet: byte", files, format="csv")  # as was said
+    check(errors.MissingColumnError, r"c\.csv: no column", [files[0], put("c.csv", "x,y\n1,2\n")])
+
+
 def test_one_type_over_all_files(put, tmp_path):
     put("p1.csv", "task,worker,label\n1,a,x\n")
     put("p2.csv", "task,worker,label\n001,a,x\n")
     assert read(str(tmp_path / "p?.csv")).tasks.tolist() == ["001", "1"]
     for name, ids in (("q1.parquet", [1]), ("q2.parquet", ["1"])):
         pq.write_table(pa.table({"task": ids, "worker": ["a"], "label": ["x"]}), tmp_path / name)
-    with pytest.raises(errors.IdTypeError, match="two types"):
+    with pytest.raises(
+        errors.IdTypeError, match=r"^\S+q1\.parquet has integers for task ids and \S+q2\.parquet text\. Convert"
+    ):
         read(str(tmp_path / "q*.parquet"))
 
 
@@ -202,7 +231,6 @@ def test_files_that_are_not_there(put, tmp_path):
     check(errors.FormatError, "no file", tmp_path / "nope-*.csv")
     check(errors.FormatError, "no file", "a\0b.csv")
     check(errors.FormatError, "name", "x" * 5000)
-    check(errors.FormatError, "is a folder", tmp_path)
     os.mkfifo(tmp_path / "pipe.csv")
     check(errors.FormatError, "pipe", tmp_path / "pipe.csv")
     check(errors.ParameterError, "empty list", [])
@@ -276,6 +304,8 @@ def test_weights_that_are_no_numbers(put):
     check(errors.WeightError, "'heavy' at line 3", put("a.csv", "task,worker,label,weight\n1,a,x,1\n2,a,x,heavy\n"))
     check(errors.WeightError, "-1", put("b.csv", "task,worker,label,weight\n1,a,x,-1\n"))
     check(errors.CrowdwiseError, "'heavy'", put("c.jsonl", '{"task":1,"worker":1,"label":1,"weight":"heavy"}'))
+    check(errors.FormatError, "'pseudo': 'perhaps' at line 3 is not true",
+          put("d.csv", "task,worker,label,pseudo\n1,a,x,true\n2,a,x,perhaps\n"))  # fmt: skip
 
 
 def test_too_many_classes(put):

@@ -1,14 +1,15 @@
-"""Which column of a table is the task, the worker and the label."""
+"""Which column of a table is the task, the worker and the label; and the columns that hold no ids."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 
 from crowdwise.answers.encoding import some
-from crowdwise.errors import FormatError, MissingColumnError
+from crowdwise.errors import CrowdwiseError, FormatError, MissingColumnError, WeightError
 
 # Names seen in the field, in order of preference; compared in lower case with spaces and dashes as underscores.
 KNOWN = {
@@ -19,6 +20,37 @@ KNOWN = {
     "label": ("label", "answer", "response", "annotation", "rating", "class", "category", "judgment", "judgement",
               "value", "vote", "choice"),
 }  # fmt: skip
+
+# What the values of columns without ids are, and the error where they are not.
+NO_IDS: dict[str, tuple[pa.DataType, str, type[CrowdwiseError]]] = {
+    "weight": (pa.float64(), "a number", WeightError),
+    "pseudo": (pa.bool_(), "true or false", FormatError),
+}
+
+
+def cast_column(values: Any, role: str, name: str) -> Any:
+    """An Arrow column of `NO_IDS` in its type; the first value that does not fit is named by its row.
+
+    >>> cast_column(pa.array(["0.5", "2"]), "weight", "w").to_pylist()
+    [0.5, 2.0]
+    """
+    kind, what, error = NO_IDS[role]
+    with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return values.cast(kind)
+    first, end = 0, len(values)
+    while end - first > 1:  # all before `first` fit, and something before `end` does not
+        middle = (first + end) // 2
+        first, end = (middle, end) if casts(values[first:middle], kind) else (first, middle)
+    message = f"column {name!r}: {str(values[first])[:60]!r} at row {first} (counted from 0) is not {what}."
+    raise error(message)
+
+
+def casts(values: Any, kind: pa.DataType) -> bool:
+    """Whether Arrow can turn all values into this type."""
+    with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        values.cast(kind)
+        return True
+    return False
 
 
 def _plain(name: str) -> str:
@@ -40,8 +72,8 @@ def recognise(names: Sequence[str], **given: str | None) -> dict[str, str]:
             matches = [plain[k] for k in KNOWN[role] if k in plain and plain[k] not in taken]
             if not matches:
                 message = (
-                    f"no column for the {role} among {some(names)}. Name it: {role}='...' "
-                    f"(recognised by themselves: {', '.join(KNOWN[role][:6])}, ...)."
+                    f"no column for the {role} among {some(names)}. Name it: {role}='...', on the command line "
+                    f"--{role} (recognised by themselves: {', '.join(KNOWN[role][:6])}, ...)."
                 )
                 raise MissingColumnError(message)
             name = matches[0]

@@ -37,7 +37,7 @@ class Distinct:
     --------
     >>> ids = Distinct(pa.large_string())
     >>> ids.add(pa.array(["b", "a"], pa.large_string())).tolist(), ids.add(pa.array(["a", None, "c"])).tolist()
-    ([1, 0], [0, -1, 2])
+    ([0, 1], [1, -1, 2])
     >>> ids.table.to_pylist()
     ['b', 'a', 'c']
     """

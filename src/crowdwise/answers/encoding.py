@@ -62,6 +62,23 @@ def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
+def in_words(kind: pa.DataType) -> str:
+    """A type as readers of messages call it.
+
+    >>> in_words(pa.dictionary(pa.int32(), pa.large_string())), in_words(pa.int8())
+    ('text', 'integers')
+    """
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if _is_text(kind):
+        return "text"
+    if pa.types.is_integer(kind):
+        return "integers"
+    if pa.types.is_floating(kind):
+        return "numbers"
+    return "booleans" if pa.types.is_boolean(kind) else str(kind)
+
+
 def _from_objects(values: list[Any], what: str) -> pa.Array:
     try:
         return pa.array(values, from_pandas=True)
@@ -225,8 +242,8 @@ def lookup(ids: pa.Array, table: pa.Array, what: str, indices: np.ndarray | None
     """Position of each id in a table; an id that is not there is an error naming the first rows."""
     if ids.type != table.type:
         message = (
-            f"the {what} ids are {ids.type} where {table.type} is declared (for example {some(ids.to_pylist())} "
-            f"against {some(table.to_pylist())}). Convert one of them."
+            f"the {what} ids are {in_words(ids.type)} where {in_words(table.type)} are declared (for example "
+            f"{some(ids.to_pylist())} against {some(table.to_pylist())}). Convert one of them."
         )
         raise IdTypeError(message)
     position = pc.index_in(ids, value_set=table)

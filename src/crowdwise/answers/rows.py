@@ -14,12 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numba import njit
 
+from crowdwise.answers.columns import cast_column
 from crowdwise.answers.encoding import (
     SHOWN,
     as_arrow,
     check_no_nulls,
     dictionary,
     encode,
+    in_words,
     lookup,
     some,
     spelt_out,
@@ -69,18 +71,16 @@ def as_flags(values: Any, n_answers: int) -> Array:
     """Marks of pseudo answers as bools; a missing one is False."""
     flags = as_arrow(values, "pseudo")
     if not pa.types.is_boolean(flags.type) or len(flags) != n_answers:
-        message = (
-            f"the pseudo column holds {len(flags)} values of type {flags.type}; give true or false for each answer."
-        )
+        message = f"the pseudo column holds {len(flags)} {in_words(flags.type)}; give true or false for each answer."
         raise FormatError(message)
     return flags.fill_null(False).to_numpy(zero_copy_only=False)
 
 
 def as_floats(values: Any) -> Array:
     """Values as numpy floats, from Arrow or any sequence; a missing one becomes NaN."""
+    if isinstance(values, (pa.Array, pa.ChunkedArray)):
+        return np.asarray(cast_column(values, "weight", "weight"))
     try:
-        if isinstance(values, (pa.Array, pa.ChunkedArray)):
-            return np.asarray(values.cast(pa.float64()))
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         message = f"the weights are not numbers: {error}"
@@ -162,7 +162,8 @@ def _classes_of_both(label: pa.Array, known: pa.Array) -> pa.Array:
     distinct = [pc.unique(spelt_out(column.drop_null())) for column in (label, known)]
     distinct = [part for part in distinct if len(part)]
     if len({part.type for part in distinct}) > 1:
-        message = f"labels are {distinct[0].type} and known labels {distinct[1].type}; convert one of the columns."
+        given, true = (in_words(part.type) for part in distinct)
+        message = f"labels are {given} and known labels {true}; convert one of the columns."
         raise IdTypeError(message)
     classes = pc.unique(pa.concat_arrays(distinct))
     return classes.take(pc.sort_indices(classes))

@@ -206,7 +206,10 @@ def read_ranking(path: Path, answers: Answers) -> tuple[Array, Array]:
     from crowdwise.io.raw import combine, plain
     from crowdwise.io.sniffing import sniff
 
-    file = files(path)[0]
+    file, *others = files(path)
+    if others:
+        message = f"{path}: a ranking is one file, and this names {1 + len(others)}."
+        raise FormatError(message)
     with guard(file):
         form = FORMATS[sniff(file)]
         if not form.long:

@@ -35,14 +35,14 @@ def read_cleanlab(path: Path, *, task: str | None = None) -> Raw:
     if not table:
         message = "the table has no columns of workers."
         raise FormatError(message)
-    cells = list(table.values())
+    cells, places = list(table.values()), [f"column {name!r}" for name in table]
     tasks = pa.array(np.arange(len(cells[0]))) if ids is None else ids
     workers = text_ids(list(table))
     rows = [np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)) for column in cells]
     columns = {
         "task": tasks.take(pa.array(np.concatenate(rows))),
         "worker": workers.take(pa.array(np.repeat(np.arange(len(rows)), [len(r) for r in rows]))),
-        "label": _typed(joined([column.drop_null() for column in cells], "class"), "class"),
+        "label": _typed(joined([column.drop_null() for column in cells], "class", places), "class"),
     }
     return Raw(columns, tasks=tasks, workers=workers)
 

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
+from crowdwise.answers.columns import NO_IDS, casts
 from crowdwise.answers.encoding import some
-from crowdwise.errors import CrowdwiseError, EmptyError, FormatError, WeightError
+from crowdwise.errors import CrowdwiseError, EmptyError, FormatError
 from crowdwise.io.files import head, open_arrow, open_text
 from crowdwise.io.raw import Choose, Raw, encoded, from_text
 
@@ -48,11 +49,8 @@ def header(path: Path, delimiter: str) -> list[str]:
 def read_cells(path: Path, delimiter: str, found: Mapping[str, str]) -> dict[str, pa.Array]:
     """The column of each role: text, dictionary encoded, with null for an empty cell; weights are floats."""
     text = pa.large_string()
-    kinds = {
-        "task": text,
-        "weight": pa.float64(),
-        "pseudo": pa.bool_(),
-    }  # tasks recur too seldom for a dictionary in each block to pay
+    kinds = {"task": text} | {role: kind for role, (kind, *_) in NO_IDS.items()}
+    # tasks recur too seldom for a dictionary in each block to pay
     types = {name: kinds.get(role, pa.dictionary(pa.int32(), text)) for role, name in found.items()}
     try:
         with open_arrow(path) as stream:
@@ -99,24 +97,17 @@ def _explain(path: Path, delimiter: str, found: Mapping[str, str], error: Except
         return FormatError(f"a row is longer than {BLOCK >> 20} MB: is a quotation mark left open?")
     rows = records(path, delimiter)
     names = next(rows)[1]
-    weight = names.index(found["weight"]) if "weight" in found else None
+    others = {names.index(found[role]): NO_IDS[role] for role in NO_IDS if role in found}
     for line, row in rows:
         if len(row) != len(names):
             return FormatError(
                 f"line {line} has {len(row)} cells where the header has {len(names)}: {some(row)}. Mend the line; "
                 f"a cell with a separator or a line break in it stands in quotation marks."
             )
-        if weight is not None and row[weight] and not _is_number(row[weight]):
-            return WeightError(f"the weight {row[weight]!r} at line {line} is not a number.")
+        for at, (kind, what, refusal) in others.items():
+            if row[at] and not casts(pa.scalar(row[at].strip()), kind):
+                return refusal(f"column {names[at]!r}: {row[at]!r} at line {line} is not {what}.")
     return FormatError(f"not a table as expected: {error}")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def answered_rows(

@@ -24,7 +24,7 @@ GZIP = b"\x1f\x8b"
 
 
 def files(path: Any) -> list[Path]:
-    """The files a path, a glob or a list of these means, in order of name within a glob."""
+    """The files a path, a folder, a glob or a list of these means, in order of name within a folder or a glob."""
     if isinstance(path, Sequence) and not isinstance(path, (str, bytes)):
         found = [file for part in path for file in files(part)]
         if not found:
@@ -36,6 +36,8 @@ def files(path: Any) -> list[Path]:
         raise ParameterError(message)
     file = Path(path)
     try:
+        if file.is_dir():
+            return _files_in(file)
         named = [file] if file.exists() else map(Path, sorted(glob.glob(str(file), recursive=True)))  # noqa: PTH207
         matches = list(named)
     except OSError as error:
@@ -45,11 +47,26 @@ def files(path: Any) -> list[Path]:
     if found:
         return found
     message = f"there is no file {str(file)!r} (looked in {Path.cwd()})."
-    if file.is_dir():
-        message = f"{file} is a folder; name the files in it, for example '{file}/*.csv'."
+    if any(match.is_dir() for match in matches):
+        message = f"{str(file)!r} means nothing but folders, such as {matches[0]}; give one of them or name the files."
     elif matches:
         message = f"{matches[0]} is no ordinary file but a pipe or the like; save it to one first."
     raise FormatError(message)
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """What lies in a folder, but for names with a dot or an underscore in front, such as `_SUCCESS`: Spark's rule."""
+    inside = sorted(path for path in folder.iterdir() if not path.name.startswith((".", "_")))
+    if not inside:
+        message = f"the folder {folder} holds no file (names with a dot or an underscore in front do not count)."
+        raise FormatError(message)
+    strange = next((path for path in inside if not path.is_file()), None)
+    if strange is not None:
+        message = (
+            f"the folder {folder} holds {strange.name}, which is no file. Name those meant: '{folder}/**/*.csv', say."
+        )
+        raise FormatError(message)
+    return inside
 
 
 @contextmanager
@@ -58,6 +75,8 @@ def guard(path: Path) -> Iterator[None]:
     try:
         yield
     except CrowdwiseError as error:
+        if str(error).startswith(f"{path} "):
+            raise
         message = f"{path}: {error}"
         raise type(error)(message) from None
     except pa.ArrowCapacityError as error:

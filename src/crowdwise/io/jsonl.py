@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.json as arrow_json
 
+from crowdwise.answers.encoding import in_words
 from crowdwise.errors import CrowdwiseError, FormatError, IdTypeError
 from crowdwise.io.delimited import BLOCK
 from crowdwise.io.files import open_arrow
@@ -89,8 +90,8 @@ def _explain(path: Path, schema: Mapping[str, pa.DataType], error: Exception) ->
             value = record.get(name)
             if value is not None and not _fits(value, kind):
                 return IdTypeError(
-                    f"line {line}: the field {name!r} is {value!r}, a {type(value).__name__}, where lines before "
-                    f"hold {kind}. Make it one type throughout."
+                    f"line {line}: the field {name!r} is {value!r}, a {type(value).__name__}, where {in_words(kind)} "
+                    f"are expected. Make it one type throughout."
                 )
     return FormatError(f"not JSON lines as expected: {error}")
 

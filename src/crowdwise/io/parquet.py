@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from crowdwise.answers.columns import NO_IDS, cast_column
 from crowdwise.answers.distinct import MAX_CODES, Distinct
 from crowdwise.answers.encoding import as_arrow
 from crowdwise.io.raw import BESIDE, IDS, Choose, Raw, encoded, is_text
@@ -36,7 +37,7 @@ def read_parquet(path: Path, choose: Choose) -> Raw:
             values = file.read(columns=[name]).column(name)
         if pa.types.is_dictionary(values.type):  # a dictionary in each piece: quicker spelt out and encoded once
             values = values.cast(values.type.value_type)
-        return encoded(values)
+        return encoded(cast_column(values, role, name) if role in NO_IDS else values)
 
     with ThreadPoolExecutor(2) as pool:
         columns = dict(zip(found, pool.map(column, found), strict=True))

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.answers.encoding import as_arrow
+from crowdwise.answers.encoding import as_arrow, in_words
 from crowdwise.errors import FormatError, IdTypeError
 from crowdwise.io.escaping import BOOLEAN, INTEGER, undo
 
@@ -96,8 +97,12 @@ def encoded(column: pa.ChunkedArray) -> pa.Array:
     return array
 
 
-def combine(raws: Sequence[Raw]) -> Raw:
-    """The rows of all files one after the other, in their final types, with no id that no row uses."""
+def combine(raws: Sequence[Raw], files: Sequence[Path] = ()) -> Raw:
+    """The rows of all files one after the other, in their final types, with no id that no row uses.
+
+    `files` are their names, for messages.
+    """
+    places = [str(file) for file in files] or [f"file {i + 1}" for i in range(len(raws))]
     if len(raws) > 1 and any(raw.tasks is not None for raw in raws):
         message = "this format numbers tasks by their row, so several files cannot be told apart; give one."
         raise FormatError(message)
@@ -116,37 +121,40 @@ def combine(raws: Sequence[Raw]) -> Raw:
             columns[role] = pa.concat_arrays([part.cast(pa.bool_()) for part in parts])
         else:
             kind = pa.int64() if role in numeric else pa.bool_() if role in boolean else None
-            columns[role] = _compact(joined(parts, role), kind)
+            columns[role] = _compact(joined(parts, role, places), kind)
     removed: dict[str, int] = {}
     for raw in raws:
         for why, count in raw.removed.items():
             removed[why] = removed.get(why, 0) + count
     if "truth" in columns:
         columns |= {role: plain(columns[role]) for role in ("label", "truth")}
-        _same_type(columns["label"].type, columns["truth"].type, "label and the known label")
+        label, truth = (columns[role].type for role in ("label", "truth"))
+        if label != truth and not (pa.types.is_null(label) or pa.types.is_null(truth)):
+            message = f"labels are {in_words(label)} and known labels {in_words(truth)}; convert one of the columns."
+            raise IdTypeError(message)
     first = raws[0]
     names = {role: first.names.get(role, role) for role in roles}
     return Raw(columns, removed, names, tasks=first.tasks, workers=first.workers)
 
 
-def joined(parts: Sequence[pa.Array], role: str) -> pa.Array:
-    """Arrays of one type end to end; a part that is all null fits any type."""
+def joined(parts: Sequence[pa.Array], role: str, places: Sequence[str]) -> pa.Array:
+    """Arrays of one type end to end; a part that is all null fits any type. `places` are where they come from."""
     parts = [part if pa.types.is_dictionary(part.type) else as_arrow(part, role) for part in parts]
-    typed = [part.type for part in parts if not pa.types.is_null(part.type)]
+    typed = [(part.type, place) for part, place in zip(parts, places, strict=True) if not pa.types.is_null(part.type)]
     if not typed:
         return pa.concat_arrays(parts)
-    for kind in typed[1:]:
-        _same_type(typed[0], kind, f"{role} ids of the files")
-    parts = [pa.nulls(len(part), typed[0]) if pa.types.is_null(part.type) else part for part in parts]
-    if len(parts) > 1 and pa.types.is_dictionary(typed[0]):
+    ours, here = typed[0]
+    for theirs, there in typed[1:]:
+        if ours != theirs:
+            message = (
+                f"{here} has {in_words(ours)} for {role} ids and {there} {in_words(theirs)}. Convert the column of one "
+                f"of them."
+            )
+            raise IdTypeError(message)
+    parts = [pa.nulls(len(part), ours) if pa.types.is_null(part.type) else part for part in parts]
+    if len(parts) > 1 and pa.types.is_dictionary(ours):
         parts = pa.chunked_array(parts).unify_dictionaries().chunks
     return pa.concat_arrays(parts) if len(parts) > 1 else parts[0]
-
-
-def _same_type(ours: pa.DataType, theirs: pa.DataType, what: str) -> None:
-    if ours != theirs and not (pa.types.is_null(ours) or pa.types.is_null(theirs)):
-        message = f"the {what} are of two types ({ours} and {theirs}); convert one of them."
-        raise IdTypeError(message)
 
 
 def _compact(array: pa.Array, kind: pa.DataType | None) -> pa.Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -47,13 +48,14 @@ def read(
     weight: str | None = None,
     **options: Any,
 ) -> Answers:
-    """Read answers from a file, several, or a glob of them.
+    """Read answers from a file, several, a folder or a glob of them.
 
     Parameters
     ----------
-    path : path, glob or list of these
-        `answers.csv`, `part-*.parquet`, ... All files are of one format and are read one after the other. Text files
-        may be gzipped.
+    path : path, folder, glob or list of these
+        `answers.csv`, `answers/`, `part-*.parquet`, ... All files are of one format and are read one after the other,
+        those of a folder in order of name, without the ones whose name begins with a dot or an underscore (as Spark's
+        `_SUCCESS`). Text files may be gzipped.
     format : str, optional
         A name in `crowdwise.io.FORMATS`; told from the name and content of the (first) file when not given.
     question : str, optional
@@ -86,7 +88,7 @@ def read(
     drops = options.get("nulls") == "drop"
     first_line = raws[0].first_line if len(raws) == 1 and not drops else None
     with guard(paths[0]):
-        raw = combine(raws)
+        raw = combine(raws, paths)
     del raws
     for name in ("tasks", "workers"):
         if getattr(raw, name) is not None:
@@ -140,7 +142,7 @@ def read_truth(
                 raise FormatError(message)
             raws.append(form.load()(file, choose))
     with guard(paths[0]):
-        columns = combine(raws).columns
+        columns = combine(raws, paths).columns
         tables = {"task": None, "label": None} if like is None else {"task": like.task_ids, "label": like.class_ids}
         return _known_labels({role: cast_ids(plain(columns[role]), ids, role) for role, ids in tables.items()})
 
@@ -149,22 +151,43 @@ def load(
     paths: Sequence[Path], format: str | None, given: Mapping[str, str], beside: ChooseBeside | None = None
 ) -> list[Raw]:
     """Each file as it is, all in the format of the first; with `beside`, the further columns it chooses."""
+    with guard(paths[0]):
+        form = format_of(paths[0], format)
+        strange = [name for name in given if name not in form.takes]
+        if strange:
+            takes = ", ".join(f"{name}=" for name in form.takes) or "none of these"
+            message = f"{strange[0]}= means nothing in the format {form.name!r}, which takes {takes}."
+            raise ParameterError(message)
+        reader, more = form.load(), partial(beside, form) if beside else None
     raws: list[Raw] = []
     for file in paths:
-        with guard(file):
-            form = format_of(file, format)
-            format = form.name
-            strange = [name for name in given if name not in form.takes]
-            if strange:
-                takes = ", ".join(f"{name}=" for name in form.takes) or "none of these"
-                message = f"{strange[0]}= means nothing in the format {form.name!r}, which takes {takes}."
-                raise ParameterError(message)
-            reader, more = form.load(), partial(beside, form) if beside else None
-            if form.long:
-                raws.append(reader(file, _chooser(given, more)))
-            else:
-                raws.append(reader(file, **given, **({"beside": more} if more else {})))
+        try:
+            with guard(file):
+                if form.long:
+                    raws.append(reader(file, _chooser(given, more)))
+                else:
+                    raws.append(reader(file, **given, **({"beside": more} if more else {})))
+        except CrowdwiseError:
+            if format is None:
+                _check_format(file, form.name, paths[0])
+            raise
     return raws
+
+
+def _check_format(file: Path, name: str, first: Path) -> None:
+    """Whether a file that could not be read is of another format than the first, which is then the reason.
+
+    Not asked of every file: exports often do not show what they are until far into them.
+    """
+    own = name
+    with suppress(CrowdwiseError), guard(file):
+        own = sniff(file)
+    if own != name:
+        message = (
+            f"{first} and {file} are of different formats, {name} and {own}. Read them one by one; or, if both are of "
+            f"one, say format= (--format)."
+        )
+        raise FormatError(message)
 
 
 def format_of(file: Path, name: str | None) -> Format:
