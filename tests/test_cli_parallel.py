@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -153,7 +154,67 @@ def test_other_commands_run_in_one_process():
     assert "`crowdwise methods` runs in one process" in run(["methods"], 1)
 
 
-def test_a_mistake_is_told_once(one_of_two, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--features nothere.npy", "there is no file or folder 'nothere.npy'"),
+        ("nothere.csv", "there is no file 'nothere.csv'"),
+        ("--gold nothere.csv", "there is no file 'nothere.csv'"),
+        ("--set lr=banana", "lr='banana'"),
+        ("--method completed(crowdlayer) --set lr=banana", "lr='banana'"),
+        ("--set learning_rate=1", "no parameter 'learning_rate'"),
+        ("--set batch_size=8", "9 processes cannot share a batch: there are 150 tasks, and batch_size=8."),
+        ("--processes 151 --set batch_size=200", "151 processes cannot share a batch"),
+        ("--method crowdlab", "crowdlab has no parameter 'network'"),
+        ("--out X.npy", "X.npy is named twice"),
+    ],
+)
+def test_mistakes_are_found_before_others_are_started(folder, monkeypatch, options, said):
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(subprocess, "Popen", None)
+    assert said in run([*FIT, "--out", "model", "--processes", "9", *options.split()], 1)
+
+
+def test_a_mistake_of_all_processes_is_told_once(capfd):
+    assert many.lead(3, ["methods"], None) == 1
+    told = capfd.readouterr()
+    assert told.out == ""
+    assert told.err.splitlines() == [
+        "error: `crowdwise methods` runs in one process, and 3 were started: only `fit` shares its work."
+    ]
+
+
+def test_what_each_process_says_is_told(monkeypatch, tmp_path):
+    monkeypatch.setenv(many.LED, str(tmp_path))
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    for rank, error in enumerate(map(LostProcessError, ("gone", "away", "lost"))):
+        monkeypatch.setenv("RANK", str(rank))
+        many.tell(error)
+    assert many._mistakes(tmp_path) == ["gone"]
+    monkeypatch.setenv("RANK", "3")
+    many.tell(ParameterError("lr"))
+    assert many._mistakes(tmp_path) == ["lr"]
+
+
+@pytest.mark.parametrize("fails", ["lr", "", None])
+def test_who_ends_for_want_of_another_waits_for_what_he_has_to_say(monkeypatch, tmp_path, fails):
+    """The second of two processes fails a little after the first, or is killed, or goes on for ever."""
+    monkeypatch.setattr(many, "ENDING", 0.2)
+    lost = SimpleNamespace(poll=lambda: 1)
+    asked = []
+
+    def poll():
+        asked.append(1)
+        if len(asked) < 3 or fails is None:
+            return None
+        (tmp_path / "error-000001").write_text(fails)
+        return 1 if fails else -9
+
+    codes = many._wait([lost, SimpleNamespace(poll=poll)], tmp_path)
+    assert codes == [1, {"lr": 1, "": -9, None: None}[fails]]
+
+
+def test_a_mistake_under_torchrun_is_told_by_the_first(one_of_two, monkeypatch, capsys):
     monkeypatch.setattr(many, "PATIENCE", 0)
     many.tell(ParameterError("lr"))
     assert capsys.readouterr().err == "error: lr\n"

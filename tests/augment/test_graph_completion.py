@@ -66,7 +66,9 @@ def test_messages_and_probabilities_are_those_of_dense_matrices(norm, weight, ke
         np.testing.assert_allclose(vectors[:4], v, atol=1e-6)
         np.testing.assert_allclose(vectors[4], v.mean(0), atol=1e-6)
         row, worker = torch.arange(4).repeat_interleave(4), torch.arange(4).repeat(4)
-        log_p = module.decode(module.task_vectors(torch.tensor(x)[None], message), vectors, row, worker)
+        log_p = module.decode(
+            module.task_vectors(module.network.embed(torch.tensor(x)[None]), message), vectors, row, worker
+        )
     np.testing.assert_allclose(log_p.exp().view(4, 4, 3), expected, atol=1e-6)
 
 

@@ -45,12 +45,12 @@ def main(master, folder, survivor, victim):
         sys.exit(f"{n_machines()} machines where {n} were expected")
 
     def kill_victim(iteration, bound):
-        if iteration == 2:
+        if iteration == 1:
             os.killpg(int(victim), signal.SIGKILL)
             wait_for(1)
 
     def kill_executor(iteration, bound):
-        if iteration == 2:
+        if iteration == 1:
             os.kill(executor_of(survivor), signal.SIGKILL)
 
     answers, found = spark.read.parquet(f"{folder}/answers.parquet"), {}
@@ -59,7 +59,7 @@ def main(master, folder, survivor, victim):
         "broadcast": {"parts": 4, "callback": kill_victim},
         "joined": {"parts": 2, "callback": kill_executor, "broadcast_limit": 54, "checkpoint": f"{folder}/blocks"},
     }.items():
-        model = engine.DawidSkene(max_iter=5, tol=0).fit(answers, **options)
+        model = engine.DawidSkene(max_iter=3, tol=0).fit(answers, **options)
         labels = [(row.task, row.label, row.proba) for row in model.labels.sort("task").collect()]
         found[name] = {"history": model.history_, "labels": labels, "machines": n_machines()}
         model.release()

@@ -75,7 +75,7 @@ def test_machines_that_die_in_mid_run_change_nothing(answers, tmp_path):
         assert done.returncode == 0, done.stderr[-3000:]
         assert machines[0].poll() is None and machines[1].wait(10) == -signal.SIGKILL
     assert not left_behind(tmp_path)
-    local = cw.DawidSkene(max_iter=5, tol=0).fit(answers)
+    local = cw.DawidSkene(max_iter=3, tol=0).fit(answers)
     found = json.loads((tmp_path / "result.json").read_text())
     assert list(found) == ["broadcast", "joined"]
     for way in found.values():

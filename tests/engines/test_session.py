@@ -2,12 +2,14 @@
 
 import os
 import sys
+from types import SimpleNamespace
 
 import pytest
 from spark_session import need_spark
 from test_cluster import free_port
 
 from crowdwise.engines import session
+from crowdwise.engines import spark as engine
 from crowdwise.errors import MissingDependencyError, ParameterError, SparkError
 
 
@@ -15,6 +17,10 @@ def test_without_pyspark_the_extra_is_named(monkeypatch):
     monkeypatch.setattr(session, "find_spec", lambda name: None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'crowdwise\[spark\]'"), session.session():
         pass
+    with pytest.raises(MissingDependencyError, match=r"pip install 'crowdwise\[spark\]'"):
+        engine.MajorityVote().fit(None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'crowdwise\[spark\]'"):
+        engine.alpha(None)
 
 
 def test_without_java_the_error_says_what_to_install(monkeypatch, tmp_path):
@@ -52,11 +58,36 @@ def test_a_master_that_does_not_answer_is_told_at_once():
         ("[UNSUPPORTED] No FileSystem for scheme: s3a", "hadoop-aws"),
         ("java.lang.OutOfMemoryError: Java heap space", "spark.executor.memory"),
         ("org.apache.spark.SparkException: Could not parse Master URL: 'x'", "no address of a master"),
+        (
+            "org.apache.spark.SparkException: Master must either be yarn or start with spark, k8s, or local",
+            "no address",
+        ),
+        ('Exception in thread "main" java.net.BindException: in use', "Spark: in use"),
         ("Stage failed\norg.apache.spark.SparkException: disk is full", "Spark: disk is full"),
     ],
 )
 def test_what_spark_says_in_plain_words(said, expected):
     assert expected in session.sentence(said)
+
+
+def test_java_is_asked_what_was_wrong_before_it_ends(monkeypatch):
+    need_spark()
+    import pyspark
+    from py4j.protocol import Py4JJavaError
+    from pyspark import java_gateway
+
+    asked = []
+
+    def refuse(**_):
+        said = {"toString": lambda: asked.append("Java") or "SparkException: Could not parse Master URL: 'local[x]'"}
+        raise Py4JJavaError("", SimpleNamespace(_target_id="o1", getCause=lambda: None, **said))
+
+    monkeypatch.setattr(java_gateway, "launch_gateway", lambda conf, streams: None)
+    monkeypatch.setattr(pyspark, "SparkContext", refuse)
+    monkeypatch.setattr(session, "_end", lambda gateway: asked.append("end"))
+    with pytest.raises(SparkError, match="no address of a master"), session.in_plain_words():
+        session._start("local[x]", {}, None)
+    assert asked == ["Java", "end"]
 
 
 def test_a_session_that_is_there_is_used_and_left_there(spark):

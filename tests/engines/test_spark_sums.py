@@ -9,13 +9,13 @@ from spark_lists import data_of, learn, matrices
 
 import crowdwise as cw
 from crowdwise import Answers, simulate
-from crowdwise.engines import driver
+from crowdwise.engines import driver, glad, joined
 from crowdwise.engines.parts import from_bytes, pack
 from crowdwise.errors import ModelFileError, ParameterError
 
 engine = pytest.importorskip("crowdwise.engines.spark")
 STEPS = {"max_iter": 6, "tol": 0}
-WORKERS, CLASSES, LIMIT = 11, 3, 36  # above the limit: blocks of four workers
+WORKERS, CLASSES, LIMIT = 11, 3, 36
 rng = np.random.default_rng(3)
 PRIORS = rng.random((WORKERS, CLASSES, CLASSES))
 CASES = [
@@ -48,6 +48,12 @@ def crowds():
     columns = [f"t{task}" for task in drawn.task], [f"w{worker:02}" for worker in drawn.worker], drawn.label
     weight = np.random.default_rng(0).integers(0, 4, drawn.n_answers) / 2
     return Answers.from_arrays(*columns), Answers.from_arrays(*columns, weight), {"t3": 0, "t7": 2, "t50": 1}
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    """Four workers each."""
+    monkeypatch.setattr(joined, "CELLS", 4 * CLASSES**2)
 
 
 def fits(name, settings, answers, gold):
@@ -98,7 +104,60 @@ def test_a_fit_broken_off_goes_on_to_the_same_result(crowds, tmp_path, name, at)
     np.testing.assert_allclose(model.history_, local.history_, rtol=1e-11)
 
 
-def test_state_that_lies_in_the_cluster_in_another_way_is_not_taken_up(crowds, tmp_path):
+@pytest.mark.parametrize("name", ["GLAD", "DawidSkene", "IBCC"])
+@pytest.mark.parametrize("at", [3, 4])
+def test_a_driver_killed_while_it_writes_state_loses_one_iteration(crowds, tmp_path, name, at):
+    answers = crowds[0]
+    model, local = fits(name, STEPS, answers, None)
+    data, options = data_of(answers), {"limit": LIMIT, "folder": tmp_path}
+    data.spark.dies_at = at  # the first are the votes: this is iteration at - 1
+    with pytest.raises(KeyboardInterrupt):
+        learn(model, data, **options)
+    iterations = []
+    proba, _ = learn(
+        model, data, resume=True, callback=lambda iteration, bound: iterations.append(iteration), **options
+    )
+    assert iterations == list(range(at - 2, STEPS["max_iter"]))
+    np.testing.assert_allclose(proba, local.proba_, atol=1e-8)
+    np.testing.assert_allclose(model.history_, local.history_, rtol=1e-11)
+
+
+def test_a_step_that_is_too_long_is_halved_as_on_one_machine(crowds, monkeypatch):
+    """Where much is expected of workers and tasks, chances are near 1, curves flat, and steps overshoot."""
+    abilities, tries = {}, []
+
+    def recorded(kind, step):
+        def m_step(self, work, statistics, parameters):
+            tries.append(0)
+            found = step(self, work, statistics, parameters)
+            abilities.setdefault(kind, []).append(found.ability.copy())
+            return found
+
+        return m_step
+
+    def heights(self, tried, original=glad.SparkGLAD._heights):
+        tries[-1] += 1
+        return original(self, tried)
+
+    for kind in (glad.SparkGLAD, cw.GLAD):
+        monkeypatch.setattr(kind, "_m_step", recorded(kind, kind._m_step))
+    monkeypatch.setattr(glad.SparkGLAD, "_heights", heights)
+    settings = {"log_easiness_mean": 3.0, "ability_mean": 3.0, **STEPS}
+    model, local = fits("GLAD", settings, crowds[0], None)
+    tries.clear()
+    learn(model, data_of(crowds[0]))
+    assert sum(n > 1 for n in tries) > 2 and max(tries) > 2  # in several iterations, and twice in one
+    np.testing.assert_allclose(abilities[glad.SparkGLAD], abilities[cw.GLAD], atol=1e-8)
+    np.testing.assert_allclose(model.history_, local.history_, rtol=1e-11)
+
+
+def test_a_low_limit_does_not_make_small_blocks(crowds, tmp_path):
+    model = engine.DawidSkene(max_iter=2, tol=0)
+    learn(model, data_of(crowds[0]), limit=1, folder=tmp_path)
+    assert len(model.blocks.rows) == 3
+
+
+def test_state_that_lies_in_the_cluster_in_another_way_is_not_taken_up(crowds, tmp_path, monkeypatch):
     answers = crowds[0]
     learn(engine.GLAD(max_iter=2, tol=0), data_of(answers, parts=3), folder=tmp_path / "a")
     with pytest.raises(ModelFileError, match="parts=3"):
@@ -108,8 +167,9 @@ def test_state_that_lies_in_the_cluster_in_another_way_is_not_taken_up(crowds, t
     with pytest.raises(ModelFileError, match="share the folder"):
         learn(engine.GLAD(**STEPS), data_of(answers, parts=3), folder=tmp_path / "a", resume=True)
     learn(engine.IBCC(max_iter=2, tol=0), data_of(answers), limit=LIMIT, folder=tmp_path / "b")
-    with pytest.raises(ModelFileError, match="broadcast_limit"):
-        learn(engine.IBCC(**STEPS), data_of(answers), limit=2 * LIMIT, folder=tmp_path / "b", resume=True)
+    monkeypatch.setattr(joined, "CELLS", 6 * CLASSES**2)
+    with pytest.raises(ModelFileError, match="3 blocks of workers, not 2"):
+        learn(engine.IBCC(**STEPS), data_of(answers), limit=LIMIT, folder=tmp_path / "b", resume=True)
 
 
 @pytest.mark.parametrize(

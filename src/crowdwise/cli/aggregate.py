@@ -66,7 +66,11 @@ def aggregate(
     overwrite: spark.Overwrite = False,
     spark_conf: spark.SparkConf = None,
 ) -> None:
-    """Infer the label of each task from the answers of many workers."""
+    """Infer the label of each task from the answers of many workers.
+
+    On a cluster: `crowdwise aggregate 's3a://lake/answers/*.parquet' --engine spark --master spark://HOST:7077
+    -o s3a://lake/labels --checkpoint state/ --resume`
+    """
     spark.refuse_others(ctx, engine)
     if engine is spark.Engine.spark:
         result = spark.aggregate(

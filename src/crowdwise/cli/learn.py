@@ -78,11 +78,9 @@ def fit(
     max_classes: options.MaxClasses = options.MAX_CLASSES,
 ) -> None:
     """Learn to classify tasks by their features from the answers of many workers."""
+    from crowdwise.learn.features.opening import opened
     from crowdwise.truth.tables import label_table
 
-    if processes not in (None, 1) and many.size() == 1:
-        kept = settings(set_ or []).get("checkpoint", checkpoint)
-        raise typer.Exit(many.lead(processes, context.meta["arguments"], None if kept is None else Path(kept)))
     targets = [out, *(out / name for name in (MODEL, FACTS, LABELS)), checkpoint]
     refuse_same_file([*files, features, truth, gold], targets)
     check_folder(out)
@@ -92,7 +90,13 @@ def fit(
         duplicates=duplicates, nulls=nulls, max_classes=max_classes,
     )  # fmt: skip
     answers, known, held_fixed = known_labels(answers, truth, gold)
-    with many.joined(model, method, processes) as n_processes:
+    if processes not in (None, 1) and many.size() == 1:
+        many.check(model, method, processes, answers.n_tasks)  # and all above: before others start, to find it too
+        opened(features)
+        kept = settings(set_ or []).get("checkpoint", checkpoint)
+        del answers, known, held_fixed  # each process reads its own
+        raise typer.Exit(many.lead(processes, context.meta["arguments"], None if kept is None else Path(kept)))
+    with many.joined(model, method, processes, answers.n_tasks) as n_processes:
         seconds = train(model, method, match(features, answers), answers, held_fixed)
     if many.rank() > 0:
         return

@@ -1,8 +1,8 @@
 """`crowdwise fit` on many processes: started by `--processes N`, or by torchrun on one machine or several.
 
 Each process runs the same command and knows from the environment which one it is: RANK, WORLD_SIZE and the like, as
-torchrun sets them. The first one prints and writes files. With `--processes` one process more starts the others, waits
-for them, and when one of them dies ends the rest and says what happened.
+torchrun sets them. The first one prints and writes files. With `--processes` one process more looks for mistakes,
+starts the others, waits for them, and when one of them fails or dies ends the rest and says, once, what happened.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -22,9 +23,9 @@ from typing import Any
 from crowdwise.cli.screen import console, say
 from crowdwise.errors import CrowdwiseError, LostProcessError, ParameterError
 
-LED = "CROWDWISE_LED"  # set for processes that `lead` started: it looks after them
-PATIENCE = 5.0  # seconds in which the first process may tell of a mistake that all of them find
-ENDING = 5.0  # seconds that a process has to end when it is told to
+LED = "CROWDWISE_LED"  # set for processes that `lead` started: the folder in which they leave word of a mistake
+PATIENCE = 30.0  # seconds in which, under torchrun, the first process may tell of a mistake that all of them find
+ENDING = 5.0  # seconds that a process has to end when it is told to, or to say why it fails
 
 
 def size() -> int:
@@ -59,18 +60,18 @@ def taking_part(command: str) -> Iterator[None]:
 
 def tell(error: BaseException) -> None:
     """Say on stderr what went wrong, once for all processes."""
-    if size() == 1 or rank() == 0:
-        if not (isinstance(error, LostProcessError) and LED in os.environ):  # there it is told by the one who leads
-            say(f"error: {error}", "red", stderr=True)
-        return
-    if isinstance(error, LostProcessError):
-        return
-    time.sleep(PATIENCE)  # a mistake that all find is told by the first, and the others are ended meanwhile
-    say(f"error in process {rank()} of {size()}: {error}", "red", stderr=True)
+    lost = isinstance(error, LostProcessError)
+    if LED in os.environ:  # the one who leads says it
+        Path(os.environ[LED], f"{'lost' if lost else 'error'}-{rank():06}").write_text(str(error), "utf-8")
+    elif rank() == 0:
+        say(f"error: {error}", "red", stderr=True)
+    elif not lost:
+        time.sleep(PATIENCE)  # a mistake that all find is told by the first, and the others are ended meanwhile
+        say(f"error in process {rank()} of {size()}: {error}", "red", stderr=True)
 
 
 @contextmanager
-def joined(model: Any, method: str, processes: int | None) -> Iterator[int]:
+def joined(model: Any, method: str, processes: int | None, n_tasks: int) -> Iterator[int]:
     """Let the fits within be shared by all processes, and yield how many those are; alone, do nothing."""
     if processes is not None and processes != size():
         message = f"--processes {processes}, but {size()} processes were started: leave the option out with torchrun."
@@ -78,13 +79,9 @@ def joined(model: Any, method: str, processes: int | None) -> Iterator[int]:
     if size() == 1:
         yield 1
         return
-    from crowdwise.learn.network_learner import trains_network
     from crowdwise.learn.torched import torch
 
-    if not trains_network(model):
-        hint = " --network mlp gives it one." if "network" in model.get_params() else ""
-        message = f"{method} trains no network, so there is nothing for {size()} processes to share.{hint}"
-        raise ParameterError(message)
+    check(model, method, size(), n_tasks)
     backend = "gloo"
     if any(name.rpartition("__")[2] == "device" and "cuda" in str(value) for name, value in model.get_params().items()):
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
@@ -97,6 +94,27 @@ def joined(model: Any, method: str, processes: int | None) -> Iterator[int]:
             torch.distributed.destroy_process_group()
 
 
+def check(model: Any, method: str, processes: int, n_tasks: int) -> None:
+    """Refuse what cannot be shared by so many processes, or fitted at all."""
+    from crowdwise.learn.network_learner import trains_network
+    from crowdwise.learn.wrapping import Wrapper
+
+    if not trains_network(model):
+        hint = " --network mlp gives it one." if "network" in model.get_params() else ""
+        message = f"{method} trains no network, so there is nothing for {processes} processes to share.{hint}"
+        raise ParameterError(message)
+    model._check_parameters()
+    while isinstance(model, Wrapper):
+        model = model._new_base()
+        model._check_parameters()
+    if min(model.batch_size, n_tasks) < processes:
+        message = (
+            f"{processes} processes cannot share a batch: there are {n_tasks:,} tasks, and batch_size="
+            f"{model.batch_size}. Use fewer processes, or larger batches."
+        )
+        raise ParameterError(message)
+
+
 # Starting processes and looking after them
 
 
@@ -104,18 +122,23 @@ def lead(processes: int, arguments: Sequence[str], checkpoint: Path | None) -> i
     """Run the command in so many processes, to the end of all of them; the exit code of the whole."""
     children: list[subprocess.Popen[bytes]] = []
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    try:
-        for each in _environments(processes):
-            command = [sys.executable, "-P", "-m", "crowdwise", *arguments]
-            children.append(subprocess.Popen(command, env=each, stdin=subprocess.PIPE))
-        codes = _wait(children)
-    finally:
-        _end(children)
-        signal.signal(signal.SIGTERM, before)
+    with tempfile.TemporaryDirectory(prefix="crowdwise-") as folder:
+        try:
+            for each in _environments(processes):
+                command = [sys.executable, "-P", "-m", "crowdwise", *arguments]
+                environment = {**each, LED: folder}
+                children.append(subprocess.Popen(command, env=environment, stdin=subprocess.PIPE))
+            codes = _wait(children, Path(folder))
+        finally:
+            _end(children)
+            signal.signal(signal.SIGTERM, before)
+        mistakes = _mistakes(Path(folder))
     killed = [(number, -code) for number, code in enumerate(codes) if code is not None and code < 0]
     if killed:
         console(stderr=True).show_cursor(True)  # the bar had hidden it
         raise CrowdwiseError(obituary(*killed[0], processes, checkpoint))
+    for mistake in mistakes:
+        say(f"error: {mistake}", "red", stderr=True)
     return next((code for code in codes if code), 0)
 
 
@@ -141,18 +164,30 @@ def _environments(processes: int) -> list[dict[str, str]]:
         port = free.getsockname()[1]
     threads = str(max(1, len(os.sched_getaffinity(0)) // processes)) if hasattr(os, "sched_getaffinity") else "1"
     limits = {name: os.environ.get(name, threads) for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")}
-    shared = {**os.environ, **limits, LED: "1", "WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1",
+    shared = {**os.environ, **limits, "WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1",
               "MASTER_PORT": str(port)}  # fmt: skip
     return [{**shared, "RANK": str(number), "LOCAL_RANK": str(number)} for number in range(processes)]
 
 
-def _wait(children: list[subprocess.Popen[bytes]]) -> list[int | None]:
+def _wait(children: list[subprocess.Popen[bytes]], folder: Path) -> list[int | None]:
     """How each ended, when all have or one has failed: None for those who have not."""
-    codes = [child.poll() for child in children]
-    while None in codes and not any(codes):
-        time.sleep(0.05)
+    until = None
+    while True:
         codes = [child.poll() for child in children]
-    return [child.poll() for child in children]  # again: whoever ended for want of another ended after him
+        if None not in codes or any(code is not None and code < 0 for code in codes):
+            return codes
+        if any(codes):  # perhaps for want of another, who has not said yet why he fails
+            until = until or time.monotonic() + ENDING
+            if any(folder.glob("error-*")) or time.monotonic() > until:
+                return codes
+        time.sleep(0.05)
+
+
+def _mistakes(folder: Path) -> list[str]:
+    """What processes said, each mistake once; that another is lost only where nobody said more."""
+    said = {file.name: file.read_text("utf-8") for file in sorted(folder.iterdir())}
+    errors = dict.fromkeys(text for name, text in said.items() if name.startswith("error") and text)
+    return list(errors) or list(said.values())[:1]
 
 
 def _end(children: list[subprocess.Popen[bytes]]) -> None:

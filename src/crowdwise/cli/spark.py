@@ -5,9 +5,11 @@ Addresses (folders, globs, s3a://...) go to Spark as they are. Results are Parqu
 
 from __future__ import annotations
 
+import os
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from fnmatch import fnmatch
 from pathlib import Path
@@ -18,7 +20,7 @@ import typer
 
 from crowdwise.cli.options import build, settings
 from crowdwise.cli.screen import note, progress
-from crowdwise.errors import FormatError, GoldError, ParameterError
+from crowdwise.errors import CrowdwiseError, FormatError, GoldError, IdTypeError, ParameterError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,9 +42,6 @@ class Bad(StrEnum):
     error = "error"
 
 
-EXAMPLE = (
-    "crowdwise aggregate 's3a://lake/answers/*.parquet' --engine spark --master spark://HOST:7077 -o s3a://lake/labels"
-)
 ON_SPARK = "On Spark"  # heading of these options in --help
 Where = Annotated[Engine, typer.Option("--engine", help="`spark`: on a cluster, for what no single machine holds.")]
 Master = Annotated[
@@ -93,6 +92,9 @@ ONLY = {  # options of one engine, by the other: why they are refused there
 }
 TABLES = ("labels", "workers", "classes", "confusion", "rejected", "fit")
 FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_ARGUMENT = re.compile(  # of the library, in a message
+    r"\b(task|worker|label|bad|duplicates|max_classes|checkpoint)=(?:'(\w+)'|None)?|\b(broadcast_limit)\b=?"
+)
 _SLOW = 30  # seconds without a machine of the cluster, after which a user is told what to look at
 
 
@@ -118,9 +120,11 @@ def aggregate(
 
     model = on_spark(build(method, settings(set_ or []), seed), method)
     refuse_target(files, out)
+    check_known(truth, gold)
+    check_checkpoint(model, method, checkpoint, resume)
     kind = format_of(files, format)
     conf = dict(_pair(each) for each in spark_conf or [])
-    with progress("Starting Spark") as step, session(master, conf) as spark:
+    with progress("Starting Spark") as step, in_options(), session(master, conf) as spark:
         await_machines(spark)
         if out is not None and not (overwrite or resume):
             refuse_results(spark, out)
@@ -184,11 +188,64 @@ def refuse_target(files: Iterable[str], out: str | None) -> None:
     if Path(out).suffix in (*FORMATS, ".json"):
         message = f"--out {out}: Spark writes several tables into a folder; name one, such as results/."
         raise ParameterError(message)
-    target = out.rstrip("/")
-    for file in (file.rstrip("/") for file in files):
-        if target == file or fnmatch(target, file) or fnmatch(target, f"{file}/*"):
+    target = _place(out)
+    for file in files:
+        if target == _place(file) or fnmatch(target, _place(file)) or fnmatch(target, f"{_place(file)}/*"):
             message = f"--out {out} lies in {file}, from which the answers are read. Write elsewhere."
             raise ParameterError(message)
+
+
+def check_known(*given: Path | None) -> None:
+    """Refuse files of known labels that cannot be read, before the work and not after it."""
+    from crowdwise.io.reading import read_truth
+
+    for file in given:
+        if file is not None:
+            read_truth(file)
+
+
+def check_checkpoint(model: SparkModel, method: str, checkpoint: Path | None, resume: bool) -> None:
+    """Refuse a folder that would not be used, or could not be."""
+    from crowdwise.engines.model import SparkModel
+
+    if checkpoint is None:
+        if resume:
+            message = "--resume goes with --checkpoint, the folder to go on from."
+            raise ParameterError(message)
+        return
+    if type(model)._learn is SparkModel._learn:
+        message = f"--checkpoint is for methods that iterate, and {method} does not."
+        raise ParameterError(message)
+    if re.match(r"[a-z][\w+.-]+:/", str(checkpoint)):
+        message = (
+            f"--checkpoint {checkpoint}: name a folder of this machine, or one that all machines mount; no address."
+        )
+        raise ParameterError(message)
+    checkpoint.mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def in_options() -> Iterator[None]:
+    """Errors of the library with its arguments named as options."""
+    try:
+        yield
+    except CrowdwiseError as error:
+        raise type(error)(re.sub(_ARGUMENT, _option, str(error))) from error
+
+
+def _option(found: re.Match[str]) -> str:
+    """An argument as an option.
+
+    >>> re.sub(_ARGUMENT, _option, "set them aside with bad='aside'; checkpoint=None: above broadcast_limit")
+    'set them aside with --bad aside; --checkpoint: above --broadcast-limit'
+    """
+    name = f"--{(found[1] or found[3]).replace('_', '-')}"
+    return f"{name} {found[2]}" if found[2] else name
+
+
+def _place(path: str) -> str:
+    """A path in full, an address as it is: what can be compared."""
+    return path.rstrip("/") if "://" in path else os.path.abspath(path)  # noqa: PTH100 - globs and links stay
 
 
 def refuse_results(spark: SparkSession, out: str) -> None:
@@ -304,7 +361,15 @@ def known(frame: DataFrame, names: Mapping[str, str], file: Path) -> DataFrame:
     table, kinds = read_truth(file), dict(frame.dtypes)
     columns = {names[role]: plain(table[role].combine_chunks()) for role in ("task", "label")}
     labels = frame.sparkSession.createDataFrame(pa.table(columns))
-    return labels.select(*(f.col(f"`{name}`").cast(kinds[name]) for name in columns))
+    cells = {name: f.col(f"`{name}`") for name in columns}
+    for name, cell in cells.items():
+        wrong = labels.where(cell.isNotNull() & cell.try_cast(kinds[name]).isNull()).select(cell).first()
+        if wrong is not None:
+            message = (
+                f"{file}: {wrong[0]!r} where {name!r} of the answers is of type {kinds[name]}. Are the ids the same?"
+            )
+            raise IdTypeError(message)
+    return labels.select(*(cell.cast(kinds[name]) for name, cell in cells.items()))
 
 
 def held_fixed(frame: DataFrame, names: Mapping[str, str], gold: Path) -> tuple[DataFrame, dict[str, int]]:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _KINDS = {"tinyint": "bigint", "smallint": "bigint", "int": "bigint"}
+_UNSIGNED = "decimal(20,0)"  # what Spark makes of unsigned integers of 64 bits
 
 
 class Columns(NamedTuple):
@@ -50,15 +51,40 @@ def find_column(frame: DataFrame, name: str, role: str) -> str:
 
 
 def id_column(frame: DataFrame, name: str, role: str) -> Column:
-    """A column of ids under the name of its role, integers as 64 bits."""
+    """A column of ids under the name of its role, integers as 64 bits: what the local reader takes, no more.
+
+    Floats and unsigned integers are looked through first: they may be whole numbers that fit, or not.
+    """
     from pyspark.sql import functions as f
 
     kind = dict(frame.dtypes)[find_column(frame, name, role)]
     kind = _KINDS.get(kind, kind)
+    if kind in ("double", "float", _UNSIGNED):
+        return _whole(frame, name, role).alias(role)
     if kind not in ("bigint", "string", "boolean"):
         message = f"the {role} ids are of type {kind}. Ids are integers, strings or booleans: cast the column."
         raise IdTypeError(message)
     return f.col(f"`{name}`").cast(kind).alias(role)
+
+
+def _whole(frame: DataFrame, name: str, role: str) -> Column:
+    """Whole numbers of 64 bits, whatever they are kept as; no number is a missing id, as in data frames with gaps."""
+    from pyspark.sql import functions as f
+
+    value = f.col(f"`{name}`")
+    if dict(frame.dtypes)[name] == _UNSIGNED:
+        fits = value.try_cast("bigint").isNotNull()
+    else:
+        value = f.nullif(value.cast("double"), f.lit(float("nan")))
+        fits = (value == f.rint(value)) & (value >= -(2.0**63)) & (value < 2.0**63)  # a cast would cut and clip
+    wrong = frame.where(value.isNotNull() & ~fits).select(value.alias("id")).first()
+    if wrong is not None:
+        message = (
+            f"the {role} ids in {name!r} are fractional numbers, or do not fit into 64 bits ({wrong.id}). Ids are "
+            f"integers, strings or booleans: round the column, or convert it to strings."
+        )
+        raise IdTypeError(message)
+    return value.cast("bigint")
 
 
 def check_frame(frame: Any, what: str) -> None:

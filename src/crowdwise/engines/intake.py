@@ -19,11 +19,13 @@ from crowdwise.answers.rows import Duplicates, id_table
 from crowdwise.engines.columns import Columns, answer_rows, check_frame
 from crowdwise.engines.known import check_strangers, known_labels
 from crowdwise.engines.parts import pack, unpacked
+from crowdwise.engines.session import need_spark
 from crowdwise.errors import (
     DuplicateError,
     EmptyError,
     IdTypeError,
     NullError,
+    ParameterError,
     TooManyClassesError,
     UnknownIdError,
 )
@@ -48,7 +50,7 @@ class Data(NamedTuple):
     workers: DataFrame  # worker, code
     class_ids: pa.Array
     task_kind: str  # Spark's type of the ids of tasks
-    rejected: DataFrame  # task, worker, label, reason
+    rejected: DataFrame  # task, worker, label, weight where there are weights, reason
     removed: dict[str, int]  # rows left out, by reason
     n_parts: int
     n_tasks: int
@@ -83,8 +85,13 @@ def take(
     bad: Bad = "aside",
     max_classes: int = MAX_CLASSES,
     parts: int | None = None,
+    room: int | None = None,
 ) -> Data:
-    """Check, number and pack the answers; see `SparkModel.fit` for the arguments."""
+    """Check, number and pack the answers; see `SparkModel.fit` for the arguments.
+
+    Confusion matrices of more than `room` numbers are refused before the packing: there is no folder to keep them in.
+    """
+    need_spark()
     from pyspark.sql import functions as f
 
     check_frame(frame, "the answers")
@@ -107,7 +114,8 @@ def take(
     found = rows.groupBy("reason").agg(f.count("*"), digest).collect()
     removed = {row[0]: row[1] for row in found if row[0] is not None}
     good = [row for row in found if row[0] is None]
-    rejected = rows.where("reason is not null").select("task", "worker", "label", "reason")
+    shown = ("task", "worker", "label", *(("weight",) if columns.weight is not None else ()))
+    rejected = rows.where("reason is not null").select(*shown, "reason")
     if bad == "error" and removed:
         raise _refusal(rejected, removed)
     if not good:
@@ -115,6 +123,8 @@ def take(
         raise EmptyError(message)
     rows = rows.where("reason is null")
     workers, n_workers = ranked(rows.select("worker").distinct(), "worker")
+    if room is not None and n_workers * len(table) ** 2 > room:
+        raise _too_large(n_workers, len(table), room)
     n_parts = parts or max(spark.sparkContext.defaultParallelism, -(-good[0][1] // _ANSWERS_A_PART))
     coded = rows.join(workers, "worker").select("task", f.col("code").alias("worker"), "class", "weight", "row")
     hashed = good[0][2]
@@ -132,9 +142,9 @@ def take(
     if gold is not None:
         check_strangers(packed.select("strangers").mapInArrow(unpacked, rows.select("task").schema))
     if repeats:
-        twice = packed.select("twice").mapInArrow(unpacked, coded.select("task", "worker", "label").schema)
+        twice = packed.select("twice").mapInArrow(unpacked, coded.select("task", "worker", "label", "weight").schema)
         ids = twice.withColumnsRenamed({"worker": "code", "label": "class"}).join(workers, "code").join(codes, "class")
-        twice = ids.select("task", "worker", "label", f.lit(TWICE).alias("reason"))
+        twice = ids.select(*shown, f.lit(TWICE).alias("reason"))
         if duplicates == "error":
             raise _repeats(twice, repeats)
         rejected, removed[TWICE] = rejected.unionByName(twice), repeats
@@ -200,6 +210,15 @@ def _refusal(rejected: DataFrame, removed: dict[str, int]) -> Exception:
     counts = "; ".join(f"{count:,} where the {why}" for why, count in sorted(removed.items()))
     message = f"{counts}. First: {first.asDict()}. Mend them, or set them aside with bad='aside'."
     return UnknownIdError(message) if set(removed) == {UNKNOWN} else NullError(message)
+
+
+def _too_large(n_workers: int, n_classes: int, room: int) -> Exception:
+    message = (
+        f"confusion matrices of {n_workers:,} workers and {n_classes:,} classes are {n_workers * n_classes**2:,} "
+        f"numbers. Above {room:,} (broadcast_limit, --broadcast-limit) they stay in a folder that all machines share: "
+        f"name it with checkpoint= (--checkpoint)."
+    )
+    return ParameterError(message)
 
 
 def _repeats(twice: DataFrame, repeats: int) -> Exception:

@@ -71,10 +71,10 @@ class Joined(ABC):
     sent: ClassVar[str] = "table"  # which table of a block an E-step needs
     hard = False
 
-    def __init__(self, model: Any, data: Data, folder: Path, limit: int) -> None:
+    def __init__(self, model: Any, data: Data, folder: Path) -> None:
         self.model, self.data, self.folder = model, data, folder
         self.max_iter, self.tol, self.monotone = model.max_iter, model.tol, model.monotone
-        self.size = max(1, min(limit, CELLS) // data.n_classes**2, -(-data.n_workers // _MOST_BLOCKS))  # workers each
+        self.size = max(1, CELLS // data.n_classes**2, -(-data.n_workers // _MOST_BLOCKS))  # workers each
         self.n_blocks = -(-data.n_workers // self.size)
         self._cut = partial(cut, stride=self.size * data.n_classes, n_blocks=self.n_blocks)
         pairs = data.parts.flatMap(partial(_routes, n_classes=data.n_classes, pieces=self._cut))
@@ -112,7 +112,7 @@ class Joined(ABC):
         if parameters.n_blocks != self.n_blocks:
             message = (
                 f"the checkpoint in {str(self.folder)!r} has {parameters.n_blocks} blocks of workers, not "
-                f"{self.n_blocks}. Resume with the broadcast_limit it was begun with."
+                f"{self.n_blocks}: another version wrote it. Resume with that one, or delete it to begin anew."
             )
             raise ModelFileError(message)
 
@@ -168,9 +168,9 @@ class JoinedDawidSkene(Joined):
 
     settle = staticmethod(maximise)
 
-    def __init__(self, model: Any, data: Data, folder: Path, limit: int) -> None:
+    def __init__(self, model: Any, data: Data, folder: Path) -> None:
         self.hard = model.hard
-        super().__init__(model, data, folder, limit)
+        super().__init__(model, data, folder)
 
     def shares(self, parameters: Parameters) -> Array:
         """As the local model has them."""

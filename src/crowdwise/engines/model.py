@@ -20,7 +20,7 @@ from crowdwise.errors import NotFittedError, WeightError
 from crowdwise.truth.base import Array, Callback, TruthModel, require
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 BROADCAST_LIMIT = 50_000_000  # numbers: 400 MB on every executor
 
@@ -45,12 +45,13 @@ class SparkModel:
     confusion : DataFrame or None
         worker, truth, label, probability: the confusion matrices, for models that have them.
     rejected : DataFrame
-        task, worker, label, reason: rows that were not used. `removed_` counts them by reason.
+        task, worker, label, weight (with `weight`), reason: rows that were not used. `removed_` counts them by reason.
     history_, n_iter_, converged_
         As of the local model.
     """
 
     local: ClassVar[type[TruthModel]]
+    has_matrices: ClassVar[bool] = False  # of workers, which have to be kept somewhere
     labels: DataFrame
     workers: DataFrame
     classes: DataFrame
@@ -119,12 +120,15 @@ class SparkModel:
         """
         self._check()
         require(not resume or checkpoint is not None, "resume", resume, "it with checkpoint=, the folder to go on from")
+        pattern = checkpoint is not None and set(str(Path(checkpoint).absolute())) & set("[]{}*?")
+        require(not pattern, "checkpoint", checkpoint, "a path without [ ] { } * ?, which Spark takes for patterns")
         if weight is not None and not self.model.uses_weights:
             message = f"{type(self).__name__} cannot weigh answers; fit it without weight=."
             raise WeightError(message)
         data = take(
             frame, Columns(task, worker, label, weight), gold=gold, classes=classes, duplicates=duplicates, bad=bad,
             max_classes=max_classes, parts=parts,
+            room=broadcast_limit if self.has_matrices and checkpoint is None else None,
         )  # fmt: skip
         self.rejected, self.removed_ = data.rejected, data.removed
         self.history_, self.n_iter_, self.converged_ = [], 0, True
@@ -159,7 +163,10 @@ class SparkModel:
             kept.unpersist()
 
     def write(self, path: str, *, overwrite: bool = False) -> None:
-        """Write all tables as Parquet: labels, workers, classes, confusion, rejected, and how the fit went (fit)."""
+        """Write all tables as Parquet: labels, workers, classes, confusion, rejected, and how the fit went (fit).
+
+        `fit` is written last: where it is there, all of them are, and of this model.
+        """
         if not hasattr(self, "labels"):
             message = f"this {type(self).__name__} is not fitted yet; call fit first."
             raise NotFittedError(message)
@@ -169,12 +176,16 @@ class SparkModel:
             "converged": [self.converged_], "removed": [json.dumps(self.removed_)],
             "bounds": pa.array([self.history_], pa.list_(pa.float64())),
         }  # fmt: skip
-        fit = self.labels.sparkSession.createDataFrame(pa.table(how))
+        spark, place = self.labels.sparkSession, path.rstrip("/")
+        fit = spark.createDataFrame(pa.table(how))
         tables = {"labels": self.labels, "workers": self.workers, "classes": self.classes, "rejected": self.rejected}
         if self.confusion is not None:
             tables["confusion"] = self.confusion
-        for name, table in {**tables, "fit": fit}.items():  # last: its presence says that all are there
-            table.write.mode("overwrite" if overwrite else "errorifexists").parquet(f"{path.rstrip('/')}/{name}")
+        if overwrite:
+            for name in ("fit", *({"confusion"} - set(tables))):  # of another model, which may have had more tables
+                _remove(spark, f"{place}/{name}")
+        for name, table in {**tables, "fit": fit}.items():
+            table.write.mode("overwrite" if overwrite else "errorifexists").parquet(f"{place}/{name}")
 
     def _learn(self, data: Data, file: Path | None, resume: bool, callback: Callback | None) -> Learned:
         """Fit the parameters."""
@@ -184,3 +195,10 @@ class SparkModel:
     def _of_workers(self, data: Data, prior: Array) -> DataFrame | None:
         """What the model knows of each worker, by `code`, given the shares of the classes."""
         return None
+
+
+def _remove(spark: SparkSession, path: str) -> None:
+    """Remove a folder wherever Spark finds it, if it is there."""
+    jvm: Any = spark._jvm
+    folder = jvm.org.apache.hadoop.fs.Path(path)
+    folder.getFileSystem(spark._jsc.hadoopConfiguration()).delete(folder, True)

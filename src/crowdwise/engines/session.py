@@ -38,8 +38,8 @@ _REMEDIES = {  # what Spark says, and what a user can do about it
     "--spark-conf spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION, with the version of Spark's Hadoop.",
     r"OutOfMemoryError|GC overhead": "Java ran out of memory. Give it more: --spark-conf spark.executor.memory=8g, and "
     "spark.driver.memory=8g for the driver or a local master.",
-    r"Could not parse Master URL|invalid master": "it is no address of a master: local[2], spark://HOST:7077, yarn, "
-    "k8s://...",
+    r"Could not parse Master URL|Master must either be|invalid master": "what is given is no address of a master. "
+    "Write local[2], spark://HOST:7077, yarn or k8s://...",
 }
 
 
@@ -56,6 +56,7 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
     """
     need_spark()
     from pyspark import SparkContext
+    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
     there = SparkContext._active_spark_context
@@ -70,6 +71,8 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
         return
     need_java()
     reach(master)
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):  # else errors are told as JSON too
+        PySparkLogger.getLogger(name).disabled = True
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with tempfile.TemporaryFile("w+") as log, in_plain_words():
         context = _start(master, settings or {}, log)
@@ -90,19 +93,37 @@ def _start(master: str | None, settings: Mapping[str, str], log: Any) -> Any:
         usual |= {"spark.master": master}
     if master is None or master.startswith("local"):
         usual |= _AT_HOME
+    if cores := cores_here(
+        master
+    ):  # 200 shuffles, Spark's default, would each start a task of Python for next to nothing
+        usual |= {"spark.sql.shuffle.partitions": str(cores)}
     conf = SparkConf().setAll(list({**usual, **settings}.items()))
     try:
         gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
     except PySparkRuntimeError:
         log.seek(0)
         said = [line.strip() for line in log if re.search("error|exception", line, re.IGNORECASE)]
-        message = f"Spark does not start: {said[0] if said else 'Java said nothing'}"
+        why = sentence(said[0]).removeprefix("Spark: ") if said else "Java said nothing."
+        message = f"Spark does not start: {why}"
         raise SparkError(message) from None
     try:
-        return SparkContext(conf=conf, gateway=gateway)
+        with in_plain_words():  # which asks Java what was wrong, and has to do so before the end
+            return SparkContext(conf=conf, gateway=gateway)
     except BaseException:
         _end(gateway)
         raise
+
+
+def cores_here(master: str | None) -> int | None:
+    """Cores that a local master uses; None for a cluster, or where Spark's own settings name the master.
+
+    >>> cores_here("local"), cores_here("local[3]"), cores_here("local[3, 2]"), cores_here("spark://host:7077")
+    (1, 3, 3, None)
+    """
+    local = re.fullmatch(r"local(?:\[\s*(\*|\d+)\s*(?:,.*)?\])?", master or "")
+    if local is None:
+        return None
+    return (os.cpu_count() or 1) if local[1] == "*" else int(local[1] or 1)
 
 
 def _stop(context: Any) -> None:
@@ -206,4 +227,5 @@ def sentence(said: str) -> str:
     python = re.search(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)", said)
     lines = [line for line in said.splitlines() if line.strip() and not re.match(r"\s*at |\s*\.\.\. ", line)]
     line = python[1] if python else (lines[-1] if "\n" in said and "Exception" in lines[-1] else lines[0])
-    return "Spark: " + re.sub(r"^\[[A-Z_.0-9]+\] *|^(?:[\w$]+\.)+\w+: | SQLSTATE: \w+$", "", line.strip())
+    line = line.strip().removeprefix('Exception in thread "main" ')
+    return "Spark: " + re.sub(r"^\[[A-Z_.0-9]+\] *|^(?:[\w$]+\.)+\w+: | SQLSTATE: \w+$", "", line)

@@ -130,6 +130,7 @@ class SparkMatrices(SparkEM):
     """A model with confusion matrices. Above `broadcast_limit` they stay in the cluster (see `joined`)."""
 
     posterior = steps.pair_posterior
+    has_matrices = True
     large: ClassVar[type[Joined]]  # the same for a large crowd
     _pairs: SparkConfusion
     blocks: RDD[Any]  # of matrices: see `crowd`
@@ -145,10 +146,8 @@ class SparkMatrices(SparkEM):
         return learned
 
     def _learn_joined(self, data: Data, file: Path | None, resume: bool, callback: Callback | None) -> Learned:
-        require(file is not None, "checkpoint", None, "a folder that all machines share: matrices above "
-                "broadcast_limit are kept there")  # fmt: skip
-        assert file is not None
-        crowd = self.large(self.model, data, file.parent, self._limit)
+        assert file is not None  # `take` refuses such a crowd without
+        crowd = self.large(self.model, data, file.parent)
         found = self._climb(data, crowd, None, crowd.initialise, joined.Parameters, file, resume, callback)
         self.model.class_prior_ = self._class_prior(crowd, found)
         self._kept += [crowd.routes, crowd.sums]
@@ -202,6 +201,7 @@ class WDS(SparkModel):
     """`crowdwise.WDS` on Spark, over Dawid-Skene or IBCC."""
 
     local = wds.WDS
+    has_matrices = True
 
     def _learn(self, data: Data, file: Path | None, resume: bool, callback: Callback | None) -> Learned:
         model = dawid_skene.DawidSkene() if self.model.base is None else self.model.base

@@ -74,7 +74,8 @@ def worker_table(model: TruthModel) -> pa.Table:
         `worker`; `answers`; `quality`, the expected share of right answers, with its 95 % interval `quality_low` to
         `quality_high`; `agreement_with_consensus`, the share of answers equal to the inferred label;
         `informativeness` in bits an answer, for models with confusion matrices (else empty); `worst_class`, the class
-        whose choice by this worker is least often confirmed (the most frequent one of equals; empty when all were).
+        whose choice by this worker is least often confirmed (the most frequent one of equals; empty when all were);
+        and `skill` or `ability` for models that give each worker one.
 
     Examples
     --------
@@ -91,7 +92,7 @@ def worker_table(model: TruthModel) -> pa.Table:
     low, high = wilson(expected, count)
     bits = _information(model)
     worst = worst_label(answers, agrees, model.proba_[np.arange(answers.n_tasks), codes])
-    return pa.table(
+    table = pa.table(
         {
             "worker": answers.worker_ids,
             "answers": count,
@@ -105,6 +106,10 @@ def worker_table(model: TruthModel) -> pa.Table:
             "worst_class": answers.class_ids.take(pa.array(worst, mask=worst < 0)),
         }
     )
+    for name in ("skill", "ability"):
+        if hasattr(model, f"{name}_"):
+            table = table.append_column(name, pa.array(getattr(model, f"{name}_")))
+    return table
 
 
 def wilson(successes: Array, trials: Array) -> tuple[Array, Array]:
