@@ -93,9 +93,7 @@ def _start(master: str | None, settings: Mapping[str, str], log: Any) -> Any:
         usual |= {"spark.master": master}
     if master is None or master.startswith("local"):
         usual |= _AT_HOME
-    if cores := cores_here(
-        master
-    ):  # 200 shuffles, Spark's default, would each start a task of Python for next to nothing
+    if cores := cores_here(master):  # each of 200 parts, Spark's default, would cost a task of Python
         usual |= {"spark.sql.shuffle.partitions": str(cores)}
     conf = SparkConf().setAll(list({**usual, **settings}.items()))
     try:
