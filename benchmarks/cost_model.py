@@ -14,6 +14,7 @@ of Spark are of two sizes on one machine (spark.json). Letters:
         24 an answer (task, worker, label, pair, and two numbers in the order of pairs), two posteriors a task, three
         tables of P x K numbers: counted in the code, not fitted
     seconds of an iteration, Spark          job + step x A x K / cores + bytes / network
+                                            joined: another job, and `carry` x A / cores, as parts pass through Java
     bytes of an iteration, Spark            broadcast   8 K P to each machine, and (8 K + 8) p back from each part
                                             joined      8 K p to each part, and (8 K + 8) p back
         p, pairs of a part of a answers: P (1 - exp(-a / P)), as if each answer were of any pair
@@ -57,6 +58,8 @@ class Machine(NamedTuple):
     write: float  # a task
     reading: float  # bytes an answer at the peak of reading
     job: float = math.nan  # an iteration of Spark without work
+    joined: float = math.nan  # the same on the joined path
+    carry: float = math.nan  # an answer, an iteration on the joined path
     start: float = math.nan  # of the intake
     intake: float = math.nan  # an answer
 
@@ -105,8 +108,10 @@ def traffic(crowd: Crowd, cluster: Cluster) -> tuple[str, float]:
 
 def iteration(machine: Machine, crowd: Crowd, cluster: Cluster) -> float:
     """Seconds of an iteration on Spark."""
-    kernels = machine.step * crowd.answers * crowd.classes / (cluster.machines * cluster.cores)
-    return machine.job + kernels + traffic(crowd, cluster)[1] / (cluster.machines * cluster.network)
+    way, sent = traffic(crowd, cluster)
+    job, carry = (machine.job, 0.0) if way == "broadcast" else (machine.joined, machine.carry)
+    work = (machine.step * crowd.classes + carry) * crowd.answers / (cluster.machines * cluster.cores)
+    return job + work + sent / (cluster.machines * cluster.network)
 
 
 def constants(rows: list[Row], spark: list[Row], ids: str) -> Machine:
@@ -124,8 +129,13 @@ def constants(rows: list[Row], spark: list[Row], ids: str) -> Machine:
     if not spark:
         return found
     few, many = spark[0], spark[-1]
-    each = (many["intake"] - few["intake"]) / (many["answers"] - few["answers"])
-    return found._replace(job=few["empty"], start=few["intake"] - each * few["answers"], intake=each * CORES)
+    more = many["answers"] - few["answers"]
+    each, moved = (many["intake"] - few["intake"]) / more, (many["joined"] - few["joined"]) / more
+    return found._replace(
+        job=few["empty"], joined=few["joined"] - moved * few["answers"],
+        carry=moved * CORES - found.step * few["classes"],
+        start=few["intake"] - each * few["answers"], intake=each * CORES,
+    )  # fmt: skip
 
 
 CORES = 2  # of the machine that was measured
@@ -195,10 +205,9 @@ def foretell(machine: Machine) -> None:
             share = sent / (cluster.machines * cluster.network) / each
             line(f"{workers:,}", f"{parts:,}", way, f"{sent / 1e9:,.0f} GB", f"{each:.1f}", f"{share:.0%}",
                  f"{20 * each / 60:.1f} min")  # fmt: skip
-    cores = 100 * 16
-    print(f"\nIntake: {(machine.start + machine.intake * 1e10 / cores) / 60:.0f} min by what one machine takes. "
-          f"Memory: {memory(machine, Crowd(1e10, 2e9, 1e5, 8)) / 1e9:,.0f} GB in all, "
-          f"{memory(machine, Crowd(1e10, 2e9, 1e5, 8)) / 1e11:,.1f} GB a machine.")  # fmt: skip
+    crowd = Crowd(1e10, 2e9, 1e5, 8)
+    took, gigabytes = machine.start + machine.intake * 1e10 / 1600, memory(machine, crowd) / 1e11
+    print(f"\nIntake: {took:.0f} s by what one machine takes, without a network. {gigabytes:,.1f} GB a machine.")
 
 
 def main() -> None:

