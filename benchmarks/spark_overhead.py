@@ -3,7 +3,7 @@
     local    the local model, all cores
     spark    the same iterations on `local[cores]`: parameters out, the same kernels in Python workers, sums back
     empty    a Spark job of as many Python tasks that do nothing: what no engine on Spark can be faster than
-    joined   the matrices kept in the cluster, in four blocks of workers, as for crowds too large for a broadcast
+    joined   the matrices kept in the cluster, in blocks of workers, as for crowds too large for a broadcast
 
 Dawid-Skene, five answers a task. Intake is reading, checking, numbering, packing and the first statistics. Times are
 the median (least) of an iteration; a shared machine shows in the difference, and `load` says how busy it was. Seconds
