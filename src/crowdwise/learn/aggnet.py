@@ -26,6 +26,7 @@ from crowdwise.learn.targets import TargetModule
 from crowdwise.learn.torched import torch
 from crowdwise.truth.base import fix_gold, is_whole, require, vote_shares
 from crowdwise.truth.dawid_skene import Prior, check_prior
+from crowdwise.truth.kernels import FLOOR
 
 
 class AggNet(NetworkLearner):
@@ -120,7 +121,7 @@ class AggNet(NetworkLearner):
             joint.max_iter = 1
             joint.run(None)
         module.keep([m * each + each - 1 for m in range(self.n_models)])
-        module.temperature.copy_(torch.from_numpy(joint.temperature))
+        module.temperature.copy_(torch.from_numpy(1 / np.maximum(joint.weights[:, 0], FLOOR)))
         self.module_ = module
         self._finish(joint)
 

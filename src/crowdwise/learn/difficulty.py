@@ -33,12 +33,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from crowdwise.answers import Answers
+from crowdwise.evaluate.calibration import tempered
 from crowdwise.learn.aggnet import AggNet
 from crowdwise.learn.base import Array, Given
 from crowdwise.learn.classifiers import CrossFitted, LogisticClassifier, draw_folds
 from crowdwise.learn.difficulty_classifiers import ExactLogistic, HeldLogistic, WholeLogistic
 from crowdwise.learn.difficulty_workers import Climb, DifficultyWorkers, confusion_at, easiness, skill_of
-from crowdwise.learn.em import Joint, soften
+from crowdwise.learn.em import Joint
 from crowdwise.learn.features import Features, open_features
 from crowdwise.learn.logistic import predict_logistic
 from crowdwise.learn.modules import Network
@@ -48,6 +49,7 @@ from crowdwise.learn.scaling import moments
 from crowdwise.learn.targets import TargetModule
 from crowdwise.learn.torched import Tensor, torch
 from crowdwise.truth.base import is_number, is_whole, require, vote_shares
+from crowdwise.truth.kernels import FLOOR
 
 
 class DifficultyModule(TargetModule):
@@ -191,13 +193,13 @@ class _DifficultyEM(AggNet):
         super()._finish(joint)
         self.strength_ = np.mean([workers.strength for workers in joint.workers], axis=0)
         self.skill_ = skill_of(self.strength_)
-        self.temperature_ = float(joint.temperature[0])
+        self.temperature_ = float(1 / max(joint.weights[0, 0], FLOOR))
 
     def _predict_proba(self, features: Features) -> Array:
         if not hasattr(self, "coef_"):
             return super()._predict_proba(features)
         parts = [predict_logistic((lines - self.mean_) * self.scale_, self.coef_) for lines in features.lines()]
-        return soften(np.concatenate(parts), self.temperature_)
+        return tempered(np.concatenate(parts), self.temperature_)
 
     def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:
         f = self._predict_proba(open_features(features.rows(rows)))  # tasks to come have no votes: f stands for them

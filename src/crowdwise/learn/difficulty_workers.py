@@ -8,6 +8,7 @@ import numpy as np
 
 from crowdwise.answers import Answers
 from crowdwise.learn.base import Array
+from crowdwise.learn.em import posterior_of
 from crowdwise.truth.base import vote_shares
 from crowdwise.truth.kernels import FLOOR
 
@@ -101,18 +102,13 @@ class DifficultyWorkers:
     def posterior(self, f: Array, gold: Array | None) -> tuple[Array, float]:  # noqa: D102
         a = self.answers
         start = f if self.prior == "classifier" else np.maximum(self.votes, FLOOR)
-        logs = np.log(start)
         each = self.log_likelihoods(self.easiness(f)[a.task]) * self.weight[:, None]
-        for c in range(a.n_classes):
-            logs[:, c] += np.bincount(a.task, each[:, c], minlength=len(f))
-        if gold is not None:
-            known = np.flatnonzero(gold >= 0)
-            kept = logs[known, gold[known]]
-            logs[known] = -np.inf
-            logs[known, gold[known]] = kept
-        evidence = np.logaddexp.reduce(logs, axis=1)
-        scale = 1.0 if self.task_weight is None else self.task_weight
-        return np.exp(logs - evidence[:, None]), float((scale * evidence).sum())
+        return posterior_of(each, start, a, gold, self.task_weight)
+
+    def log_likelihood(self, f: Array, gold: Array | None) -> Array:  # noqa: D102
+        each = self.log_likelihoods(self.easiness(f)[self.answers.task]) * self.weight[:, None]
+        with np.errstate(divide="ignore"):  # what is known, or cannot be, has no chance at all
+            return np.log(posterior_of(each, np.ones_like(f), self.answers, gold, None)[0])
 
     def log_prior(self) -> float:  # noqa: D102
         if self.pseudo is None:

@@ -2,18 +2,19 @@
 
 Three pieces, each exchangeable:
 
-    posterior    T[t, c]  proportional to  f(x_t)[c]^(1 / temperature) * prod over its answers of P(label | worker, c)
+    posterior    T[t, c]  proportional to  f(x_t)[c] * prod over its answers of P(label | worker, c)
     workers      how workers answer given the truth: `ConfusionWorkers`, or `DifficultyWorkers`
-    classifier   f, fitted to the soft labels T: logistic, any estimator, or a network (`classifiers`)
+    classifier   f, fitted to the soft labels T: Gaussian, logistic, any estimator, or a network (`classifiers`); or
+                 several at once, of which `pooling` makes one
 
-    E   T from the classifier and the workers
+    E   T from the classifier and the workers; where shares of the classes are declared, pulled towards them
     M   workers and classifier from T
 
     bound = log-likelihood of the answers + log prior of the workers' and the classifier's parameters
 
 The bound never falls when the classifier's fit never does (logistic). It may with networks, which take a few steps by
-random batches; with `cross_fit`, where the classifier that judges a task is not the one its likelihood rewards; and
-with `calibrate`. The tests hold the first kind to it.
+random batches; with `cross_fit`, where the classifier that judges a task is not the one its likelihood rewards; with
+`calibrate`; with `leave_one_out`; and with declared shares. The tests hold the first kind to it.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.special import log_softmax
 
 from crowdwise.answers import Answers
 from crowdwise.learn.base import Array, Callback
 from crowdwise.learn.classifiers import Classifier
+from crowdwise.learn.pooling import pool, pool_weights
 from crowdwise.truth.base import fix_gold
 from crowdwise.truth.confusion import ConfusionWork, confusion_rows
 from crowdwise.truth.dawid_skene import Prior, dense_confusion, prior_counts
 from crowdwise.truth.em import climb
 from crowdwise.truth.kernels import FLOOR
 
-TEMPERATURES = np.geomspace(0.3, 3.0, 13)  # tried by `calibrate`; above 1 softens the classifier
+PULLS = 5  # towards declared shares in each round
 
 
 class Workers(Protocol):
@@ -45,15 +46,22 @@ class Workers(Protocol):
     def posterior(self, f: Array, gold: Array | None) -> tuple[Array, float]:
         """Posteriors (tasks, classes), with the classifier's probabilities as the prior; and the log-likelihood."""
 
+    def log_likelihood(self, f: Array, gold: Array | None) -> Array:
+        """Log P(answers to t | truth c), (tasks, classes), up to a constant for each task."""
+
     def log_prior(self) -> float:
         """Log prior of the parameters, up to a constant."""
 
 
 class ConfusionWorkers:
-    """A confusion matrix for each worker, with a Dirichlet prior: Dawid and Skene's."""
+    """A confusion matrix for each worker, with a Dirichlet prior: Dawid and Skene's.
 
-    def __init__(self, answers: Answers, prior: Prior, weight: Array | None) -> None:
-        self.answers, self.setting, self.weight = answers, prior, weight
+    With `leave_one_out` an answer is judged by what its worker said to the other tasks: the posterior of a task does
+    not hang on a matrix that was counted from it.
+    """
+
+    def __init__(self, answers: Answers, prior: Prior, weight: Array | None, *, leave_one_out: bool = False) -> None:
+        self.answers, self.setting, self.weight, self.leave_one_out = answers, prior, weight, leave_one_out
         self.work = ConfusionWork(answers.task_starts, answers.pairs, answers.weight, answers.n_classes)
         self.counter = self.work
         if weight is not None:  # counts weigh tasks; posteriors do not: a task that counts little is no less clear
@@ -73,8 +81,11 @@ class ConfusionWorkers:
         by_worker = self.prior.reshape(-1, *self.prior.shape[-2:])
         confusion_rows(counts, pairs.label, pairs.worker_starts, by_worker, self.table, self.totals, self.log_priors)
         self.work.set_table(self.table)
+        self.believed = proba
 
     def posterior(self, f: Array, gold: Array | None) -> tuple[Array, float]:  # noqa: D102
+        if self.leave_one_out:
+            return posterior_of(self._without_itself(), f, self.answers, gold, self.weight)
         proba = np.empty_like(f)
         _, _, log_likelihood = self.work.e_step(f, gold, counts=False, proba=proba)
         if self.weight is not None:  # each task's own likelihood, from the class it is surest of
@@ -86,13 +97,43 @@ class ConfusionWorkers:
             log_likelihood = float((self.weight * (each - np.log(proba[np.arange(len(f)), best]))).sum())
         return proba, log_likelihood
 
+    def log_likelihood(self, f: Array, gold: Array | None) -> Array:  # noqa: D102
+        with np.errstate(divide="ignore"):  # what is known, or cannot be, has no chance at all
+            return np.log(self.posterior(np.ones_like(f), gold)[0])
+
     def log_prior(self) -> float:  # noqa: D102
         return float(self.log_priors.sum())
+
+    def _without_itself(self) -> Array:
+        """Log P(label[a] | worker[a], truth c), (answers, classes), from the worker's other answers and the prior."""
+        a = self.answers
+        total = self.totals[a.worker]  # (answers, classes): counts and pseudo-counts of all labels
+        own = self.believed[a.task] * (1.0 if self.counter.weight.size == 0 else self.counter.weight[:, None])
+        count = self.table[a.pairs.of_answer] * total - own
+        return np.log(np.maximum(count, FLOOR) / np.maximum(total - own, FLOOR)) * (
+            1.0 if a.weight is None else a.weight[:, None]
+        )
 
     def confusion(self) -> Array:
         """P(worker w says l | truth c) as [w, c, l]."""
         assert self.prior is not None
         return dense_confusion(self.answers, self.table, self.prior, self.totals)
+
+
+def posterior_of(
+    each: Array, f: Array, answers: Answers, gold: Array | None, weight: Array | None
+) -> tuple[Array, float]:
+    """Posteriors (tasks, classes) and the log-likelihood, from that of each answer given each class, `each`."""
+    logs = np.log(f)
+    for c in range(f.shape[1]):
+        logs[:, c] += np.bincount(answers.task, each[:, c], minlength=len(f))
+    if gold is not None:
+        known = np.flatnonzero(gold >= 0)
+        kept = logs[known, gold[known]]
+        logs[known] = -np.inf
+        logs[known, gold[known]] = kept
+    evidence = np.logaddexp.reduce(logs, axis=1)
+    return np.exp(logs - evidence[:, None]), float((evidence if weight is None else weight * evidence).sum())
 
 
 class Joint:
@@ -105,8 +146,13 @@ class Joint:
     workers : list of Workers
         One for each model.
     classifier : Classifier
+        Of as many models, or of some multiple of that: then so many classifiers are heard for each model.
     calibrate : bool
-        Choose in each round the temperature under which the answers are most likely.
+        Choose in each round how far to trust each classifier by how likely it makes the answers.
+    declared : (shares, strength) or None
+        Shares of the classes (classes,) that posteriors are pulled towards in each round.
+    weight : (tasks,) array or None
+        How much each task counts in `calibrate` and `declared`.
     max_iter, tol
         As for every EM model.
     monotone : bool
@@ -123,11 +169,14 @@ class Joint:
         max_iter: int,
         tol: float,
         calibrate: bool = False,
+        declared: tuple[Array, float] | None = None,
+        weight: Array | None = None,
         monotone: bool = True,
     ) -> None:
         self.answers, self.gold, self.workers, self.classifier = answers, gold, workers, classifier
-        self.calibrate, self.max_iter, self.tol, self.monotone = calibrate, max_iter, tol, monotone
-        self.temperature = np.ones(len(workers))
+        self.calibrate, self.declared, self.weight = calibrate, declared, weight
+        self.max_iter, self.tol, self.monotone = max_iter, tol, monotone
+        self.weights = np.ones((len(workers), 1))  # (models, classifiers of each)
         self.proba = np.empty(0)  # posteriors (models, tasks, classes)
 
     def start(self, proba: Array) -> None:
@@ -143,14 +192,19 @@ class Joint:
         return history, converged
 
     def _e_step(self, work: None, parameters: None) -> tuple[Array, float]:
-        f = np.maximum(self.classifier.proba(), FLOOR)  # (models, tasks, classes)
+        says = self._says()  # (models, classifiers, tasks, classes)
+        if self.weights.shape[1] != says.shape[1]:
+            self.weights = np.full(says.shape[:2], 1 / says.shape[1])
         bound = -self.classifier.penalty()
-        self.proba = np.empty_like(f)
+        self.proba = np.empty((len(says), *says.shape[2:]))
         for m, workers in enumerate(self.workers):
             if self.calibrate:
-                self.temperature[m] = max(TEMPERATURES, key=lambda t: workers.posterior(soften(f[m], t), self.gold)[1])
-            prior = soften(f[m], self.temperature[m])
-            self.proba[m], log_likelihood = workers.posterior(prior, self.gold)
+                f = pool(says[m], self.weights[m])
+                likely = workers.log_likelihood(f, self.gold)
+                self.weights[m] = pool_weights(np.log(np.maximum(says[m], FLOOR)), likely, self.weight, self.weights[m])
+            self.proba[m], log_likelihood = workers.posterior(pool(says[m], self.weights[m]), self.gold)
+            if self.declared is not None:
+                self.proba[m] = pulled(self.proba[m], *self.declared, self.gold, self.weight)
             bound += log_likelihood + workers.log_prior()
         return self.proba, bound
 
@@ -160,20 +214,28 @@ class Joint:
 
     def fit_workers(self, proba: Array) -> None:
         """The workers' part of the M-step, from posteriors (models, tasks, classes)."""
-        f = self.classifier.proba()
+        says = self._says()
         for m, workers in enumerate(self.workers):
-            workers.fit(proba[m], f[m])
+            workers.fit(proba[m], says[m, 0])
+
+    def _says(self) -> Array:
+        """What the classifiers of each model believe, (models, classifiers, tasks, classes)."""
+        says = self.classifier.proba()
+        return says.reshape(len(self.workers), -1, *says.shape[1:])
 
 
-def soften(f: Array, temperature: float) -> Array:
-    """Probabilities with their logarithms divided by the temperature.
+def pulled(proba: Array, shares: Array, strength: float, gold: Array | None, weight: Array | None) -> Array:
+    """Posteriors (tasks, classes) whose mean comes nearer to declared shares; known labels stay.
 
-    >>> soften(np.array([[0.8, 0.2]]), 2.0).round(3).tolist()
-    [[0.667, 0.333]]
+    >>> skewed = np.array([[0.9, 0.1], [0.6, 0.4]])
+    >>> pulled(skewed, np.array([0.5, 0.5]), 1.0, None, None).mean(axis=0).round(2).tolist()
+    [0.5, 0.5]
     """
-    if temperature == 1:
-        return f
-    return np.maximum(np.exp(log_softmax(np.log(np.maximum(f, FLOOR)) / temperature, axis=1)), FLOOR)
+    for _ in range(PULLS):
+        mean = np.maximum(np.average(proba, axis=0, weights=weight), FLOOR)
+        proba = proba * (shares / mean) ** strength
+        proba = fix_gold(proba / proba.sum(axis=1, keepdims=True), gold)
+    return proba
 
 
 def answers_given_truth(f: Array, confusion: Array, row: Array, worker: Array) -> Array:

@@ -20,14 +20,16 @@ from sklearn.base import ClassifierMixin
 
 from crowdwise.answers import Answers
 from crowdwise.errors import ConvergenceWarning, ParameterError
+from crowdwise.evaluate.calibration import tempered
 from crowdwise.learn.base import Array, CrowdClassifier, Given, trainable
 from crowdwise.learn.classifiers import Classifier, CrossFitted, EstimatorClassifier, LogisticClassifier, draw_folds
-from crowdwise.learn.em import ConfusionWorkers, Joint, answers_given_truth, soften
+from crowdwise.learn.em import ConfusionWorkers, Joint, answers_given_truth
 from crowdwise.learn.features import Features
 from crowdwise.learn.logistic import Solver, predict_logistic
 from crowdwise.learn.scaling import moments
 from crowdwise.truth.base import is_number, is_whole, require, vote_shares
 from crowdwise.truth.dawid_skene import Prior, check_prior
+from crowdwise.truth.kernels import FLOOR
 
 
 class Raykar(CrowdClassifier):
@@ -123,7 +125,7 @@ class Raykar(CrowdClassifier):
         joint.start(vote_shares(answers))
         bounds, self.converged_ = joint.run(callback)
         self.proba_, self.confusion_ = joint.proba[0], workers.confusion()
-        self.temperature_ = float(joint.temperature[0])
+        self.temperature_ = float(1 / max(joint.weights[0, 0], FLOOR))
         self.history_ = [{"iteration": i + 1, "bound": bound} for i, bound in enumerate(bounds)]
         whole = piece.whole if isinstance(piece, CrossFitted) else piece
         if isinstance(whole, LogisticClassifier):
@@ -157,7 +159,7 @@ class Raykar(CrowdClassifier):
     def _says(self, x: Array) -> Array:
         x = self._standardised(x)
         f = predict_logistic(x, self.coef_) if hasattr(self, "coef_") else self.estimator_.predict(x)
-        return soften(f, self.temperature_)
+        return tempered(f, self.temperature_)
 
 
 def warn_unsettled(model: CrowdClassifier, settled: bool, rounds: int, tol: float) -> None:
