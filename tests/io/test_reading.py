@@ -169,7 +169,8 @@ def test_one_type_over_all_files(put, tmp_path):
 
 
 def test_kinds_of_text_mix(tmp_path):
-    for name, kind in (("1.parquet", pa.string()), ("2.parquet", pa.large_string()), ("3.parquet", pa.string_view())):
+    view = pa.string_view() if int(pa.__version__.partition(".")[0]) >= 21 else pa.string()  # before, it is not written
+    for name, kind in (("1.parquet", pa.string()), ("2.parquet", pa.large_string()), ("3.parquet", view)):
         task = pa.array([name, "t"], kind)
         pq.write_table(pa.table({"task": task, "worker": [name, name], "label": ["x", "y"]}), tmp_path / name)
     categories = pa.array(["t", "u"]).dictionary_encode()

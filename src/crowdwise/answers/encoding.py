@@ -41,9 +41,7 @@ def as_arrow(values: Any, what: str) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):
         if _is_text(values.type):  # first, as the pieces together may pass the 2 GB a plain string array can hold
             values = values.cast(pa.large_string())
-        elif pa.types.is_dictionary(values.type):
-            values = values.unify_dictionaries()
-        array = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
+        array = one_array(values)
     elif isinstance(values, pa.Array):
         array = values
     elif isinstance(values, np.ndarray) and values.dtype.kind in "USOT":
@@ -56,6 +54,23 @@ def as_arrow(values: Any, what: str) -> pa.Array:
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             array = _from_objects(list(values), what)
     return _canonical(array, what)
+
+
+def one_array(column: pa.ChunkedArray) -> pa.Array:
+    """The chunks of a column as one array.
+
+    >>> one_array(pa.chunked_array([pa.array(["a"]).dictionary_encode(), pa.array(["b"]).dictionary_encode()])).indices
+    <pyarrow.lib.Int32Array object at ...>
+    [
+      0,
+      1
+    ]
+    """
+    if not column.num_chunks:
+        return pa.nulls(0, column.type)  # Arrow up to 21 cannot combine no dictionaries
+    if pa.types.is_dictionary(column.type):
+        column = column.unify_dictionaries()
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _is_text(kind: pa.DataType) -> bool:

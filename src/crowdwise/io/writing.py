@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.answers import Answers
+from crowdwise.answers.encoding import one_array
 from crowdwise.errors import FormatError
 from crowdwise.io.escaping import escape, glue
 from crowdwise.io.raw import is_text
@@ -152,8 +153,8 @@ def _write_rows(
     for column in table.columns:
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
-        whole = column.unify_dictionaries().combine_chunks()
-        columns.append(pa.DictionaryArray.from_arrays(whole.indices, cells(whole.dictionary)))
+        distinct = one_array(column)
+        columns.append(pa.DictionaryArray.from_arrays(distinct.indices, cells(distinct.dictionary)))
     for start in range(0, table.num_rows, ROWS):
         parts: list[str | pa.Array] = [between[0]]
         for column, after in zip(columns, between[1:], strict=True):
