@@ -6,7 +6,7 @@ ifneq ($(wildcard ../shared/data/README.md),)
 export CROWDWISE_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup demo test browser java lint docs bench bench-calibration bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-papers results-page \
+.PHONY: setup demo test test-lowest licences browser java lint docs bench bench-calibration bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-papers results-page \
 	bench-choose bench-acquire bench-simulated bench-systems-scale bench-scale bench-spark bench-parallel clean
 
 setup: .venv/ready            ## a .venv with every extra and the dev tools
@@ -24,7 +24,23 @@ demo: setup                   ## the main job on embedded data
 # half of its own, so that what the tests of a file share (a session of Spark, say) is made once, and helps the other in
 # the end.
 test: setup browser java lint ## lint, types, tests and doctests
+	$(BIN)/python -m pip check
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+
+# The same tests where every dependency is the oldest that pyproject.toml allows (torch excepted: constraints.txt). Spark,
+# the browser and the site are left to `make test`, and so is what trains networks for long: LOWEST=. runs all the rest.
+LOWEST ?= tests/answers tests/io tests/evaluate tests/truth tests/datasets tests/compat tests/acquire
+test-lowest: .venv-lowest/ready
+	.venv-lowest/bin/python -m pip check
+	CROWDWISE_LOWEST=1 NUMBA_CACHE_DIR=.venv-lowest/numba OMP_NUM_THREADS=1 .venv-lowest/bin/pytest -n 2 --dist worksteal \
+	  -p no:cacheprovider $(LOWEST)
+
+.venv-lowest/ready: pyproject.toml constraints.txt tests/lowest.py
+	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python tests/lowest.py > .venv-lowest/constraints.txt
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -c .venv-lowest/constraints.txt \
+	  -e '.[pandas,polars,torch,report,test]'
+	touch $@
 
 # The report is tested in Chromium; where it is not there and cannot be installed, these tests say that they were skipped.
 browser:
@@ -69,6 +85,9 @@ docs: setup                   ## the site, in site/
 	$(BIN)/python docs/cli_page.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
+licences: setup               ## docs/licences.md from what is installed
+	$(BIN)/python docs/licences_page.py
+
 results-page: setup           ## docs/results.md from the saved results; ARGS=--check only says whether it is up to date
 	$(BIN)/python benchmarks/results_page.py $(ARGS)
 
@@ -102,4 +121,4 @@ bench-parallel: setup         ## an epoch of training in one process and in two
 	touch $@
 
 clean:
-	rm -rf .venv .venv-peers .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-peers .venv-lowest .pytest_cache .mypy_cache .ruff_cache
