@@ -46,8 +46,10 @@ def frame_features(frame: Any, answers: Answers | None) -> ArrayFeatures:
         plain.columns = tuple(names)
         return plain
     try:
-        pandas = hasattr(frame, "iloc")
-        table = pa.Table.from_pandas(frame, preserve_index=False) if pandas else pa.table(frame)
+        if hasattr(frame, "iloc"):  # pandas
+            table = pa.Table.from_pandas(frame, preserve_index=False)
+        else:  # old versions of polars know no other way
+            table = frame.to_arrow() if hasattr(frame, "to_arrow") else pa.table(frame)
     except (ValueError, TypeError, pa.ArrowException) as error:
         message = f"the data frame is no table of numbers: {error}"
         raise FeaturesError(message) from None
