@@ -63,7 +63,7 @@ def says(model: Any) -> list[np.ndarray]:
 def damage(content: bytes, rng: np.random.Generator) -> bytes:
     """The content with bits flipped, half of the time in its header, or cut, or with bytes lost, doubled or added."""
     data = bytearray(content)
-    length = 8 + int.from_bytes(content[:8], "little")
+    length = min(8 + int.from_bytes(content[:8], "little"), len(content))
     within = length if rng.random() < 0.5 else len(data)
     kind = rng.integers(8)
     first, last = sorted(rng.integers(within, size=2).tolist())

@@ -251,7 +251,9 @@ class _Reader:
         check(saved, FITTED)
         prefix = saved.get("prefix", "")
         answers = self.answers(prefix, saved["removed"]) if "removed" in saved else around
-        _expect(answers is not None, "it has no answers")
+        if answers is None:
+            message = "it has no answers"
+            raise ValueError(message)
         arrays = {name: array for name, array in self.below(f"{prefix}fitted/").items() if "/" not in name}
         results = {name: self.value(value, answers) for name, value in saved["scalars"].items()}
         results = {**arrays, **results}  # the first files did not name arrays among the scalars
