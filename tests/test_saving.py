@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 from sklearn.naive_bayes import GaussianNB
 from torch import nn
 
 import crowdwise as cw
+from crowdwise import sealed
 from crowdwise.errors import ModelFileError, NotFittedError, ParameterError
 from crowdwise.learn.aggregated import Aggregated
 from crowdwise.learn.crowdlayer import CrowdLayer
 from crowdwise.learn.networks import CNN, MLP, Logistic
-from crowdwise.saving import _Reader, _Writer, load_answers
+from crowdwise.saving import KEY, VERSION, _Reader, _Writer, load_answers
 
 FIRST = Path(__file__).parent / "fixtures" / "dawid_skene_v1.safetensors"  # written by the first version of saving
 
@@ -78,12 +78,16 @@ def test_bad_files(model, tmp_path):
         cw.load(tmp_path / "other")
 
 
-def changed(file, target, header=None, **tensors):
-    """The same file with another header, and with some tensors replaced or (None) taken out."""
-    with safe_open(file, framework="numpy") as opened:
-        was = json.loads(opened.metadata()["crowdwise"])
+def changed(file, target, header=None, *, listed=False, **tensors):
+    """The same file with another header, some tensors replaced or (None) taken out, and a checksum that fits.
+
+    With `listed`, the list of tensors fits as well.
+    """
     kept = {name: tensor for name, tensor in (load_file(file) | tensors).items() if tensor is not None}
-    save_file(kept, target, metadata={"crowdwise": json.dumps(was | (header or {}))})
+    facts = sealed.facts(file, KEY, VERSION) | (header or {})
+    if listed:
+        facts["tensors"] = {name: [str(tensor.dtype), *tensor.shape] for name, tensor in kept.items()}
+    sealed.seal(target, KEY, facts, lambda metadata: save_file(kept, target, metadata=metadata))
     return target
 
 
@@ -119,7 +123,7 @@ def test_answers_that_compiled_code_must_not_see(model, tmp_path, name, tensor):
     """A file may say itself that it is well-formed."""
     model.save(tmp_path / "m")
     with pytest.raises(ModelFileError, match=f"{name}"):
-        cw.load(changed(tmp_path / "m", tmp_path / "n", {"tensors": {}}, **{f"answers/{name}": tensor}))
+        cw.load(changed(tmp_path / "m", tmp_path / "n", listed=True, **{f"answers/{name}": tensor}))
 
 
 def test_files_of_the_first_version_load():
@@ -284,7 +288,7 @@ def test_damaged_networks(digits, tmp_path, change):
         cw.load(changed(tmp_path / "m", tmp_path / "n", **new))
     if change != "type":  # also when the list of tensors agrees
         with pytest.raises(ModelFileError, match="damaged"):
-            cw.load(changed(tmp_path / "m", tmp_path / "n", {"tensors": {}}, **new))
+            cw.load(changed(tmp_path / "m", tmp_path / "n", listed=True, **new))
 
 
 def test_loading_executes_nothing(digits, tmp_path, monkeypatch):

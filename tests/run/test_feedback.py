@@ -9,7 +9,7 @@ import pytest
 from crowdwise import Answers, DawidSkene
 from crowdwise.errors import ParameterError, UnknownIdError
 from crowdwise.io import write
-from crowdwise.run import folder
+from crowdwise.run import folder, layout
 from crowdwise.run.feedback import feedback, feedback_all, in_need
 from crowdwise.run.folder import Run
 from crowdwise.run.labels import Disagreement, Labelled, label_table
@@ -33,7 +33,7 @@ def written(path, answers, texts=None):
     write(quality, path / folder.WORKERS)
     write(task_table(ranked, texts, {}), path / folder.TASKS)
     model.save(path / folder.MODEL)
-    (path / folder.METRICS).write_text(json.dumps({"format": folder.FORMAT}))
+    (path / folder.METRICS).write_text(json.dumps(layout.sealed(layout.empty(), path, folder.READ)))
     return Run(path)
 
 

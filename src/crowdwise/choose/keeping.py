@@ -19,12 +19,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 import crowdwise
+from crowdwise import sealed
 from crowdwise.answers import Answers
 from crowdwise.choose.scoring import Array, Candidate, Criterion, Outcome, judged
 from crowdwise.digests import digest
 from crowdwise.errors import CrowdwiseError, ParameterError
 from crowdwise.learn.features.opening import opened
 from crowdwise.whole import whole
+
+VERSION, KEY = 2, "fit"  # of the files
 
 
 class Keep:
@@ -67,16 +70,18 @@ def write(path: Path, outcome: Outcome) -> None:
     if outcome.scores is None:
         return
     arrays = {"scores": outcome.scores} | ({} if outcome.readings is None else {"readings": outcome.readings})
-    facts = json.dumps({"seconds": outcome.seconds, "warnings": outcome.warnings})
+    facts = {"version": VERSION, "seconds": outcome.seconds, "warnings": outcome.warnings}
     plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    _keep(path, lambda beside: save_file(plain, beside, metadata={"fit": facts}))
+    _keep(path, lambda beside: sealed.seal(beside, KEY, facts, lambda data: save_file(plain, beside, metadata=data)))
 
 
 def read(path: Path) -> Outcome | None:
     """A fit that was kept; None where there is none, or the file is damaged."""
     try:
+        facts = sealed.facts(path, KEY, VERSION)
+        if facts is None or facts.get("version") != VERSION:
+            return None
         with safe_open(path, framework="numpy") as file:
-            facts = json.loads(file.metadata()["fit"])
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
             said = tuple(map(str, facts["warnings"]))
             return Outcome(arrays["scores"], float(facts["seconds"]), None, said, arrays.get("readings"))

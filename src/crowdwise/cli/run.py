@@ -190,7 +190,8 @@ def time_left(seconds: float | None) -> str:
 
 def brief(made: Run) -> dict[str, Any]:
     """A run as one JSON object."""
-    from crowdwise.run.folder import TIMES, read_json
+    from crowdwise.run.folder import TIMES
+    from crowdwise.run.layout import read_json
 
     figures = made.metrics
     names = ("method", "why", "beats_vote", "words", "counts", "expected_accuracy", "truth", "calibration", "methods",

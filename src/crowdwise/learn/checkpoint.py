@@ -1,7 +1,8 @@
 """The state of a training on disk, so that a run that was killed goes on bit for bit as if it had not been.
 
 One safetensors file, replaced whole after each epoch: the module, the optimiser, the best epoch so far, and a JSON
-header with the counters, the history, and a fingerprint of the data and settings it belongs to.
+header with the counters, the history, and a fingerprint of the data and settings it belongs to. A checksum
+shows damage.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.torch import load, save_file
 
+from crowdwise import sealed
 from crowdwise.answers import Answers
 from crowdwise.errors import CrowdwiseError, ModelFileError
 from crowdwise.learn import parallel
@@ -26,7 +28,8 @@ from crowdwise.whole import whole
 if TYPE_CHECKING:
     from crowdwise.learn.training import Trainer
 
-VERSION = 1
+VERSION = 2
+KEY = "checkpoint"
 HASHED = 64  # rows of the features that the fingerprint looks at
 
 
@@ -76,7 +79,7 @@ class Saved:
         copies = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
         try:
             with whole(self.path, sync=False) as beside:  # after each epoch, which may take as long as a disk
-                save_file(copies, beside, metadata={"checkpoint": json.dumps(header)})
+                sealed.seal(beside, KEY, header, lambda metadata: save_file(copies, beside, metadata=metadata))
         except (OSError, SafetensorError) as error:
             message = f"the checkpoint {str(self.path)!r} cannot be written: {error}"
             raise ModelFileError(message) from None
@@ -86,7 +89,13 @@ class Saved:
         found = self.read()
         if found is None:
             return
-        header, tensors = found
+        try:
+            self._put(trainer, *found)
+        except (KeyError, TypeError, AttributeError, RuntimeError) as error:  # none that we wrote: its checksum fits
+            message = f"{str(self.path)!r} is no state of this training ({error}). Delete it to start anew."
+            raise ModelFileError(message) from error
+
+    def _put(self, trainer: Trainer, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         if header["phase"] < trainer.phase:
             return
         parts: dict[str, dict[str, Tensor]] = {"module": {}, "best": {}, "optimiser": {}}
@@ -121,10 +130,10 @@ class Saved:
                 raise
             message = f"{str(self.path)!r} is damaged or no checkpoint: {error}. Delete it to start anew."
             raise ModelFileError(message) from None
-        if not isinstance(header, dict) or header.get("version") != VERSION:
+        if header is None or header.get("version") != VERSION:
             message = f"{str(self.path)!r} is no checkpoint of this crowdwise. Delete it, or give another path."
             raise ModelFileError(message)
-        if header["fingerprint"] != self.fingerprint:
+        if header.get("fingerprint") != self.fingerprint:
             message = f"{str(self.path)!r} belongs to other data or settings. Delete it, or give another path."
             raise ModelFileError(message)
         return header, tensors
@@ -136,12 +145,10 @@ class Saved:
             return None
 
 
-def _parsed(content: bytes) -> tuple[Any, dict[str, Tensor]]:
+def _parsed(content: bytes) -> tuple[dict[str, Any] | None, dict[str, Tensor]]:
     """The header and the tensors of a file."""
     tensors = load(content)  # says when it is no such file
-    length = int.from_bytes(content[:8], "little")
-    metadata = json.loads(content[8 : 8 + length]).get("__metadata__", {})
-    return json.loads(metadata.get("checkpoint", "null")), tensors
+    return sealed.facts(content, KEY, VERSION), tensors
 
 
 def fingerprint(answers: Answers, features: Features, parameters: dict[str, Any], *more: Any) -> str:

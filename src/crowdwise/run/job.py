@@ -32,7 +32,7 @@ from crowdwise.choose.scoring import Criterion
 from crowdwise.errors import CrowdwiseError, CrowdwiseWarning
 from crowdwise.evaluate import vote_belief
 from crowdwise.io import write
-from crowdwise.run import folder, metrics, words
+from crowdwise.run import folder, layout, metrics, words
 from crowdwise.run.candidates import Candidates
 from crowdwise.run.folder import Run
 from crowdwise.run.given import Given
@@ -86,7 +86,7 @@ class Job:
         with work.step("Asking what more answers would bring"):
             name, points = self._curve(choice, models)
             figures = {
-                "format": folder.FORMAT, "method": best, "notes": self.notes, "summary": summary,
+                "method": best, "notes": self.notes, "summary": summary,
                 **self._figures(labelled, labels, models, beliefs, best, choice),
                 "spammers": int(np.sum(quality.column("spammer").to_numpy(zero_copy_only=False))),
                 "alike": metrics.alike_of(given.answers, self.seed), "ambiguity": words.ambiguity_words(ranked),
@@ -96,7 +96,7 @@ class Job:
             why, beats = words.why(choice, best, self.tried.told)
             figures |= {"why": why, "beats_vote": beats}
             figures["words"] = words.headline(figures, why)
-            work.write(folder.METRICS, figures)
+            work.write(folder.METRICS, layout.sealed(figures, work.folder, folder.READ))
         return Run(work.folder)
 
     def _choose(self) -> Choice | None:
