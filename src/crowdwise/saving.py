@@ -44,12 +44,8 @@ def save(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     writer = _Writer()
     header = {"version": VERSION, **writer.fitted(model, "")}
     header["tensors"] = {name: [str(tensor.dtype), *tensor.shape] for name, tensor in writer.tensors.items()}
-    try:
-        with whole(Path(path)) as beside:
-            save_file(writer.tensors, beside, metadata={"crowdwise": json.dumps(header)})
-    except (OSError, SafetensorError) as error:
-        message = f"{os.fspath(path)!r} cannot be written: {error}"
-        raise ModelFileError(message) from None
+    with whole(Path(path)) as beside:
+        save_file(writer.tensors, beside, metadata={"crowdwise": json.dumps(header)})
 
 
 def load(path: str | os.PathLike[str], *, network: Any = None) -> Any:

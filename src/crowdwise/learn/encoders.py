@@ -167,7 +167,7 @@ def _keep(file: Path, out: Array) -> None:
         with whole(file) as beside, beside.open("wb") as stream:
             np.save(stream, out, allow_pickle=False)
     except OSError as error:
-        message = f"the encoding cannot be kept in {file.parent}: {error.strerror}. Choose another folder with cache=."
+        message = f"the encoding cannot be kept ({error}) Choose another folder with cache=."
         warnings.warn(message, CrowdwiseWarning, stacklevel=4)
 
 
