@@ -7,7 +7,7 @@ export CROWDWISE_DATA ?= $(abspath ../shared/data)
 endif
 
 .PHONY: setup demo test test-lowest licences browser java lint docs bench bench-calibration bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-papers results-page \
-	bench-choose bench-acquire bench-simulated bench-systems-scale bench-scale bench-spark bench-parallel clean
+	bench-choose bench-acquire bench-simulated bench-systems-scale bench-scale bench-spark bench-parallel bench-kill clean
 
 setup: .venv/ready            ## a .venv with every extra and the dev tools
 
@@ -111,6 +111,9 @@ bench-spark: setup            ## what Spark costs an iteration beside the kernel
 
 bench-parallel: setup         ## an epoch of training in one process and in two
 	$(BIN)/python benchmarks/parallel_speed.py $(ARGS)
+
+bench-kill: setup             ## five commands killed at 100 random moments each come to the same results; ARGS="fit --kills 20"
+	$(BIN)/python benchmarks/killing.py $(ARGS)
 
 # Peers have needs that clash with ours: they get an environment of their own.
 .venv-peers/ready: benchmarks/peers.txt constraints.txt

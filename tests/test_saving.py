@@ -14,7 +14,7 @@ from torch import nn
 
 import crowdwise as cw
 from crowdwise import sealed
-from crowdwise.errors import ModelFileError, NotFittedError, ParameterError
+from crowdwise.errors import ModelFileError, NotFittedError, ParameterError, UnwritableError
 from crowdwise.learn.aggregated import Aggregated
 from crowdwise.learn.crowdlayer import CrowdLayer
 from crowdwise.learn.networks import CNN, MLP, Logistic
@@ -48,7 +48,7 @@ def test_a_loaded_model_goes_on(model, tmp_path):
 def test_nothing_half_written_is_left(model, tmp_path):
     model.save(tmp_path / "m")
     assert [p.name for p in tmp_path.iterdir()] == ["m"]
-    with pytest.raises(ModelFileError, match="cannot be written"):
+    with pytest.raises(UnwritableError, match=r"cannot be written.* Make the folder first"):
         model.save(tmp_path / "no" / "folder")
     with pytest.raises(NotFittedError):
         cw.DawidSkene().save(tmp_path / "n")

@@ -87,6 +87,10 @@ class ModelFileError(CrowdwiseError):
     """A saved model is damaged, or was written by a newer crowdwise."""
 
 
+class UnwritableError(CrowdwiseError, OSError):
+    """A file or folder cannot be written: the disk is full, or it is not allowed."""
+
+
 class BusyError(CrowdwiseError):
     """Another process is at work in the same folder."""
 

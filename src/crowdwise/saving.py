@@ -71,12 +71,8 @@ def save(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     writer = _Writer()
     header = {"version": VERSION, **writer.fitted(model, "")}
     header["tensors"] = {name: [str(tensor.dtype), *tensor.shape] for name, tensor in writer.tensors.items()}
-    try:
-        with whole(Path(path)) as beside:
-            sealed.seal(beside, KEY, header, lambda metadata: save_file(writer.tensors, beside, metadata=metadata))
-    except (OSError, SafetensorError) as error:
-        message = f"{os.fspath(path)!r} cannot be written: {error}"
-        raise ModelFileError(message) from None
+    with whole(Path(path)) as beside:
+        sealed.seal(beside, KEY, header, lambda metadata: save_file(writer.tensors, beside, metadata=metadata))
 
 
 def load(path: str | os.PathLike[str], *, network: Any = None) -> Any:

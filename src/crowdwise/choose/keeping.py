@@ -23,7 +23,7 @@ from crowdwise import sealed
 from crowdwise.answers import Answers
 from crowdwise.choose.scoring import Array, Candidate, Criterion, Outcome, judged
 from crowdwise.digests import digest
-from crowdwise.errors import CrowdwiseError, ParameterError
+from crowdwise.errors import ParameterError
 from crowdwise.learn.features.opening import opened
 from crowdwise.whole import whole
 
@@ -103,9 +103,5 @@ def read_json(path: Path) -> Any:
 
 
 def _keep(path: Path, write_to: Callable[[Path], Any]) -> None:
-    try:
-        with whole(path, sync=False) as beside:  # a file damaged by a power cut is told, and computed anew
-            write_to(beside)
-    except (OSError, SafetensorError) as error:
-        message = f"the checkpoint {str(path)!r} cannot be written: {error}. Make room, or choose without checkpoint."
-        raise CrowdwiseError(message) from None
+    with whole(path, sync=False) as beside:  # a file damaged by a power cut is told, and computed anew
+        write_to(beside)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from crowdwise.cli.screen import console, say
+from crowdwise.cli.stopping import words
 from crowdwise.errors import CrowdwiseError, LostProcessError, ParameterError
 
 LED = "CROWDWISE_LED"  # set for processes that `lead` started: the folder in which they leave word of a mistake
@@ -62,9 +63,10 @@ def tell(error: BaseException) -> None:
     """Say on stderr what went wrong, once for all processes."""
     lost = isinstance(error, LostProcessError)
     if LED in os.environ:  # the one who leads says it
-        Path(os.environ[LED], f"{'lost' if lost else 'error'}-{rank():06}").write_text(str(error), "utf-8")
+        Path(os.environ[LED], f"{'lost' if lost else 'error'}-{rank():06}").write_text(words(error), "utf-8")
     elif rank() == 0:
-        say(f"error: {error}", "red", stderr=True)
+        console(stderr=True).show_cursor(True)  # a bar that was cut short had hidden it
+        say(f"error: {words(error)}", "red", stderr=True)
     elif not lost:
         time.sleep(PATIENCE)  # a mistake that all find is told by the first, and the others are ended meanwhile
         say(f"error in process {rank()} of {size()}: {error}", "red", stderr=True)
@@ -121,7 +123,6 @@ def check(model: Any, method: str, processes: int, n_tasks: int) -> None:
 def lead(processes: int, arguments: Sequence[str], checkpoint: Path | None) -> int:
     """Run the command in so many processes, to the end of all of them; the exit code of the whole."""
     children: list[subprocess.Popen[bytes]] = []
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with tempfile.TemporaryDirectory(prefix="crowdwise-") as folder:
         try:
             for each in _environments(processes):
@@ -131,11 +132,9 @@ def lead(processes: int, arguments: Sequence[str], checkpoint: Path | None) -> i
             codes = _wait(children, Path(folder))
         finally:
             _end(children)
-            signal.signal(signal.SIGTERM, before)
         mistakes = _mistakes(Path(folder))
     killed = [(number, -code) for number, code in enumerate(codes) if code is not None and code < 0]
     if killed:
-        console(stderr=True).show_cursor(True)  # the bar had hidden it
         raise CrowdwiseError(obituary(*killed[0], processes, checkpoint))
     for mistake in mistakes:
         say(f"error: {mistake}", "red", stderr=True)
@@ -149,12 +148,16 @@ def obituary(number: int, by: int, processes: int, checkpoint: Path | None) -> s
     'process 1 of 0 to 3 was killed (SIGKILL: out of memory?); the others were ended. Nothing was kept: ...'
     """
     name = signal.Signals(by).name + (": out of memory?" if by == signal.SIGKILL else "")
-    message = f"process {number} of 0 to {processes - 1} was killed ({name}); the others were ended."
+    return f"process {number} of 0 to {processes - 1} was killed ({name}); the others were ended. {kept(checkpoint)}"
+
+
+def kept(checkpoint: Path | None) -> str:
+    """How to go on with a fit that was cut short."""
     if checkpoint is None:
-        return f"{message} Nothing was kept: with --checkpoint FILE a fit that was cut short can go on."
+        return "Nothing was kept: with --checkpoint FILE a fit that was cut short can go on."
     if not checkpoint.exists():
-        return f"{message} No epoch was over yet: run the same command again."
-    return f"{message} {checkpoint} keeps the last whole epoch: run the same command again, and it goes on from there."
+        return "No epoch was over yet: run the same command again."
+    return f"{checkpoint} keeps the last whole epoch: run the same command again, and it goes on from there."
 
 
 def _environments(processes: int) -> list[dict[str, str]]:

@@ -15,6 +15,7 @@ from crowdwise.cli import options
 from crowdwise.cli.learn import FEATURES, match
 from crowdwise.cli.options import read_answers, refuse_same_file, sizes
 from crowdwise.cli.screen import as_json, console, fields, note, percent, progress, say, table
+from crowdwise.cli.stopping import goes_on
 from crowdwise.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -96,7 +97,8 @@ def run(
     beside = read_beside(files, answers, text=text, **columns)
     for sentence in beside.notes:
         note(sentence)
-    with shown() as told:
+    how = f"What is finished is kept in {place}: --resume goes on from there."
+    with goes_on(lambda: how), shown() as told:
         made = whole_job(
             answers, place, features=None if features is None else match(features, answers), images=images,
             texts=beside.texts, encode=text is not None or images is not None, seconds=beside.seconds, truth=truth,

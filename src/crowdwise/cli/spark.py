@@ -20,6 +20,7 @@ import typer
 from crowdwise.cli.options import build, settings
 from crowdwise.cli.screen import note, progress
 from crowdwise.cli.spark_tables import FORMATS, confident, format_of, held_fixed, read, scores, sizes
+from crowdwise.cli.stopping import goes_on
 from crowdwise.errors import CrowdwiseError, ParameterError
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def aggregate(
     check_checkpoint(model, method, checkpoint, resume)
     kind = format_of(files, format)
     conf = dict(_pair(each) for each in spark_conf or [])
-    with progress("Starting Spark") as step, in_options(), session(master, conf) as spark:
+    with alone_with(checkpoint), progress("Starting Spark") as step, in_options(), session(master, conf) as spark:
         await_machines(spark)
         if out is not None and not (overwrite or resume):
             refuse_results(spark, out)
@@ -220,7 +221,19 @@ def check_checkpoint(model: SparkModel, method: str, checkpoint: Path | None, re
             f"--checkpoint {checkpoint}: name a folder of this machine, or one that all machines mount; no address."
         )
         raise ParameterError(message)
-    checkpoint.mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def alone_with(checkpoint: Path | None) -> Iterator[None]:
+    """Have the folder of the checkpoint, if there is one, to this command: tables are made from it, too."""
+    from crowdwise.whole import alone
+
+    if checkpoint is None:
+        yield
+        return
+    how = f"What is learned is kept in {checkpoint}: the same command with --resume goes on from there."
+    with goes_on(lambda: how), alone(checkpoint):
+        yield
 
 
 @contextmanager

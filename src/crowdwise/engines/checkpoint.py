@@ -57,14 +57,9 @@ class Kept:
 def save(file: Path, stamp: dict[str, Any], parameters: Any, history: list[float]) -> None:
     """Write the parameters (a named tuple of arrays and numbers) and the bounds so far."""
     tensors = {name: np.array(value, order="C") for name, value in parameters._asdict().items()}
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with whole(file) as beside:
-            facts = {**stamp, "history": history}
-            sealed.seal(beside, KEY, facts, lambda metadata: save_file(tensors, beside, metadata=metadata))
-    except (OSError, SafetensorError) as error:
-        message = f"the checkpoint {str(file)!r} cannot be written: {error}"
-        raise ModelFileError(message) from None
+    with whole(file) as beside:
+        facts = {**stamp, "history": history}
+        sealed.seal(beside, KEY, facts, lambda metadata: save_file(tensors, beside, metadata=metadata))
 
 
 def load(file: Path, stamp: dict[str, Any], kind: Any) -> tuple[Any, list[float]] | None:

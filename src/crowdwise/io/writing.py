@@ -49,9 +49,6 @@ def write(data: Answers | pa.Table, path: str | os.PathLike[str]) -> None:
                     _WRITERS[suffix](table, cast(IO[bytes], packed))
             else:
                 _WRITERS[suffix](table, stream)
-    except OSError as error:
-        message = f"{file} cannot be written: {error.strerror}."
-        raise FormatError(message) from None
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
         message = f"{file.name}: a column cannot be written as {suffix}: {error}"
         raise FormatError(message) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -123,9 +124,20 @@ class CrowdClassifier(Fitted):
         self.answers_ = answers
         self.history_ = []
         known = None if gold is None else answers.codes_of_truth(gold)
-        self._fit(Given(features, answers, task_weights(sample_weight, answers.n_tasks), known, validation, callback))
+        with self._alone():
+            self._fit(
+                Given(features, answers, task_weights(sample_weight, answers.n_tasks), known, validation, callback)
+            )
         self.codes_ = pick(self.proba_, np.random.default_rng(getattr(self, "random_state", 0)))
         return self
+
+    def _alone(self) -> AbstractContextManager[None]:
+        """Have the checkpoint, where there is one, to this fit alone."""
+        if getattr(self, "checkpoint", None) is None:
+            return nullcontext()
+        from crowdwise.learn.checkpoint import alone_with  # which imports torch
+
+        return alone_with(self.checkpoint)
 
     def predict_proba(self, X: Any) -> Array:
         """Probability of each class, (tasks, classes), from features alone."""

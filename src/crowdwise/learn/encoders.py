@@ -172,9 +172,8 @@ def _keep(file: Path, out: Array) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         with whole(file) as beside:
             sealed.seal(beside, KEY, {"version": VERSION}, lambda data: save_file(rows, beside, metadata=data))
-    except (OSError, SafetensorError) as error:
-        why = getattr(error, "strerror", None) or error
-        message = f"the encoding cannot be kept in {file.parent}: {why}. Choose another folder with cache=."
+    except OSError as error:
+        message = f"the encoding cannot be kept ({error}) Choose another folder with cache=."
         warnings.warn(message, CrowdwiseWarning, stacklevel=4)
 
 
