@@ -1,4 +1,4 @@
-# `make demo` and `make test` each set up their own .venv; nothing has to be installed by hand.
+# `make demo` and `make test` set up a .venv; nothing has to be installed by hand.
 PYTHON ?= python3
 BIN := .venv/bin
 # Real data sets, when they stand beside the project; tests that need them say so when they do not.
@@ -6,7 +6,7 @@ ifneq ($(wildcard ../shared/data/README.md),)
 export CROWDWISE_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup demo test test-lowest licences browser java lint docs bench bench-calibration bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-papers results-page \
+.PHONY: setup setup-lowest demo test tests test-lowest licences browser java lint docs bench bench-calibration bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-papers results-page \
 	bench-choose bench-acquire bench-simulated bench-systems-scale bench-scale bench-spark bench-parallel bench-kill clean
 
 setup: .venv/ready            ## a .venv with every extra and the dev tools
@@ -20,20 +20,27 @@ setup: .venv/ready            ## a .venv with every extra and the dev tools
 demo: setup                   ## the main job on embedded data
 	$(BIN)/crowdwise demo
 
+test: lint tests              ## lint, types, tests and doctests
+
 # One thread for each process: four on two cores spend most of their time waiting for one another. Each begins with a
 # half of its own, so that what the tests of a file share (a session of Spark, say) is made once, and helps the other in
 # the end.
-test: setup browser java lint ## lint, types, tests and doctests
+PYTEST := pytest -n 2 --dist worksteal
+tests: setup browser java
 	$(BIN)/python -m pip check
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/$(PYTEST)
 
-# The same tests where every dependency is the oldest that pyproject.toml allows (torch excepted: constraints.txt). Spark,
-# the browser and the site are left to `make test`, and so is what trains networks for long: LOWEST=. runs all the rest.
-LOWEST ?= tests/answers tests/io tests/evaluate tests/truth tests/datasets tests/compat tests/acquire
-test-lowest: .venv-lowest/ready
+# The same where every dependency is the oldest that pyproject.toml allows (but torch: tests/lowest.py). Left to `tests`
+# are Spark, the browser, the site, and most of what trains networks; LOWEST="tests src" runs that too, for 5 minutes more.
+LEARN := raykar logistic crowdlab aggregated features features_files
+LOWEST ?= $(addprefix tests/,answers io evaluate truth datasets compat acquire choose run report augment/test_iced_neighbours.py \
+	test_lowest.py test_saving.py test_simulate.py test_cli.py $(LEARN:%=learn/test_%.py) \
+	learn/test_generic_learners.py::test_scikit_learn_takes_it) --deselect tests/test_cli.py::test_demo
+test-lowest: setup-lowest     ## tests with the oldest versions allowed of numpy, scipy, scikit-learn, pandas, ...
 	.venv-lowest/bin/python -m pip check
-	CROWDWISE_LOWEST=1 NUMBA_CACHE_DIR=.venv-lowest/numba OMP_NUM_THREADS=1 .venv-lowest/bin/pytest -n 2 --dist worksteal \
-	  -p no:cacheprovider $(LOWEST)
+	CROWDWISE_LOWEST=1 NUMBA_CACHE_DIR=$(abspath .venv-lowest/numba) OMP_NUM_THREADS=1 .venv-lowest/bin/$(PYTEST) $(LOWEST)
+
+setup-lowest: .venv-lowest/ready
 
 .venv-lowest/ready: pyproject.toml constraints.txt tests/lowest.py
 	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
@@ -43,7 +50,7 @@ test-lowest: .venv-lowest/ready
 	touch $@
 
 # The report is tested in Chromium; where it is not there and cannot be installed, these tests say that they were skipped.
-browser:
+browser: | java               # one apt-get at a time
 	@command -v chromium chromium-browser google-chrome >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
 	  && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
 	  || echo "Chromium is not installed: the report will not be tested in a browser."
