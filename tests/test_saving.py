@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
@@ -18,7 +19,7 @@ from crowdwise.errors import ModelFileError, NotFittedError, ParameterError, Unw
 from crowdwise.learn.aggregated import Aggregated
 from crowdwise.learn.crowdlayer import CrowdLayer
 from crowdwise.learn.networks import CNN, MLP, Logistic
-from crowdwise.saving import KEY, VERSION, _Reader, _Writer, load_answers
+from crowdwise.saving import KEY, VERSION, _arrow_bytes, _Reader, _Writer, load_answers
 
 FIRST = Path(__file__).parent / "fixtures" / "dawid_skene_v1.safetensors"  # written by the first version of saving
 
@@ -124,6 +125,44 @@ def test_answers_that_compiled_code_must_not_see(model, tmp_path, name, tensor):
     model.save(tmp_path / "m")
     with pytest.raises(ModelFileError, match=f"{name}"):
         cw.load(changed(tmp_path / "m", tmp_path / "n", listed=True, **{f"answers/{name}": tensor}))
+
+
+def ids_of(ends):
+    """Ids of two workers, as bytes; where each ends is the file's to say."""
+    buffers = [None, pa.py_buffer(np.array(ends, np.int64)), pa.py_buffer(b"ab")]
+    return _arrow_bytes(pa.Array.from_buffers(pa.large_string(), 2, buffers))
+
+
+@pytest.mark.parametrize("ends", [[0, 2**40, 2], [0, 5, 2], [0, -8, 2], [0, 0, 0]], ids=str)
+def test_ids_that_point_outside_or_stand_twice_are_refused(model, tmp_path, ends):
+    model.save(tmp_path / "m")
+    good = changed(tmp_path / "m", tmp_path / "n", listed=True, **{"answers/worker_ids": ids_of([0, 1, 2])})
+    assert cw.load(good).workers_.tolist() == ["a", "b"]
+    bad = changed(tmp_path / "m", tmp_path / "n", listed=True, **{"answers/worker_ids": ids_of(ends)})
+    for read in (cw.load, load_answers):
+        with pytest.raises(ModelFileError, match="damaged"):
+            read(bad)
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "said"),
+    [("fitted/proba_", np.array([[np.nan, 1], [0, 1]]), "no probability"),
+     ("fitted/codes_", np.array([0, 7]), "no class"),
+     ("fitted/codes_", np.array([0.0, 1.0]), "float64"), ("answers/task", np.array([0, 0, 1, 1]), "int32"),
+     ("answers/task", np.array([1, 1, 0, 0], np.int32), "not in order"),
+     ("answers/weight", np.array([1, 1, np.nan, 1]), "no number"), ("more", np.ones(2), "not those listed")],
+)  # fmt: skip
+def test_results_that_no_fit_could_have_had(model, tmp_path, name, tensor, said):
+    model.save(tmp_path / "m")
+    with pytest.raises(ModelFileError, match=said):
+        cw.load(changed(tmp_path / "m", tmp_path / "n", listed=name != "more", **{name: tensor}))
+
+
+@pytest.mark.parametrize("name", ["fit", "_tensors", "answers_", "__class__"])
+def test_a_header_sets_results_and_nothing_else(model, tmp_path, name):
+    model.save(tmp_path / "m")
+    with pytest.raises(ModelFileError, match=f"'{name}' is no result"):
+        cw.load(changed(tmp_path / "m", tmp_path / "n", {"scalars": {name: 3}}))
 
 
 def test_files_of_the_first_version_load():
@@ -289,6 +328,19 @@ def test_damaged_networks(digits, tmp_path, change):
     if change != "type":  # also when the list of tensors agrees
         with pytest.raises(ModelFileError, match="damaged"):
             cw.load(changed(tmp_path / "m", tmp_path / "n", listed=True, **new))
+
+
+def test_a_network_of_what_is_no_number_is_neither_saved_nor_loaded(digits, tmp_path):
+    model = CrowdLayer(epochs=1, network="logistic").fit(*digits)
+    model.save(tmp_path / "m")
+    weight = load_file(tmp_path / "m")["module/network.head.weight"] * np.nan
+    with pytest.raises(ModelFileError, match="no number"):
+        cw.load(changed(tmp_path / "m", tmp_path / "n", **{"module/network.head.weight": weight}))
+    with torch.no_grad():
+        next(model.module_.parameters()).fill_(float("inf"))
+    with pytest.raises(ModelFileError, match="no number: train again"):
+        model.save(tmp_path / "o")
+    assert not (tmp_path / "o").exists()
 
 
 def test_loading_executes_nothing(digits, tmp_path, monkeypatch):

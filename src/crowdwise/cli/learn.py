@@ -65,6 +65,7 @@ def fit(
     ] = None,
     truth: options.Truth = None,
     gold: options.Gold = None,
+    pseudonymise: options.Pseudonymise = None,
     seed: options.Seed = 0,
     json: options.Json = False,
     format: options.Format = None,
@@ -81,12 +82,12 @@ def fit(
     from crowdwise.truth.tables import label_table
 
     targets = [out, *(out / name for name in (MODEL, FACTS, LABELS)), checkpoint]
-    refuse_same_file([*files, features, truth, gold], targets)
+    refuse_same_file([*files, features, truth, gold, pseudonymise], targets)
     check_folder(out)
     model = build(method, parameters(set_ or [], network, epochs, checkpoint), seed, features=True)
     answers = read_answers(
         files, format=format, question=question, task=task, worker=worker, label=label,
-        duplicates=duplicates, nulls=nulls, max_classes=max_classes,
+        duplicates=duplicates, nulls=nulls, max_classes=max_classes, pseudonymise=pseudonymise,
     )  # fmt: skip
     answers, known, held_fixed = known_labels(answers, truth, gold)
     given = settings(set_ or []).get("checkpoint", checkpoint)

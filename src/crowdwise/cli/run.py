@@ -13,7 +13,7 @@ import typer
 
 from crowdwise.cli import options
 from crowdwise.cli.learn import FEATURES, match
-from crowdwise.cli.options import read_answers, refuse_same_file, sizes
+from crowdwise.cli.options import read_answers, refuse_same_file, renamed, sizes, withheld
 from crowdwise.cli.screen import as_json, console, fields, note, percent, progress, say, table
 from crowdwise.cli.stopping import goes_on
 from crowdwise.errors import ParameterError
@@ -71,6 +71,7 @@ def run(
     folds: Annotated[int, typer.Option(metavar="N", min=2, max=100, help="Parts of the answers held out in turn.")] = 5,
     jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Fits at once.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was killed.")] = False,
+    pseudonymise: options.Pseudonymise = None,
     seed: options.Seed = 0,
     json: options.Json = False,
     format: options.Format = None,
@@ -91,17 +92,20 @@ def run(
     from crowdwise.run import run as whole_job
 
     place = default_folder(files[0]) if out is None else out
-    refuse_same_file([*files, features, truth], [place])
+    refuse_same_file([*files, features, truth, pseudonymise], [place])
     columns = {"format": format, "question": question, "task": task, "worker": worker, "label": label}
-    answers = read_answers(files, **columns, duplicates=duplicates, nulls=nulls, max_classes=max_classes)
-    beside = read_beside(files, answers, text=text, **columns)
+    with withheld(files, really=pseudonymise is not None):
+        answers = read_answers(files, **columns, duplicates=duplicates, nulls=nulls, max_classes=max_classes)
+        beside = read_beside(files, answers, text=text, **columns)
+    answers, row = renamed(answers, pseudonymise)
+    seconds = None if beside.seconds is None else beside.seconds[row]
     for sentence in beside.notes:
         note(sentence)
     how = f"What is finished is kept in {place}: --resume goes on from there."
     with goes_on(lambda: how), shown() as told:
         made = whole_job(
             answers, place, features=None if features is None else match(features, answers), images=images,
-            texts=beside.texts, encode=text is not None or images is not None, seconds=beside.seconds, truth=truth,
+            texts=beside.texts, encode=text is not None or images is not None, seconds=seconds, truth=truth,
             method=method or "auto", accept=accept, budget=budget, folds=folds, time_budget=time_budget, seed=seed,
             n_jobs=jobs, resume=resume, callback=told,
             inputs=list(inputs(answers=files, features=features, images=images, truth=truth)),

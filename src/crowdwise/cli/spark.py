@@ -19,7 +19,7 @@ import typer
 
 from crowdwise.cli.options import build, settings
 from crowdwise.cli.screen import note, progress
-from crowdwise.cli.spark_tables import FORMATS, confident, format_of, held_fixed, read, scores, sizes
+from crowdwise.cli.spark_tables import FORMATS, confident, format_of, held_fixed, read, renamed, scores, sizes
 from crowdwise.cli.stopping import goes_on
 from crowdwise.errors import CrowdwiseError, ParameterError
 
@@ -112,9 +112,10 @@ def aggregate(
     set_: list[str] | None, seed: int, *, format: str | None,
     columns: Mapping[str, str | None], duplicates: str, max_classes: int, master: str | None,
     checkpoint: Path | None, resume: bool, bad: str, parts: int | None, broadcast_limit: int | None,
-    overwrite: bool, spark_conf: list[str] | None,
+    overwrite: bool, spark_conf: list[str] | None, pseudonymise: Path | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Fit on Spark and write the tables; what is to be said about it."""
+    from crowdwise.answers.pseudonyms import key_of
     from crowdwise.engines.model import BROADCAST_LIMIT
     from crowdwise.engines.session import session
 
@@ -130,6 +131,7 @@ def aggregate(
             refuse_results(spark, out)
         step("Reading the answers")
         frame, found = read(spark, files, kind, columns)
+        frame = frame if pseudonymise is None else renamed(frame, found, key_of(pseudonymise))
         start, most = time.perf_counter(), getattr(model.model, "max_iter", None)
         step("Numbering and packing the answers")
         reading: dict[str, Any] = {
