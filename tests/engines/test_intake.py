@@ -25,8 +25,8 @@ def written(spark, tmp_path):
 
 def test_whole_numbers_are_integers_whatever_they_are_kept_as(written):
     table = {
-        "double": pa.array([3.0, None, float("nan"), -(2.0**63), 2.0**53]),
-        "float": pa.array([3.0, -1.0, None, float("nan"), 2.0**40], pa.float32()),
+        "double": pa.array([3.0, None, float("nan"), -(2.0**53), 2.0**53]),
+        "float": pa.array([3.0, -1.0, None, float("nan"), 2.0**24], pa.float32()),
         "unsigned": pa.array([3, None, 0, LARGEST, LARGEST - 1], pa.uint64()),
     }
     frame = written(table)
@@ -41,14 +41,17 @@ def test_numbers_that_are_no_ids_are_refused_as_on_one_machine(written):
         "half": pa.array([1.0, None, 2.5]),
         "endless": pa.array([1.0, float("nan"), float("inf")]),
         "above": pa.array([1, None, LARGEST + 1], pa.uint64()),
+        "wide": pa.array([1.0, None, 2.0**63]),
+        "inexact": pa.array([1.0, None, 2.0**53 + 2]),
+        "coarse": pa.array([1.0, None, 2.0**24 + 2], pa.float32()),
     }
-    frame = written({**table, "wide": pa.array([1.0, None, 2.0**63])})
-    for name, said in {"half": r"2\.5", "endless": "inf", "above": str(LARGEST + 1), "wide": "e.18"}.items():
-        with pytest.raises(IdTypeError, match=f"task ids in {name!r}.*64 bits.*{said}"):
+    said = {"half": r"2\.5", "endless": "inf", "above": str(LARGEST + 1), "wide": "e.18", "inexact": "9007", "coarse": "1677"}
+    frame = written(table)
+    for name, column in table.items():
+        with pytest.raises(IdTypeError, match=f"task ids in {name!r}.*64 bits.*{said[name]}"):
             id_column(frame, name, "task")
-        if name in table:
-            with pytest.raises(IdTypeError):
-                as_arrow(table[name], "task")
+        with pytest.raises(IdTypeError):
+            as_arrow(column, "task")
 
 
 def test_rows_set_aside_keep_their_weight(written):

@@ -19,6 +19,7 @@ from crowdwise.errors import IdTypeError, NullError, UnknownIdError
 
 Codes = np.ndarray[tuple[int], np.dtype[np.int32]]
 
+EXACT = {"halffloat": 2.0**11, "float": 2.0**24, "double": 2.0**53}  # whole numbers up to here have a float each
 SHOWN = 3  # how many offending rows or ids an error names
 
 
@@ -104,13 +105,14 @@ def _canonical(array: pa.Array, what: str) -> pa.Array:
     if _is_text(kind):
         return array.cast(pa.large_string())
     if pa.types.is_floating(kind):
-        array = pc.if_else(pc.is_nan(array), pa.scalar(None, kind), array)
-        whole = pc.and_(pc.is_finite(array), pc.equal(pc.floor(array), array))
+        array, exact = pc.if_else(pc.is_nan(array), pa.scalar(None, kind), array).cast(pa.float64()), EXACT[str(kind)]
+        whole = pc.and_(pc.less_equal(pc.abs(array), exact), pc.equal(pc.floor(array), array))
         bad = np.flatnonzero(~whole.fill_null(True).to_numpy(zero_copy_only=False))
         if len(bad):
             message = (
-                f"the {what} ids are fractional numbers (row {bad[0]}: {array[int(bad[0])].as_py()!r}). Ids are "
-                f"integers, strings or booleans: round the column, or convert it to strings."
+                f"the {what} ids are fractional numbers, or so large that a float does not tell them apart (row "
+                f"{bad[0]}: {array[int(bad[0])].as_py()!r}). Ids are integers, strings or booleans: round the column, "
+                f"or read it as text in the first place."
             )
             raise IdTypeError(message)
         return array.cast(pa.int64())

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from crowdwise.answers.columns import NO_IDS, cast_column
 from crowdwise.answers.distinct import MAX_CODES, Distinct
 from crowdwise.answers.encoding import as_arrow
+from crowdwise.errors import FormatError
 from crowdwise.io.raw import BESIDE, IDS, Choose, Raw, encoded, is_text
 
 ROWS = 1 << 20  # rows of a column that are held spelt out
@@ -51,12 +52,23 @@ def _ids(file: pq.ParquetFile, name: str, role: str, kind: pa.DataType) -> pa.Ar
     for batch in file.iter_batches(ROWS, columns=[name]):
         part = batch.column(0)
         part = as_arrow(part.dictionary_decode() if pa.types.is_dictionary(part.type) else part, role)
-        code = ids.add(part) if span is None else pc.subtract(part, span[0]).fill_null(-1)
-        codes[row : row + len(part)] = code
+        codes[row : row + len(part)] = ids.add(part) if span is None else _from(part, *span)
         row += len(part)
-    table = ids.table if span is None else pa.array(np.arange(span[0], span[1] + 1))
+    if row != len(codes):
+        message = f"column {name!r} holds {row:,} values where the file says {len(codes):,}: it is damaged."
+        raise FormatError(message)
+    table = ids.table if span is None else pa.array(span[0] + np.arange(span[1] - span[0] + 1))
     missing = codes < 0
     return pa.DictionaryArray.from_arrays(pa.array(codes, mask=missing if missing.any() else None), table)
+
+
+def _from(part: pa.Array, least: int, largest: int) -> np.ndarray:
+    """Integers counted from the least, -1 for a missing one; the file's word for the least and largest may be false."""
+    ends = pc.min_max(part).as_py()
+    if ends["min"] is not None and not least <= ends["min"] <= ends["max"] <= largest:
+        message = f"ids from {ends['min']} to {ends['max']} where the file says {least} to {largest}: it is damaged."
+        raise FormatError(message)
+    return pc.subtract(part, least).fill_null(-1).to_numpy()
 
 
 def _span(file: pq.ParquetFile, name: str) -> tuple[int, int] | None:
