@@ -76,7 +76,8 @@ def _marked(text: str, draw: Random) -> bytes:
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[Any]], delimiter: str, draw: Random) -> bytes:
     out = io.StringIO(newline="")
-    quoting = draw.choice((csv.QUOTE_MINIMAL, csv.QUOTE_ALL))
+    bare = any("\r" in str(cell) for row in (header, *rows) for cell in row)  # which Python may leave without quotes
+    quoting = draw.choice((csv.QUOTE_ALL if bare else csv.QUOTE_MINIMAL, csv.QUOTE_ALL))
     writer = csv.writer(out, delimiter=delimiter, quoting=quoting, lineterminator=draw.choice(("\n", "\r\n")))
     writer.writerows([header, *rows])
     return _marked(out.getvalue(), draw)
@@ -232,7 +233,8 @@ def _cleanlab(rows: list[Row], draw: Random) -> tuple[str, bytes, dict[str, Any]
 
 def _doccano(rows: list[Row], draw: Random) -> tuple[str, bytes, dict[str, Any], Any]:
     """Workers are names of files."""
-    rows = [(task, f"w{list(TEXTS + INTEGERS).index(worker)}", label) for task, worker, label in rows]
+    names = {worker: f"w{number}" for number, worker in enumerate(dict.fromkeys(row[1] for row in rows))}
+    rows = [(task, names[worker], label) for task, worker, label in rows]
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", draw.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))) as packed:
         for name in dict.fromkeys(row[1] for row in rows):

@@ -6,11 +6,14 @@ another reader is asked, written here on Python's csv and json, and what it find
 
 from __future__ import annotations
 
+import copy
 import csv
 import gzip
 import io
 import json
+import re
 import signal
+import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -144,14 +147,17 @@ def damaged(format: str, draw: Random) -> Document:
         data = bytearray(b"".join(draw.choices(PIECES, k=draw.randint(0, 12))))
     if case.name.endswith(".gz") and draw.random() < 0.8:  # what is inside is damaged, not the wrapping
         try:
-            return Document(case.name, gzip.compress(bytes(_hurt(bytearray(gzip.decompress(data)), draw)), 1), case.options, None)
+            return Document(case.name, gzip.compress(bytes(hurt(bytearray(gzip.decompress(data)), draw)), 1), case.options, None)
         except (OSError, EOFError, zlib.error):
             pass
+    if case.name.endswith(("json", "jsonl", "manifest", "zip")) and draw.random() < 0.6:
+        return Document(case.name, _odd_values(case, draw), case.options, None)
     name = case.name if draw.random() < 0.95 else draw.choice(("a.csv", "a.json", "a.jsonl", "a.parquet", "a", "a.zip", "a.txt"))
-    return Document(name, bytes(_hurt(data, draw)), case.options, None)
+    return Document(name, bytes(hurt(data, draw)), case.options, None)
 
 
-def _hurt(data: bytearray, draw: Random) -> bytearray:
+def hurt(data: bytearray, draw: Random) -> bytearray:
+    """Bytes with a few changed, cut, doubled or put in."""
     for _ in range(draw.choice((1, 1, 1, 2, 3, 8))):
         at = draw.randint(0, len(data))
         to = min(len(data), at + draw.choice((1, 1, 2, 4, 16, 64)))
@@ -170,6 +176,53 @@ def _hurt(data: bytearray, draw: Random) -> bytearray:
                 value = draw.choice((*TEXTS, *map(str, INTEGERS)))
                 data[at:to] = value.encode()
     return data
+
+
+ODD = (
+    None, True, False, 0, -1, 1.0, -0.0, 0.5, 1e300, float("inf"), float("nan"), 2**53 + 1, 2**63, -(2**63) - 1, 10**30, "", "1",
+    "a", "\0", "\ud800", "e\u0301", [], [None], ["a", "b"], [[]], {}, {"id": 1}, {"a": {"b": []}}, "x" * 300, "True",
+    "2024-01-01T00:00:00Z", '{"q": {"label": "x"}}', '{"q": 1, "q": 2}', "[",
+)  # fmt: skip
+
+
+def _odd_values(case: Document, draw: Random) -> bytes:
+    """JSON that is JSON still, with a few of its values exchanged for others, taken out, or put elsewhere."""
+    if case.name.endswith("zip"):
+        out = io.BytesIO()
+        with zipfile.ZipFile(io.BytesIO(case.data)) as packed, zipfile.ZipFile(out, "w") as again:
+            for name in packed.namelist():
+                again.writestr(name, _odd_lines(packed.read(name), draw))
+        return out.getvalue()
+    return _odd_lines(case.data, draw)
+
+
+def _odd_lines(data: bytes, draw: Random) -> bytes:
+    text = data.decode("utf-8-sig")
+    try:
+        return json.dumps(_odd(json.loads(text), draw, 3)).encode()
+    except json.JSONDecodeError:
+        records = [_odd(json.loads(line), draw, 2) for line in text.split("\n") if line.strip()]
+        return "\n".join(map(json.dumps, records)).encode()
+
+
+def _odd(value: Any, draw: Random, changes: int) -> Any:
+    """The value with some of what it holds, however deep, changed."""
+    for _ in range(draw.randint(0, changes)):
+        at, step = value, None
+        while isinstance(at, (dict, list)) and at and (step is None or draw.random() < 0.8):
+            step = at, draw.choice(list(at) if isinstance(at, dict) else range(len(at)))
+            at = step[0][step[1]]
+        odd = copy.deepcopy(draw.choice(ODD))
+        if step is None:
+            return odd
+        holder, key = step
+        if isinstance(holder, dict) and draw.random() < 0.2:
+            holder[draw.choice(("id", "label", "task", "value", "text", "x", str(key)))] = holder.pop(key)
+        elif draw.random() < 0.2:
+            del holder[key]
+        else:
+            holder[key] = odd
+    return value
 
 
 # Another reader of long text tables
@@ -193,9 +246,8 @@ def second_reader(case: Document, kind: str) -> list[Row] | None:
 
 def _typed(cells: list[str]) -> list[Any]:
     """Integers where all are such as Python prints them, booleans likewise; else text, without what `write` puts before."""
-    if all(cell.lstrip("-").isascii() and cell.lstrip("-").isdigit() and str(int(cell[:25])) == cell for cell in cells):
-        if all(-(2**63) <= int(cell) < 2**63 for cell in cells):
-            return [int(cell) for cell in cells]
+    if all(re.fullmatch("0|-?[1-9][0-9]{0,18}", cell) and -(2**63) <= int(cell) < 2**63 for cell in cells):
+        return [int(cell) for cell in cells]
     if all(cell in ("True", "False") for cell in cells):
         return [cell == "True" for cell in cells]
     distinct = list(dict.fromkeys(cells))
