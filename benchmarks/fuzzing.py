@@ -10,9 +10,9 @@ The documents, and what is right of them, are those of the tests (tests/io/fuzz_
                          on Python's own csv and json, must find the same answers
     ..., by Hypothesis   the same documents, drawn by Hypothesis with ids of its own
 
-A case fails when anything but a CrowdwiseError is raised, when answers are wrong, when it takes over SECONDS, or when it
-raises the most memory its process ever took by more than ROOM and FACTOR times its own size. Guided by coverage, the same
-judges are asked by benchmarks/fuzzing_guided.py, whose counts are added to the results if they are there.
+A case fails when anything but a CrowdwiseError is raised, when answers are wrong, when it takes over SECONDS, or when
+it raises the most memory its process ever took by more than ROOM and FACTOR times its own size. Guided by coverage, the
+same judges are asked by benchmarks/fuzzing_guided.py, whose counts are added to the results if they are there.
 """
 
 from __future__ import annotations
@@ -72,7 +72,10 @@ def plan(cases: int, only: list[str]) -> dict[str, int]:
     """How many cases each target gets: whole blocks."""
     names = [*targets(), *(f"{form}, by Hypothesis" for form in _formats())]
     names = [name for name in names if not only or any(part in name for part in only)]
-    share = {name: next((s for k, s in SHARES.items() if name.startswith(k)), SHARES[name.rpartition(", ")[2]]) for name in names}
+    share = {
+        name: next((s for k, s in SHARES.items() if name.startswith(k)), SHARES[name.rpartition(", ")[2]])
+        for name in names
+    }
     total = sum(share.values())
     return {name: max(1, round(cases * part / total / BLOCK)) for name, part in share.items()}
 
@@ -143,7 +146,9 @@ def by_hypothesis(form: str, seed: int, place: Path) -> dict[str, Any]:
         check()
     except BaseException as error:
         outcomes["FAILED"] += 1
-        failures.append({"target": f"{form}, by Hypothesis", "seed": seed, "error": f"{type(error).__name__}: {error}"[:500]})
+        failures.append(
+            {"target": f"{form}, by Hypothesis", "seed": seed, "error": f"{type(error).__name__}: {error}"[:500]}
+        )
     return {"outcomes": outcomes, "failures": failures, "slowest": 0.0, "peak": memory()}
 
 
@@ -160,7 +165,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1000, help="of the first block of each target")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--folder", default="/dev/shm" if Path("/dev/shm").is_dir() else None, help="where files go: best in memory")
+    parser.add_argument(
+        "--folder", default="/dev/shm" if Path("/dev/shm").is_dir() else None, help="where files go: best in memory"
+    )
     given = parser.parse_args()
     only = [part for part in given.only.split(",") if part]
     blocks = plan(int(given.cases), only)
@@ -168,7 +175,10 @@ def main() -> None:
     readers: dict[str, Counter[str]] = {name: Counter() for name in blocks}
     failures, slowest, peak = [], 0.0, 0
     work = [(name, given.seed + i) for i in range(max(blocks.values())) for name in blocks if i < blocks[name]]
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder, ProcessPoolExecutor(given.jobs, initializer=prepare) as pool:
+    with (
+        tempfile.TemporaryDirectory(dir=given.folder) as folder,
+        ProcessPoolExecutor(given.jobs, initializer=prepare) as pool,
+    ):
         under_way = {pool.submit(block, name, seed, folder): name for name, seed in work}
         for done, future in enumerate(as_completed(under_way), start=1):
             found = future.result()

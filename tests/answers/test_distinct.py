@@ -64,7 +64,9 @@ def test_the_hash_is_siphash_as_python_has_it():
     assert sys.hash_info.algorithm == "siphash13"
     texts = ["a", "ab", "seven77", "eight888", "nine99999", "é" * 20, "\0", "x" * 1000]
     program = f"print([hash(text.encode()) for text in {texts!r}])"
-    python = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, env={"PYTHONHASHSEED": "0"})
+    python = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True, env={"PYTHONHASHSEED": "0"}
+    )
     ends, data = text_buffers(pa.array(texts, pa.large_string()))
     found = distinct._hashes(ends, data, np.zeros(2, np.uint64))
     assert found.tolist() == [value >> 32 << 32 for value in json.loads(python.stdout)]

@@ -1,8 +1,8 @@
 """Files of every format, made from answers that are known: what a reader must find in them is told beside them.
 
-A document is drawn with a `random.Random`: seeded, for the benchmark, or Hypothesis's own, which can then make a failing
-one smaller. Each writer adds what real exports have besides answers (other columns, drafts, skips, blank lines, marks of
-byte order, compression), which must change nothing.
+A document is drawn with a `random.Random`: seeded, for the benchmark, or Hypothesis's own, which can then make a
+failing one smaller. Each writer adds what real exports have besides answers (other columns, drafts, skips, blank lines,
+marks of byte order, compression), which must change nothing.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Row = tuple[Any, Any, Any]  # task, worker, label
 
 TEXTS = (
     "a", "b", "cat", "dog", "001", "1e400", "NaN", "NA", "null", "None", "-0", "1.0", "true", "x y", " x", "x ", "é",
-    "e\u0301", "ﬁ", "İ", "😀", "\u202ex", "\u200b", "\ufeffx", "a,b", "a;b", "a\tb", 'a"b', '"', "a\nb", "a\r\nb", "\x01",
-    "\x1b[31m", "[red]x[/red]", "<script>", "=1+1", "+x", "-x", "@x", "{", "[1]", "..", "/", "\\", "2" * 400, "𝔘",
+    "e\u0301", "ﬁ", "İ", "😀", "\u202ex", "\u200b", "\ufeffx", "a,b", "a;b", "a\tb", 'a"b', '"', "a\nb", "a\r\nb",
+    "\x01", "\x1b[31m", "[red]x[/red]", "<script>", "=1+1", "+x", "-x", "@x", "{", "[1]", "..", "/", "\\", "2" * 400, "𝔘",
 )  # fmt: skip
 INTEGERS = (0, 1, -1, 7, 255, 10**6, 2**31, -(2**31) - 1, 2**53 + 1, 2**63 - 1, -(2**63))
 
@@ -58,9 +58,10 @@ def document(format: str, rows: Sequence[Row], draw: Random) -> Document:
 
 def as_text(rows: Sequence[Row]) -> list[Row]:
     """What a text file says of ids: each kind is of integers if all are."""
-    columns = []
-    for column in zip(*rows, strict=True):
-        columns.append([str(value) for value in column] if any(isinstance(v, str) for v in column) else list(column))
+    columns = [
+        [str(value) for value in column] if any(isinstance(value, str) for value in column) else list(column)
+        for column in zip(*rows, strict=True)
+    ]
     return list(zip(*columns, strict=True))
 
 
@@ -195,8 +196,8 @@ def _ground_truth(rows: list[Row], draw: Random) -> tuple[str, bytes, dict[str, 
             {"workerId": w, "timeSpentInSeconds": 2, "annotationData": {"content": json.dumps({"q": {"label": label}})}}
             for t, w, label in rows if t == task
         ]  # fmt: skip
-        records.append({"datasetObjectId": task, **draw.choice(({"annotationsFromAllWorkers": said},
-                                                               {"job": {"annotationsFromAllWorkers": said}}))})  # fmt: skip
+        found = {"annotationsFromAllWorkers": said}
+        records.append({"datasetObjectId": task, **draw.choice((found, {"job": found}))})
     return "out.manifest", _lines(records, draw), {}, rows
 
 
@@ -205,7 +206,12 @@ def _peerannot(rows: list[Row], draw: Random, outside: int = 0) -> tuple[str, by
     for row in rows:
         nested.setdefault(str(row[outside]), {})[str(row[1 - outside])] = row[2]
     ids = as_text(rows)
-    return "answers.json", json.dumps(nested).encode(), {}, [(i[0], i[1], row[2]) for i, row in zip(ids, rows, strict=True)]
+    return (
+        "answers.json",
+        json.dumps(nested).encode(),
+        {},
+        [(i[0], i[1], row[2]) for i, row in zip(ids, rows, strict=True)],
+    )
 
 
 def _peerannot_by_worker(rows: list[Row], draw: Random) -> tuple[str, bytes, dict[str, Any], Any]:
@@ -228,7 +234,12 @@ def _cleanlab(rows: list[Row], draw: Random) -> tuple[str, bytes, dict[str, Any]
     tasks, workers = (list(dict.fromkeys(column)) for column in list(zip(*text, strict=True))[:2])
     said = {(task, worker): label for task, worker, label in text}
     lines = [[task, *(said.get((task, worker), "") for worker in workers)] for task in tasks]
-    return "wide.csv", _table(["the task", *workers], lines, ",", draw), {"format": "cleanlab", "task": "the task"}, text
+    return (
+        "wide.csv",
+        _table(["the task", *workers], lines, ",", draw),
+        {"format": "cleanlab", "task": "the task"},
+        text,
+    )
 
 
 def _doccano(rows: list[Row], draw: Random) -> tuple[str, bytes, dict[str, Any], Any]:

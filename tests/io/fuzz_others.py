@@ -60,7 +60,9 @@ def frame_odd(draw: Random, folder: Path) -> str:
     """Tables that hold anything are answers or refused."""
     size = draw.randint(0, 4)
     pools = [draw.choice((TEXTS, INTEGERS, ODD, (1.0, float("nan"), 2.0**63, 2.5), (b"x", b"\xff"))) for _ in range(3)]
-    columns = {n: [draw.choice(pool) for _ in range(size)] for n, pool in zip(("task", "worker", "label"), pools, strict=True)}
+    columns = {
+        n: [draw.choice(pool) for _ in range(size)] for n, pool in zip(("task", "worker", "label"), pools, strict=True)
+    }
     for name in ("weight", "truth", "pseudo"):
         if draw.random() < 0.3:
             columns[name] = [draw.choice(draw.choice((ODD, (0, 1, 0.5), TEXTS))) for _ in range(size)]
@@ -84,7 +86,9 @@ def frame_odd(draw: Random, folder: Path) -> str:
 def features_whole(draw: Random, folder: Path) -> str:
     """Features of a file come back, in the order of the tasks."""
     width, order = draw.randint(1, 4), draw.sample(range(4), 4)
-    wanted = np.array([[draw.choice(NUMBERS) for _ in range(width)] for _ in range(4)], np.float32)  # (tasks and one, width)
+    wanted = np.array(
+        [[draw.choice(NUMBERS) for _ in range(width)] for _ in range(4)], np.float32
+    )  # (tasks and one, width)
     file = folder / draw.choice(("X.csv", "X.tsv", "X.csv.gz", "X.parquet", "X.npy", "X.npz"))
     file.write_bytes(_features(file.name, wanted, order, draw))
     found = open_features(file, ANSWERS).matrix()
@@ -101,7 +105,9 @@ def features_damaged(draw: Random, folder: Path) -> str:
         features = open_features(file, ANSWERS)
         found = features.matrix()
     except CrowdwiseError as error:
-        assert str(file) in str(error) or "X has" in str(error) or "row" in str(error), f"the file is not named: {error}"
+        assert str(file) in str(error) or "X has" in str(error) or "row" in str(error), (
+            f"the file is not named: {error}"
+        )
         return type(error).__name__
     assert len(found) == 3
     assert np.isfinite(found).all()

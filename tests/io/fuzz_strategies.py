@@ -1,4 +1,4 @@
-"""Documents drawn by Hypothesis: ids of its own making, and whatever else a writer draws, all of it made smaller on failure."""
+"""Documents drawn by Hypothesis: ids of its own making, and what else a writer draws; all made smaller on failure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fuzz_targets import damaged
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
-# Text as a file can hold it: no half characters. An apostrophe in front is what `write` puts there, and `read` takes off.
+# Text as a file can hold it: no half characters. An apostrophe in front is what `write` puts there, `read` takes off.
 _text = st.one_of(
     st.sampled_from(TEXTS), st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=8)
 ).filter(lambda text: not text.startswith("'") and text not in ("True", "False"))

@@ -34,10 +34,11 @@ from crowdwise.io.sniffing import sniff
 
 SECONDS = 10  # a case may take; most take a few thousandths
 PIECES = (
-    b"\0", b"\xff", b"\xef\xbb\xbf", b"\xff\xfe", b"\r", b"\n", b"\r\n", b'"', b"'", b",", b";", b"\t", b"{", b"}", b"[",
-    b"]", b":", b"\\", b"\\u0000", b"\\ud800", b"1e400", b"-1e400", b"NaN", b"Infinity", b"-0", b"1.5", b"9223372036854775808",
-    b"9" * 5000, b"null", b"true", b"task", b"worker", b"label", b"truth", b"weight", b"id", b"annotations", b"\xe2\x80\xae",
-    "é".encode("latin-1"), "é".encode("utf-16"), b"[" * 2000, b'{"a":' * 2000, b"=cmd|'/C calc'!A0", b"<script>", b"\x1b[2J",
+    b"\0", b"\xff", b"\xef\xbb\xbf", b"\xff\xfe", b"\r", b"\n", b"\r\n", b'"', b"'", b",", b";", b"\t", b"{", b"}",
+    b"[", b"]", b":", b"\\", b"\\u0000", b"\\ud800", b"1e400", b"-1e400", b"NaN", b"Infinity", b"-0", b"1.5",
+    b"9223372036854775808", b"9" * 5000, b"null", b"true", b"task", b"worker", b"label", b"truth", b"weight", b"id",
+    b"annotations", b"\xe2\x80\xae", "é".encode("latin-1"), "é".encode("utf-16"), b"[" * 2000, b'{"a":' * 2000,
+    b"=cmd|'/C calc'!A0", b"<script>", b"\x1b[2J",
 )  # fmt: skip
 
 
@@ -112,13 +113,16 @@ def judge_truth(case: Document, folder: Path) -> str:
     assert table.column("label").null_count == 0
     assert len(set(tasks)) == len(tasks)
     if case.rows is not None:
-        assert set(zip(tasks, table.column("label").to_pylist(), strict=True)) == {(t, label) for t, _, label in case.rows}
+        assert set(zip(tasks, table.column("label").to_pylist(), strict=True)) == {
+            (t, label) for t, _, label in case.rows
+        }
     return "right"
 
 
 def check_whole(answers: Answers) -> None:
     """What every method trusts."""
-    for codes, ids in ((answers.task, answers.task_ids), (answers.worker, answers.worker_ids), (answers.label, answers.class_ids)):  # fmt: skip
+    tables = answers.task_ids, answers.worker_ids, answers.class_ids
+    for codes, ids in zip((answers.task, answers.worker, answers.label), tables, strict=True):
         ids.validate(full=True)
         assert str(ids.type) in ("int64", "large_string", "bool")
         assert ids.null_count == 0
@@ -147,12 +151,18 @@ def damaged(format: str, draw: Random) -> Document:
         data = bytearray(b"".join(draw.choices(PIECES, k=draw.randint(0, 12))))
     if case.name.endswith(".gz") and draw.random() < 0.8:  # what is inside is damaged, not the wrapping
         try:
-            return Document(case.name, gzip.compress(bytes(hurt(bytearray(gzip.decompress(data)), draw)), 1), case.options, None)
+            return Document(
+                case.name, gzip.compress(bytes(hurt(bytearray(gzip.decompress(data)), draw)), 1), case.options, None
+            )
         except (OSError, EOFError, zlib.error):
             pass
     if case.name.endswith(("json", "jsonl", "manifest", "zip")) and draw.random() < 0.6:
         return Document(case.name, _odd_values(case, draw), case.options, None)
-    name = case.name if draw.random() < 0.95 else draw.choice(("a.csv", "a.json", "a.jsonl", "a.parquet", "a", "a.zip", "a.txt"))
+    name = (
+        case.name
+        if draw.random() < 0.95
+        else draw.choice(("a.csv", "a.json", "a.jsonl", "a.parquet", "a", "a.zip", "a.txt"))
+    )
     return Document(name, bytes(hurt(data, draw)), case.options, None)
 
 
@@ -179,8 +189,8 @@ def hurt(data: bytearray, draw: Random) -> bytearray:
 
 
 ODD = (
-    None, True, False, 0, -1, 1.0, -0.0, 0.5, 1e300, float("inf"), float("nan"), 2**53 + 1, 2**63, -(2**63) - 1, 10**30, "", "1",
-    "a", "\0", "\ud800", "e\u0301", [], [None], ["a", "b"], [[]], {}, {"id": 1}, {"a": {"b": []}}, "x" * 300, "True",
+    None, True, False, 0, -1, 1.0, -0.0, 0.5, 1e300, float("inf"), float("nan"), 2**53 + 1, 2**63, -(2**63) - 1, 10**30,
+    "", "1", "a", "\0", "\ud800", "e\u0301", [], [None], ["a", "b"], [[]], {}, {"id": 1}, {"a": {"b": []}}, "x" * 300, "True",
     "2024-01-01T00:00:00Z", '{"q": {"label": "x"}}', '{"q": 1, "q": 2}', "[",
 )  # fmt: skip
 
@@ -245,7 +255,7 @@ def second_reader(case: Document, kind: str) -> list[Row] | None:
 
 
 def _typed(cells: list[str]) -> list[Any]:
-    """Integers where all are such as Python prints them, booleans likewise; else text, without what `write` puts before."""
+    """Integers where all are such as Python prints them, booleans likewise; else text, without what `write` adds."""
     if all(re.fullmatch("0|-?[1-9][0-9]{0,18}", cell) and -(2**63) <= int(cell) < 2**63 for cell in cells):
         return [int(cell) for cell in cells]
     if all(cell in ("True", "False") for cell in cells):
@@ -256,10 +266,14 @@ def _typed(cells: list[str]) -> list[Any]:
 
 
 def _json_rows(records: list[Mapping[str, Any]]) -> list[Row]:
-    found = recognise(list(dict.fromkeys(name for record in records for name in record)), task=None, worker=None, label=None)
+    found = recognise(
+        list(dict.fromkeys(name for record in records for name in record)), task=None, worker=None, label=None
+    )
     rows = [tuple(record[found[role]] for role in ("task", "worker", "label")) for record in records]
     whole = [tuple(int(v) if isinstance(v, float) else v for v in row) for row in rows]
-    assert all(not isinstance(v, float) or v == w for row, ints in zip(rows, whole, strict=True) for v, w in zip(row, ints, strict=True))
+    assert all(
+        not isinstance(v, float) or v == w
+        for row, ints in zip(rows, whole, strict=True)
+        for v, w in zip(row, ints, strict=True)
+    )
     return sorted(whole, key=repr)
-
-

@@ -95,12 +95,16 @@ def _from_objects(values: list[Any], what: str) -> pa.Array:
     try:
         return pa.array(values, from_pandas=True)
     except UnicodeEncodeError as error:
-        message = f"the {what} id {error.object[:60]!r} holds half a character (a surrogate), which is no text. Mend it."
+        message = (
+            f"the {what} id {error.object[:60]!r} holds half a character (a surrogate), which is no text. Mend it."
+        )
         raise IdTypeError(message) from None
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         kinds = sorted({type(v).__name__ for v in values if v is not None})
         row = next((i for i, v in enumerate(values) if type(v) is not type(values[0])), None)
-        fault = "are not all numbers of 64 bits or text" if row is None else f"mix types (row {row}: {named(values[row])})"
+        fault = (
+            "are not all numbers of 64 bits or text" if row is None else f"mix types (row {row}: {named(values[row])})"
+        )
         message = f"the {what} ids, {', '.join(kinds)}, {fault}. Convert the column to one type, such as .astype(str)."
         raise IdTypeError(message) from None
 

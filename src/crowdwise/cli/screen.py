@@ -19,7 +19,9 @@ from crowdwise.errors import CrowdwiseWarning
 
 # What a terminal would obey rather than show: control characters, marks that turn the direction of what follows or have
 # no width, and halves of characters, which it cannot be sent.
-_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
 PIPE_WIDTH = 100  # columns of a table when nobody looks at it on a terminal
 Step = Callable[..., None]
 

@@ -24,7 +24,7 @@ class Columns(NamedTuple):
 
 
 def answer_rows(frame: DataFrame, columns: Columns) -> DataFrame:
-    """The columns under our names, and the place of each row, which settles answers given twice."""
+    """The columns under our names, the file each row is from, and its place, which settles answers given twice."""
     from pyspark.sql import functions as f
 
     kinds = dict(frame.dtypes)
@@ -39,7 +39,20 @@ def answer_rows(frame: DataFrame, columns: Columns) -> DataFrame:
     elif "weight" in kinds:
         message = "there is a column 'weight': use it with weight='weight', or take it out with .drop('weight')."
         raise WeightError(message)
-    return frame.select(*chosen, weight.cast("double").alias("weight"), f.monotonically_increasing_id().alias("row"))
+    place = f.monotonically_increasing_id().alias("row")
+    return frame.select(*chosen, weight.cast("double").alias("weight"), _file(frame).alias("file"), place)
+
+
+def _file(frame: DataFrame) -> Column:
+    """The file that a row was read from; null where it is from none, or from several that were joined."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as f
+
+    try:
+        frame.select(f.input_file_name())
+    except AnalysisException:
+        return f.lit(None).cast("string")
+    return f.nullif(f.input_file_name(), f.lit(""))
 
 
 def find_column(frame: DataFrame, name: str, role: str) -> str:

@@ -117,10 +117,10 @@ def is_parquet(path: Path) -> bool:
 
 
 class _Unpacked(io.RawIOBase):
-    """The bytes of a gzipped file, counted: a file of a few bytes can unpack to what fills the memory, or takes days."""
+    """The bytes of a gzipped file, counted: a few bytes can unpack to what fills the memory, or takes days."""
 
     def __init__(self, path: Path) -> None:
-        self._stream, self._size, self._seen = gzip.open(path), path.stat().st_size, 0
+        self._stream, self._size, self._seen = gzip.GzipFile(path), path.stat().st_size, 0
 
     def readable(self) -> bool:
         return True

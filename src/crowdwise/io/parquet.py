@@ -49,10 +49,12 @@ def read_parquet(path: Path, choose: Choose) -> Raw:
 
 
 def check_rows(file: pq.ParquetFile, n_columns: int) -> None:
-    """Refuse a file whose rows, a number each and column, do not fit into memory: a few bytes can say a billion rows."""
+    """Refuse a file whose rows, a number each and column, do not fit into memory: few bytes can say a billion rows."""
     rows, free = file.metadata.num_rows, available()
     if 4 * rows * n_columns > free:
-        message = f"{rows:,} rows of {n_columns} columns need {gigabytes(4 * rows * n_columns)}, with {gigabytes(free)} free."
+        message = (
+            f"{rows:,} rows of {n_columns} columns need {gigabytes(4 * rows * n_columns)}, with {gigabytes(free)} free."
+        )
         raise TooLargeError(message)
 
 

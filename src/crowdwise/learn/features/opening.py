@@ -136,7 +136,12 @@ def _load(path: Path, mode: Any = None) -> Any:
             raise
         message = "no plain numpy file, or one of Python objects, which are not loaded: save X.astype('float32')."
         raise FeaturesError(message) from None
-    except (SyntaxError, TokenError, TypeError, KeyError) as error:  # numpy reads the head of a file as Python's literals
+    except (
+        SyntaxError,
+        TokenError,
+        TypeError,
+        KeyError,
+    ) as error:  # numpy reads the head of a file as Python's literals
         message = f"the head of the numpy file is damaged: {error}"
         raise FormatError(message) from None
 
