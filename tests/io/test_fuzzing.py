@@ -1,6 +1,7 @@
 """Files of every format, whole and damaged, drawn by Hypothesis: right answers, or an error of ours.
 
-What is right is in fuzz_targets.py. A few thousand here, the same every time; a million in benchmarks/fuzzing.py, with other seeds and guided by coverage.
+What is right is in fuzz_targets.py. A few thousand here, the same every time; a million in benchmarks/fuzzing.py, with
+other seeds, and guided by coverage.
 """
 
 from __future__ import annotations
