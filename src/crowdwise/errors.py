@@ -103,6 +103,10 @@ class CrowdwiseWarning(UserWarning):
     """Any warning crowdwise gives."""
 
 
+class LookalikeWarning(CrowdwiseWarning):
+    """Ids that look the same on the screen, and are not."""
+
+
 class ConvergenceWarning(CrowdwiseWarning):
     """EM stopped at `max_iter` before it converged."""
 

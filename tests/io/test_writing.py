@@ -15,6 +15,8 @@ from crowdwise import Answers
 from crowdwise.errors import FormatError
 from crowdwise.io import read, write
 
+pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.errors.LookalikeWarning")  # of ids made up at random
+
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz")
 
 # Arrow holds no lone surrogates. Text that looks like formulas, numbers, quotes or gaps comes up often.

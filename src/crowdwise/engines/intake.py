@@ -50,7 +50,7 @@ class Data(NamedTuple):
     workers: DataFrame  # worker, code
     class_ids: pa.Array
     task_kind: str  # Spark's type of the ids of tasks
-    rejected: DataFrame  # task, worker, label, weight where there are weights, reason
+    rejected: DataFrame  # task, worker, label, weight where there are weights, file, reason
     removed: dict[str, int]  # rows left out, by reason
     n_parts: int
     n_tasks: int
@@ -114,7 +114,7 @@ def take(
     found = rows.groupBy("reason").agg(f.count("*"), digest).collect()
     removed = {row[0]: row[1] for row in found if row[0] is not None}
     good = [row for row in found if row[0] is None]
-    shown = ("task", "worker", "label", *(("weight",) if columns.weight is not None else ()))
+    shown = ("task", "worker", "label", *(("weight",) if columns.weight is not None else ()), "file")
     rejected = rows.where("reason is not null").select(*shown, "reason")
     if bad == "error" and removed:
         raise _refusal(rejected, removed)
@@ -142,8 +142,10 @@ def take(
     if gold is not None:
         check_strangers(packed.select("strangers").mapInArrow(unpacked, rows.select("task").schema))
     if repeats:
-        twice = packed.select("twice").mapInArrow(unpacked, coded.select("task", "worker", "label", "weight").schema)
+        kinds = coded.select("task", "worker", "label", "weight", "row").schema
+        twice = packed.select("twice").mapInArrow(unpacked, kinds)
         ids = twice.withColumnsRenamed({"worker": "code", "label": "class"}).join(workers, "code").join(codes, "class")
+        ids = ids.join(rows.select("row", "task", "file"), ["row", "task"], "left")  # both: rows are numbered once more
         twice = ids.select(*shown, f.lit(TWICE).alias("reason"))
         if duplicates == "error":
             raise _repeats(twice, repeats)
@@ -222,7 +224,10 @@ def _too_large(n_workers: int, n_classes: int, room: int) -> Exception:
 
 
 def _repeats(twice: DataFrame, repeats: int) -> Exception:
-    shown = ", ".join(f"worker {row.worker!r} on task {row.task!r}" for row in twice.sort("task", "worker").take(3))
+    first = twice.sort("task", "worker").take(3)
+    shown = ", ".join(
+        f"worker {row.worker!r} on task {row.task!r}{f' ({row.file})' if row.file else ''}" for row in first
+    )
     message = (
         f"{repeats:,} answers are given a second time or more: {shown}. Keep one of each with duplicates='first', "
     )

@@ -47,7 +47,7 @@ class SparkModel:
     confusion : DataFrame or None
         worker, truth, label, probability: the confusion matrices, for models that have them.
     rejected : DataFrame
-        task, worker, label, weight (with `weight`), reason: rows that were not used. `removed_` counts them by reason.
+        task, worker, label, weight (with `weight`), file, reason: rows that were not used. `removed_` counts them.
     history_, n_iter_, converged_
         As of the local model.
     """

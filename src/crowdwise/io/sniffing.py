@@ -55,7 +55,7 @@ def _of_json(text: str, suffix: str) -> str:
     start = len(text) - len(text[1:].lstrip()) if in_list else 0
     try:
         record, end = json.JSONDecoder().raw_decode(text, start)
-    except ValueError:
+    except json.JSONDecodeError:
         _unknown(f"JSON that is cut short, or whose first object is longer than {len(text):,} characters")
     if not isinstance(record, dict):
         _unknown(f"a JSON list that begins with {text[start : start + 20]!r} where objects were expected")

@@ -110,16 +110,17 @@ def _write_delimited(table: pa.Table, stream: IO[bytes], delimiter: str) -> None
         words = values.cast(pa.large_string())
         if pa.types.is_boolean(values.type):
             words = pc.utf8_capitalize(words)
-        return _quoted(escape(words), delimiter) if is_text(values.type) else words.fill_null("")
+        return _quoted(escape(words)) if is_text(values.type) else words.fill_null("")
 
-    names = _quoted(escape(pa.array(table.column_names, pa.large_string())), delimiter).to_pylist()
+    names = _quoted(escape(pa.array(table.column_names, pa.large_string()))).to_pylist()
     stream.write((delimiter.join(names) + "\n").encode())
     _write_rows(table, stream, cells, ["", *[delimiter] * (table.num_columns - 1), "\n"], "")
 
 
-def _quoted(texts: pa.Array, delimiter: str) -> pa.Array:
+def _quoted(texts: pa.Array) -> pa.Array:
+    """Cells in quotation marks where one holds any separator: a spreadsheet may split at another than ours."""
     inside = pc.replace_substring(texts, '"', '""')
-    needed = pc.match_substring_regex(texts, f'[{delimiter}"\r\n]')
+    needed = pc.match_substring_regex(texts, '[,;\t"\r\n]')
     return pc.if_else(needed, glue('"', inside, '"'), texts)
 
 

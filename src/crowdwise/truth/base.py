@@ -13,6 +13,7 @@ from crowdwise.answers.rows import Duplicates
 from crowdwise.errors import EmptyError, ParameterError, WeightError
 from crowdwise.fitted import Fitted
 from crowdwise.truth import kernels
+from crowdwise.truth.room import require_room
 from crowdwise.truth.threads import threads_for
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class TruthModel(Fitted):
     # What the model can do with answers; the generic tests and the command line read these.
     uses_weights: ClassVar[bool] = True
     needs_gold: ClassVar[bool] = False
+    has_matrices: ClassVar[bool] = False  # a confusion matrix for each worker, which memory has to hold
 
     gold_: Array | None
     history_: list[float]
@@ -76,6 +78,8 @@ class TruthModel(Fitted):
         self._check_flags()
         self._check_common_parameters()
         self._check_parameters()
+        groups = getattr(self, "num_groups", 1)
+        require_room(type(self).__name__, answers, matrices=self.has_matrices, groups=groups)
         self.answers_ = answers
         self.gold_ = None if gold is None else answers.codes_of_truth(gold)
         self.history_, self.n_iter_, self.converged_ = [], 0, True

@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from crowdwise.answers import Answers
-from crowdwise.errors import FeaturesError, FormatError
+from crowdwise.errors import FeaturesError, FormatError, TooLargeError
 from crowdwise.io.files import guard
 from crowdwise.learn.features.arrays import ArrayFeatures, SparseFeatures
 from crowdwise.learn.features.base import Array, Features, from_tensor
 from crowdwise.learn.features.datasets import DatasetFeatures
 from crowdwise.learn.features.pictures import folder_pictures, joined_pictures
 from crowdwise.learn.features.tables import file_features, frame_features, is_frame
+from crowdwise.memory import available, gigabytes
 
 
 def open_features(X: Any, answers: Answers | None = None) -> Features:
@@ -134,6 +136,14 @@ def _load(path: Path, mode: Any = None) -> Any:
             raise
         message = "no plain numpy file, or one of Python objects, which are not loaded: save X.astype('float32')."
         raise FeaturesError(message) from None
+    except (
+        SyntaxError,
+        TokenError,
+        TypeError,
+        KeyError,
+    ) as error:  # numpy reads the head of a file as Python's literals
+        message = f"the head of the numpy file is damaged: {error}"
+        raise FormatError(message) from None
 
 
 def _from_npz(arrays: Mapping[str, Array], split: str | None) -> Features:
@@ -155,6 +165,10 @@ def _from_npz(arrays: Mapping[str, Array], split: str | None) -> Features:
 
 
 def _array(arrays: Mapping[str, Array], name: str) -> Array:
+    size, free = arrays.zip.getinfo(f"{name}.npy").file_size, available()  # type: ignore[attr-defined]
+    if size > free:
+        message = f"the array {name} unpacks to {gigabytes(size)}, with {gigabytes(free)} free: save it as .npy."
+        raise TooLargeError(message)
     try:
         return arrays[name]
     except ValueError:
