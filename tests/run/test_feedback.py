@@ -13,7 +13,7 @@ from crowdwise.run import folder
 from crowdwise.run.feedback import feedback, feedback_all, in_need
 from crowdwise.run.folder import Run
 from crowdwise.run.labels import Disagreement, Labelled, label_table
-from crowdwise.run.peers import errors_of, smoothed
+from crowdwise.truth.peers import errors_of, smoothed
 from crowdwise.run.tasks import task_table
 from crowdwise.run.workers import judge
 from crowdwise.simulate import answer, crowd, draw_truth
