@@ -7,7 +7,8 @@ export CROWDWISE_DATA ?= $(abspath ../shared/data)
 endif
 
 .PHONY: setup demo test browser java lint docs bench bench-calibration bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-papers results-page \
-	bench-choose bench-acquire bench-simulated bench-systems-scale bench-scale bench-spark bench-parallel clean
+	bench-choose bench-acquire bench-simulated bench-systems-scale bench-scale bench-spark bench-parallel \
+	bench-statistics bench-leaks clean
 
 setup: .venv/ready            ## a .venv with every extra and the dev tools
 
@@ -92,6 +93,12 @@ bench-spark: setup            ## what Spark costs an iteration beside the kernel
 
 bench-parallel: setup         ## an epoch of training in one process and in two
 	$(BIN)/python benchmarks/parallel_speed.py $(ARGS)
+
+bench-statistics: setup       ## are probabilities and intervals what they say, on data drawn from the models; ARGS=--quick
+	$(BIN)/python benchmarks/statistical_checks.py $(ARGS)
+
+bench-leaks: setup            ## memory, files and threads over 1,000 fits of every method; ARGS="--calls 100"
+	$(BIN)/python benchmarks/leaks.py $(ARGS)
 
 # Peers have needs that clash with ours: they get an environment of their own.
 .venv-peers/ready: benchmarks/peers.txt constraints.txt

@@ -31,9 +31,8 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
-import every_method as every  # noqa: E402
-
 import crowdwise as cw  # noqa: E402
+import every_method as every  # noqa: E402
 
 MOST_MB = 1.0
 SLOW = {"run": 100, "report": 200}  # calls at most: these take a second each
@@ -50,9 +49,9 @@ def look() -> dict[str, float]:
     return {
         "mb": pages * os.sysconf("SC_PAGE_SIZE") / 1e6,
         "blocks": sys.getallocatedblocks(),
-        "files": len(os.listdir("/proc/self/fd")),
+        "files": sum(1 for _ in Path("/proc/self/fd").iterdir()),
         "threads": threading.active_count(),
-        "tasks": len(os.listdir("/proc/self/task")),  # threads of libraries too
+        "tasks": sum(1 for _ in Path("/proc/self/task").iterdir()),  # threads of libraries too
     }
 
 
@@ -132,7 +131,9 @@ def main() -> None:
             rows[name] = found = alone.apply(measure, (name, options.calls))
         rows[name]["grows"] = leaks(found)
         print(f"{name:28} {found}", flush=True)
-        options.json.write_text(json.dumps({"calls": options.calls, "most_mb": MOST_MB, "works": rows}, indent=1) + "\n")
+        options.json.write_text(
+            json.dumps({"calls": options.calls, "most_mb": MOST_MB, "works": rows}, indent=1) + "\n"
+        )
     grow = [name for name, row in rows.items() if row["grows"]]
     print(f"{len(rows)} works, {len(grow)} grow: {grow}")
 

@@ -7,9 +7,9 @@ ranks      Simulation-based calibration (Talts et al. 2018): parameters from the
            exact posterior (all truths of a tiny crowd enumerated: it checks the check) and of IBCC's variational one.
            `p` is that of a chi-squared test of 16 bins; `cover` how often the central interval of so much posterior
            mass holds the true value.
-classes    Each method on crowds from its own prior: labels believed at 0.8 ought to be right 8 times in 10. `confidence`
-           is the mean belief in the labels, `accuracy` how often they are right, `ece` the calibration error (15 bins,
-           of all crowds together).
+classes    Each method on crowds from its own prior: labels believed at 0.8 ought to be right 8 times in 10.
+           `confidence` is the mean belief in the labels, `accuracy` how often they are right, `ece` the calibration
+           error (15 bins, of all crowds together).
 intervals  How often the interval about a worker's quality holds the worker's accuracy, sum_c share[c] confusion[c, c]:
            that of the table of workers of `aggregate` ("peers"; "belief", as on Spark), and of `run` ("run").
 

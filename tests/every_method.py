@@ -17,7 +17,7 @@ FEW = {
     "warmup_epochs": 2, "decoder_epochs": 2, "generator_epochs": 3, "discriminator_epochs": 1, "adversarial_epochs": 1,
     "steps": 2,
 }  # fmt: skip
-FEWEST = {name: 1 for name in FEW} | {"batch_size": 64, "lr": 0.01, "cross_fit": 2, "folds": 2}
+FEWEST = dict.fromkeys(FEW, 1) | {"batch_size": 64, "lr": 0.01, "cross_fit": 2, "folds": 2}
 
 
 def quick(name: str, few: dict[str, Any] = FEW, **parameters: Any) -> Any:

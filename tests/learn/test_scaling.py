@@ -26,6 +26,7 @@ def test_small_numbers_are_no_constants():
     for size in (1e-30, 1e-9, 1e9, 1e30):
         np.testing.assert_allclose(moments(open_features(X * size))[1] * size, 1 / X.std(axis=0), rtol=1e-3)
     assert moments(open_features(X * [1, 1e-17]))[1][1] == 1
+    assert moments(open_features(X * [1e30, 1e10]))[1][1] < 2e-10
     assert moments(open_features((X * 1e-44).astype(np.float32)))[1].tolist() == [1, 1]  # the inverse is no float32
 
 

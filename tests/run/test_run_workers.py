@@ -5,10 +5,9 @@ import pytest
 
 from crowdwise import Answers, DawidSkene, MajorityVote
 from crowdwise.errors import ParameterError
-from crowdwise.truth import peers
 from crowdwise.run.workers import judge
 from crowdwise.simulate import answer, crowd, draw_truth, simulate
-from crowdwise.truth import tables
+from crowdwise.truth import peers, tables
 from crowdwise.truth.tables import wilson, worker_table
 
 

@@ -54,7 +54,7 @@ def id_table(ids: Any, what: str, *, distinct: bool = True) -> pa.Array:
 
 
 def as_weights(values: Any, n_answers: int) -> Array:
-    """Weights as float64, refusing negative, missing and infinite ones, and those beside which all others would vanish."""
+    """Weights as float64, refusing negative and missing ones, and those beside which all others vanish."""
     weight = np.asarray(as_floats(values), dtype=np.float64)
     if weight.shape != (n_answers,):
         message = f"{weight.shape} weights for {n_answers} answers; give one each."

@@ -9,7 +9,8 @@ from crowdwise.learn.base import Array
 from crowdwise.learn.features import Features
 
 FLAT = 1e-6  # deviation, beside the mean, below which a feature is a constant with the rounding of float32
-NOISE = 1e-12  # and beside the largest deviation, below which it is rounding of what was computed from the others
+NOISE = 1e-12  # and beside the largest deviation, below which a small one is rounding of what the others were made from
+SMALL = 1e-6
 LEAST, MOST = 1e-37, 1e37  # float32 holds the inverse of the one, and differences of the other
 
 
@@ -27,5 +28,5 @@ def moments(features: Features) -> tuple[Array, Array]:
     mean, square = total / features.n_rows
     deviation = np.sqrt(np.maximum(square - mean**2, 0))
     mean += shift
-    least = np.maximum(np.maximum(FLAT * np.abs(mean), NOISE * deviation.max(initial=0.0)), LEAST)
+    least = np.maximum(np.maximum(FLAT * np.abs(mean), min(NOISE * deviation.max(initial=0.0), SMALL)), LEAST)
     return mean, 1 / np.where(deviation > least, deviation, 1.0)

@@ -285,8 +285,8 @@ def _optimiser(module: CrowdModule, settings: Settings, parameters: list[nn.Para
 class _OneThread:
     """Blocks in which torch computes on one thread.
 
-    A thread takes over, when it first computes, the number that was set last, by whatever thread: so what there was
-    before is looked at by the first of the fits in such a block, and put back by each.
+    Its number of threads is the process's: of fits that overlap, in threads of ours, the first to enter looks at what
+    it was and the last to leave puts it back.
     """
 
     def __init__(self) -> None:
@@ -302,7 +302,8 @@ class _OneThread:
     def __exit__(self, *error: object) -> None:
         with self.lock:
             self.inside -= 1
-            torch.set_num_threads(self.before)
+            if not self.inside:
+                torch.set_num_threads(self.before)
 
 
 _one_thread = _OneThread()

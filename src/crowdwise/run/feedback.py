@@ -27,6 +27,7 @@ from scipy.special import betainc
 from crowdwise.errors import UnknownIdError
 from crowdwise.run.advice import UNSURE, Confusion, Example, Feedback, Strength, listed
 from crowdwise.run.folder import Run
+from crowdwise.truth.base import Array, is_whole, require
 from crowdwise.truth.peers import (
     CAUTION,
     EDGE,
@@ -39,7 +40,6 @@ from crowdwise.truth.peers import (
     smoothed,
     workers_of_pairs,
 )
-from crowdwise.truth.base import Array, is_whole, require
 
 CHANCE = 0.05  # probability that a worker like all others is told of a confusion
 FEW = 5  # tasks of a class, below which nobody is called good at it

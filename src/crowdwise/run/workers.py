@@ -1,9 +1,9 @@
 """How good each worker is: the table `workers.csv`.
 
-Two figures say how often a worker is right. By what others say (`truth.peers`) nobody confirms himself, but a worker has
-one quality for all classes. By the labels (`agreement_with_consensus`) the worker has a say in what is held true, which
-flatters. The interval `quality_low` to `quality_high` holds Wilson's, at 95 %, of both; `quality` is the first, and at
-most the upper bound of the second, as what flatters a worker is the most that can be believed.
+Two figures say how often a worker is right. By what others say (`truth.peers`) nobody confirms himself, but a worker
+has one quality for all classes. By the labels (`agreement_with_consensus`) the worker has a say in what is held true,
+which flatters. The interval `quality_low` to `quality_high` holds Wilson's, at 95 %, of both; `quality` is the first,
+and at most the upper bound of the second, as what flatters a worker is the most that can be believed.
 
 In simulated crowds of 40 workers and 1,000 tasks with 1.5 to 5 answers each, classes even or up to 20 to 1, it holds
 the true accuracy 94 to 99 times in 100; with one answer a task it is nearly 0 to 1. On real tasks workers are misled
@@ -30,6 +30,8 @@ import pyarrow.compute as pc
 
 from crowdwise.answers import Answers
 from crowdwise.errors import ParameterError
+from crowdwise.truth import tables
+from crowdwise.truth.base import Array
 from crowdwise.truth.peers import (
     CAUTION,
     ByPeers,
@@ -42,8 +44,6 @@ from crowdwise.truth.peers import (
     smoothed,
     workers_of_pairs,
 )
-from crowdwise.truth import tables
-from crowdwise.truth.base import Array
 from crowdwise.truth.tables import both_intervals, information, says_label, share_of, wilson, worst_label
 
 LEAST = 5  # answers, below which nobody is called a spammer

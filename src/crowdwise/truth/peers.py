@@ -90,9 +90,7 @@ def quality_by_peers(answers: Answers, base: Array, wrong: Array) -> tuple[Array
         right[alone] = amiss[alone] = 1.0
         mean, _ = mixture(right, amiss, everybody, mean, mean=0.5, weight=TRUST, steps=STEPS)
         before = quality
-        quality, known = mixture(
-            right, amiss, answers.worker, quality, mean=float(mean[0]), weight=TRUST, steps=STEPS
-        )
+        quality, known = mixture(right, amiss, answers.worker, quality, mean=float(mean[0]), weight=TRUST, steps=STEPS)
         if np.abs(quality - before).max(initial=0.0) < EDGE:
             break
     return quality, known, right, counts

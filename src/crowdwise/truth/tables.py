@@ -15,8 +15,9 @@ whose tasks have one or two answers. The interval about `quality` at 95 % makes 
                too. One pass; it trusts the model's belief, and is too narrow where that is too sure: where answers are
                few or classes many, and of voting methods.
 
-`benchmarks/statistical_checks.py` measures how often each holds the true accuracy. Column names follow cleanlab's quality tables where the meaning is the same.
-Everything is counted over the answers, and over the (worker, label) pairs that occur.
+`benchmarks/statistical_checks.py` measures how often each holds the true accuracy. Column names follow cleanlab's
+quality tables where the meaning is the same. Everything is counted over the answers, and over the
+(worker, label) pairs that occur.
 """
 
 from __future__ import annotations
