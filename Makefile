@@ -7,7 +7,8 @@ export CROWDWISE_DATA ?= $(abspath ../shared/data)
 endif
 
 .PHONY: setup setup-lowest demo test tests test-lowest licences browser java lint docs bench bench-calibration bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-papers results-page \
-	bench-choose bench-acquire bench-simulated bench-systems-scale bench-scale bench-spark bench-parallel bench-kill clean
+	bench-choose bench-acquire bench-simulated bench-systems-scale bench-scale bench-spark bench-parallel bench-kill \
+	bench-fuzz bench-statistics bench-leaks clean
 
 setup: .venv/ready            ## a .venv with every extra and the dev tools
 
@@ -121,6 +122,12 @@ bench-parallel: setup         ## an epoch of training in one process and in two
 
 bench-kill: setup             ## five commands killed at 100 random moments each come to the same results; ARGS="fit --kills 20"
 	$(BIN)/python benchmarks/killing.py $(ARGS)
+
+bench-statistics: setup       ## are probabilities and intervals what they say, on data drawn from the models; ARGS=--quick
+	$(BIN)/python benchmarks/statistical_checks.py $(ARGS)
+
+bench-leaks: setup            ## memory, files and threads over 1,000 fits of every method; ARGS="--calls 100"
+	$(BIN)/python benchmarks/leaks.py $(ARGS)
 
 # Peers have needs that clash with ours: they get an environment of their own.
 .venv-peers/ready: benchmarks/peers.txt constraints.txt

@@ -48,7 +48,7 @@ class TooLargeError(CrowdwiseError):
 
 
 class WeightError(CrowdwiseError):
-    """A weight is negative or not finite, or the method cannot use weights."""
+    """A weight is negative, too large or not finite, or the method cannot use weights."""
 
 
 class GoldError(CrowdwiseError):

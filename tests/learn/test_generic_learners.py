@@ -24,37 +24,14 @@ from crowdwise.errors import (
 from crowdwise.learn.features import open_features
 from crowdwise.learn.predicting import predict_answers, predict_members
 from crowdwise.learn.training import CrowdModule
-from crowdwise.registry import methods
 from crowdwise.truth.check import split_answers
+from every_method import LEARNERS, quick, reset
 
-LEARNERS = [m.name for m in methods() if m.needs_features]
 pytestmark = [
     pytest.mark.filterwarnings("ignore::crowdwise.errors.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore:the .* of CrowdInG learnt nothing"),  # true of so short a game
     pytest.mark.filterwarnings("ignore:no pseudo-answers were added"),
 ]
-
-
-FEW = {
-    "epochs": 4, "max_iter": 5, "batch_size": 32, "lr": 0.01, "weight_epochs": 3, "rounds": 2, "iterations": 2,
-    "warmup_epochs": 2, "decoder_epochs": 2, "generator_epochs": 3, "discriminator_epochs": 1, "adversarial_epochs": 1,
-    "steps": 2,
-}  # fmt: skip
-
-
-def quick(name, **parameters):
-    """The learner with little to do; of a framework around one, that one too."""
-    model = cw.make(name)
-    if isinstance(getattr(model, "base", None), str):
-        model.set_params(base=cw.make(model.base))
-    return reset(reset(model, FEW), parameters)
-
-
-def reset(model, parameters):
-    """Set those parameters that the model, or the one it is built around, has."""
-    known = model.get_params()
-    own = {k: v for k, v in parameters.items() if k in known}
-    return model.set_params(**own, **{f"base__{k}": v for k, v in parameters.items() if f"base__{k}" in known})
 
 
 def trains_networks(model):

@@ -13,10 +13,10 @@ from crowdwise.run import folder, layout
 from crowdwise.run.feedback import feedback, feedback_all, in_need
 from crowdwise.run.folder import Run
 from crowdwise.run.labels import Disagreement, Labelled, label_table
-from crowdwise.run.peers import errors_of, smoothed
 from crowdwise.run.tasks import task_table
 from crowdwise.run.workers import judge
 from crowdwise.simulate import answer, crowd, draw_truth
+from crowdwise.truth.peers import errors_of, smoothed
 
 CLASSES = ["city", "<i>street", "=coast", "forest"]
 CONFUSED, GUESSES = 3, 5  # workers

@@ -42,6 +42,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Duplicates = Literal["error", "first", "last", "vote"]
 Nulls = Literal["error", "drop"]
 _ROLES = ("task", "worker", "label")
+LARGEST_WEIGHT = 1e6  # beyond, sums over the answers would hold little of all the others
 
 
 def id_table(ids: Any, what: str, *, distinct: bool = True) -> pa.Array:
@@ -55,15 +56,16 @@ def id_table(ids: Any, what: str, *, distinct: bool = True) -> pa.Array:
 
 
 def as_weights(values: Any, n_answers: int) -> Array:
-    """Weights as float64, refusing negative, missing and infinite ones."""
+    """Weights as float64, refusing negative and missing ones, and those beside which all others vanish."""
     weight = np.asarray(as_floats(values), dtype=np.float64)
     if weight.shape != (n_answers,):
         message = f"{weight.shape} weights for {n_answers} answers; give one each."
         raise WeightError(message)
-    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    bad = np.flatnonzero(~((weight >= 0) & (weight <= LARGEST_WEIGHT)))
     if len(bad):
         message = (
-            f"weight {weight[bad[0]]} at row {bad[0]} (and {len(bad) - 1} more); weights are finite and not negative."
+            f"weight {weight[bad[0]]} at row {bad[0]} (and {len(bad) - 1} more); weights are from 0 to "
+            f"{LARGEST_WEIGHT:g}: divide them all by the largest."
         )
         raise WeightError(message)
     return weight

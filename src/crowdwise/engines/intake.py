@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.answers.answers import MAX_CLASSES
-from crowdwise.answers.rows import Duplicates, id_table
+from crowdwise.answers.rows import LARGEST_WEIGHT, Duplicates, id_table
 from crowdwise.engines.columns import Columns, answer_rows, check_frame
 from crowdwise.engines.known import check_strangers, known_labels
 from crowdwise.engines.parts import pack, unpacked
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 Bad = Literal["aside", "error"]
 TWICE, UNKNOWN = "worker gave this task another answer", "label is not among the classes"
-BAD_WEIGHT = "weight is missing, negative or not finite"
+BAD_WEIGHT = f"weight is missing, negative or above {LARGEST_WEIGHT:g}"
 _ANSWERS_A_PART = 1_000_000  # enough work for each task of a job, and far below the 2 GB one row may hold
 _PACKED = "part int, packed binary, ids binary, twice binary, strangers binary, tasks long, answers long, repeats long"
 
@@ -105,7 +105,7 @@ def take(
     if dict(codes.dtypes)["label"] != dict(rows.dtypes)["label"]:
         message = f"labels are {dict(rows.dtypes)['label']} where {table.type} classes are declared; convert one."
         raise IdTypeError(message)
-    unusable = f.col("weight").isNull() | f.isnan("weight") | (f.col("weight") < 0) | (f.col("weight") == float("inf"))
+    unusable = f.col("weight").isNull() | f.isnan("weight") | ~f.col("weight").between(0, LARGEST_WEIGHT)
     reason = f.when(f.col("class").isNull(), UNKNOWN).when(unusable, BAD_WEIGHT)
     for role in ("label", "worker", "task"):  # the first to be missing is named
         reason = f.when(f.col(role).isNull(), f"{role} is missing").otherwise(reason)

@@ -41,7 +41,7 @@ class SparkModel:
         task, label, confidence, runner_up, agreement, answers, proba (in the order of the classes); one row a task.
     workers : DataFrame
         worker, answers, quality and its 95 % interval, agreement_with_consensus, informativeness, worst_class: the
-        columns of the local `worker_table`; and what else the model knows of each.
+        columns of the local `worker_table` with interval="belief"; and what else the model knows of each.
     classes : DataFrame
         class, and its share `prior`.
     confusion : DataFrame or None

@@ -11,7 +11,6 @@ import numpy as np
 
 from crowdwise.answers import Answers
 from crowdwise.errors import (
-    EmptyError,
     FeaturesError,
     ParameterError,
     SingleClassError,
@@ -20,7 +19,7 @@ from crowdwise.errors import (
 )
 from crowdwise.fitted import Fitted
 from crowdwise.learn.features import Features, open_features
-from crowdwise.truth.base import pick, require
+from crowdwise.truth.base import check_answers, pick, require
 
 Array = np.ndarray[Any, np.dtype[Any]]
 # Called after each epoch or iteration with what is known: "epoch", "epochs" and "loss", or "iteration", "iterations"
@@ -98,12 +97,7 @@ class CrowdClassifier(Fitted):
         callback : callable, optional
             Called after each epoch or iteration with a mapping of what was measured, and of the "module" in training.
         """
-        if not isinstance(answers, Answers):
-            message = f"fit takes Answers, not {type(answers).__name__}; use crowdwise.Answers.from_frame(...)."
-            raise ParameterError(message)
-        if answers.n_answers == 0:
-            message = "there are no answers to learn from."
-            raise EmptyError(message)
+        check_answers(answers)
         if answers.n_classes < 2:
             message = f"all answers say {answers.classes.tolist()[0]!r}: a classifier needs two classes or more."
             raise SingleClassError(message)
@@ -294,6 +288,7 @@ def task_weights(weight: Any, n_tasks: int) -> Array | None:
     fits = out.shape == (n_tasks,) and bool(np.isfinite(out).all() and (out >= 0).all() and out.any())
     shown = f"array of shape {out.shape}, from {out.min():g} to {out.max():g}" if out.size else weight
     require(fits, "sample_weight", shown, f"{n_tasks} finite weights, one a task, none below 0 and some above")
+    out = out / out.max()  # so that the sum is finite
     return out / out[out > 0].mean()
 
 

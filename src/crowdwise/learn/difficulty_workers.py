@@ -110,9 +110,11 @@ class DifficultyWorkers:
             kept = logs[known, gold[known]]
             logs[known] = -np.inf
             logs[known, gold[known]] = kept
-        evidence = np.logaddexp.reduce(logs, axis=1)
+        top = logs.max(axis=1)
+        p = np.exp(logs - top[:, None])
+        total = p.sum(axis=1)
         scale = 1.0 if self.task_weight is None else self.task_weight
-        return np.exp(logs - evidence[:, None]), float((scale * evidence).sum())
+        return p / total[:, None], float((scale * (top + np.log(total))).sum())
 
     def log_prior(self) -> float:  # noqa: D102
         if self.pseudo is None:

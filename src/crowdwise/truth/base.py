@@ -66,12 +66,7 @@ class TruthModel(Fitted):
         callback : callable, optional
             Called with the iteration and the bound as the fit proceeds.
         """
-        if not isinstance(answers, Answers):
-            message = f"fit takes Answers, not {type(answers).__name__}; use crowdwise.Answers.from_frame(...)."
-            raise ParameterError(message)
-        if answers.n_answers == 0:
-            message = "there are no answers to learn from."
-            raise EmptyError(message)
+        check_answers(answers)
         if answers.weight is not None and not self.uses_weights:
             message = f"{type(self).__name__} cannot weigh answers; fit it on answers without weights."
             raise WeightError(message)
@@ -149,6 +144,19 @@ class TruthModel(Fitted):
 
     def _check_parameters(self) -> None:
         """Refuse constructor arguments that make no sense."""
+
+
+def check_answers(answers: Any) -> None:
+    """Refuse what is no `Answers`, and answers of which none counts."""
+    if not isinstance(answers, Answers):
+        message = f"fit takes Answers, not {type(answers).__name__}; use crowdwise.Answers.from_frame(...)."
+        raise ParameterError(message)
+    if answers.n_answers == 0:
+        message = "there are no answers to learn from."
+        raise EmptyError(message)
+    if answers.weight is not None and not answers.weight.any():
+        message = f"there is nothing to learn from: all {answers.n_answers:,} answers have weight 0."
+        raise EmptyError(message)
 
 
 def pick(proba: Array, rng: np.random.Generator) -> Array:
