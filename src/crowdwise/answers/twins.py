@@ -26,8 +26,8 @@ def warn_of_twins(ids: pa.Array, what: str) -> None:
     if found is not None:
         message = (
             f"the {'classes' if what == 'class' else f'{what}s'} {named(found[0])} and {named(found[1])} look alike "
-            f"but are not the same text (spaces around, characters of no width, or accents composed in another way): they "
-            f"are kept apart. Make them one if one is meant."
+            f"but are not the same text (spaces around, characters of no width, or accents composed in another way): "
+            f"they are kept apart. Make them one if one is meant."
         )
         warnings.warn(message, LookalikeWarning, stacklevel=2)
 
