@@ -92,7 +92,7 @@ def run(
 
     place = default_folder(files[0]) if out is None else out
     refuse_same_file([*files, features, truth, pseudonymise], [place])
-    columns = {"format": format, "question": question, "task": task, "worker": worker, "label": label}
+    columns: dict[str, Any] = {"format": format, "question": question, "task": task, "worker": worker, "label": label}
     with withheld(files, really=pseudonymise is not None):
         answers = read_answers(files, **columns, duplicates=duplicates, nulls=nulls, max_classes=max_classes)
         beside = read_beside(files, answers, text=text, **columns)
