@@ -24,7 +24,7 @@ ALLOWED = {
     "datasets/fetching.py": {"http.client", "urllib.error", "urllib.request", "urllib.parse"},  # the only download
     "run/folder.py": {"urllib.parse"},  # quotes a path
     "whole.py": {"socket"},  # the name of this machine, for a lock
-    "cli/many.py": {"socket"},  # a free port on 127.0.0.1
+    "cli/many.py": {"socket"},  # the name of the loopback interface
     "engines/session.py": {"socket"},  # whether the cluster that the user named answers
 }
 COMMANDS = """

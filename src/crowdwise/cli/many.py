@@ -88,7 +88,10 @@ def joined(model: Any, method: str, processes: int | None, n_tasks: int) -> Iter
     if any(name.rpartition("__")[2] == "device" and "cuda" in str(value) for name, value in model.get_params().items()):
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
         backend = "cpu:gloo,cuda:nccl"
-    torch.distributed.init_process_group(backend)
+    meeting: dict[str, Any] = {}
+    if LED in os.environ:  # on one machine they meet in a file: torch's own meeting place listens on every interface
+        meeting = {"init_method": Path(os.environ[LED], "meeting").as_uri(), "rank": rank(), "world_size": size()}
+    torch.distributed.init_process_group(backend, **meeting)
     try:
         yield size()
     finally:
@@ -161,14 +164,12 @@ def kept(checkpoint: Path | None) -> str:
 
 
 def _environments(processes: int) -> list[dict[str, str]]:
-    """What each process is told: which one it is, where the first one is, and how many threads it may use."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    """What each process is told: which one it is, how many threads it may use, and to talk on this machine alone."""
     threads = str(max(1, len(os.sched_getaffinity(0)) // processes)) if hasattr(os, "sched_getaffinity") else "1"
     limits = {name: os.environ.get(name, threads) for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")}
-    shared = {**os.environ, **limits, "WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1",
-              "MASTER_PORT": str(port)}  # fmt: skip
+    loopback = next((name for _, name in socket.if_nameindex() if name in ("lo", "lo0")), None)
+    limits |= {} if loopback is None else {"GLOO_SOCKET_IFNAME": loopback}  # not what its name stands for
+    shared = {**os.environ, **limits, "WORLD_SIZE": str(processes)}
     return [{**shared, "RANK": str(number), "LOCAL_RANK": str(number)} for number in range(processes)]
 
 
@@ -188,7 +189,7 @@ def _wait(children: list[subprocess.Popen[bytes]], folder: Path) -> list[int | N
 
 def _mistakes(folder: Path) -> list[str]:
     """What processes said, each mistake once; that another is lost only where nobody said more."""
-    said = {file.name: file.read_text("utf-8") for file in sorted(folder.iterdir())}
+    said = {file.name: file.read_text("utf-8") for file in sorted(folder.glob("*-*"))}  # error-, lost-
     errors = dict.fromkeys(text for name, text in said.items() if name.startswith("error") and text)
     return list(errors) or list(said.values())[:1]
 
