@@ -27,8 +27,8 @@ def require_room(name: str, answers: Answers, *, matrices: bool, groups: int = 1
     if needed > free:
         other = " A method without confusion matrices, as one-coin, needs less." if matrices else ""
         message = (
-            f"{name} on {answers.n_tasks:,} tasks and {answers.n_classes:,} classes needs about {gigabytes(needed)}, with "
-            f"{gigabytes(free)} free: it keeps a number for each task and class. Is the label the right column? Make "
-            f"rare classes one, or fit fewer tasks at a time.{other}"
+            f"{name} on {answers.n_tasks:,} tasks and {answers.n_classes:,} classes needs about {gigabytes(needed)}, "
+            f"with {gigabytes(free)} free: it keeps a number for each task and class. Is the label the right column? "
+            f"Make rare classes one, or fit fewer tasks at a time.{other}"
         )
         raise TooLargeError(message)
