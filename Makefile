@@ -7,7 +7,7 @@ export CROWDWISE_DATA ?= $(abspath ../shared/data)
 endif
 
 .PHONY: setup demo test browser java lint docs bench bench-calibration bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-papers results-page \
-	bench-choose bench-acquire bench-simulated bench-systems-scale bench-scale bench-spark bench-parallel clean
+	bench-choose bench-acquire bench-simulated bench-systems-scale bench-scale bench-spark bench-parallel bench-fuzz clean
 
 setup: .venv/ready            ## a .venv with every extra and the dev tools
 
@@ -93,6 +93,17 @@ bench-spark: setup            ## what Spark costs an iteration beside the kernel
 bench-parallel: setup         ## an epoch of training in one process and in two
 	$(BIN)/python benchmarks/parallel_speed.py $(ARGS)
 
+bench-fuzz: setup .venv-fuzz/ready      ## a million files, whole, damaged and hostile, through every reader; ARGS="--cases 5000"
+	.venv-fuzz/bin/python benchmarks/fuzzing_guided.py
+	$(BIN)/python benchmarks/fuzzing.py $(ARGS)
+	$(BIN)/python benchmarks/hostile_line.py
+
+.venv-fuzz/ready: benchmarks/fuzz.txt pyproject.toml constraints.txt
+	test -x .venv-fuzz/bin/python || $(PYTHON) -m venv .venv-fuzz
+	.venv-fuzz/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	.venv-fuzz/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r benchmarks/fuzz.txt -e '.[pandas,polars]'
+	touch $@
+
 # Peers have needs that clash with ours: they get an environment of their own.
 .venv-peers/ready: benchmarks/peers.txt constraints.txt
 	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
@@ -102,4 +113,4 @@ bench-parallel: setup         ## an epoch of training in one process and in two
 	touch $@
 
 clean:
-	rm -rf .venv .venv-peers .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-peers .venv-fuzz .pytest_cache .mypy_cache .ruff_cache
