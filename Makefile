@@ -129,6 +129,17 @@ bench-statistics: setup       ## are probabilities and intervals what they say, 
 bench-leaks: setup            ## memory, files and threads over 1,000 fits of every method; ARGS="--calls 100"
 	$(BIN)/python benchmarks/leaks.py $(ARGS)
 
+bench-fuzz: setup .venv-fuzz/ready      ## a million files, whole, damaged and hostile, through every reader; ARGS="--cases 5000"
+	.venv-fuzz/bin/python benchmarks/fuzzing_guided.py
+	$(BIN)/python benchmarks/fuzzing.py $(ARGS)
+	$(BIN)/python benchmarks/hostile_line.py
+
+.venv-fuzz/ready: benchmarks/fuzz.txt pyproject.toml constraints.txt
+	test -x .venv-fuzz/bin/python || $(PYTHON) -m venv .venv-fuzz
+	.venv-fuzz/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	.venv-fuzz/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r benchmarks/fuzz.txt -e '.[pandas,polars]'
+	touch $@
+
 # Peers have needs that clash with ours: they get an environment of their own.
 .venv-peers/ready: benchmarks/peers.txt constraints.txt
 	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
@@ -138,4 +149,4 @@ bench-leaks: setup            ## memory, files and threads over 1,000 fits of ev
 	touch $@
 
 clean:
-	rm -rf .venv .venv-peers .venv-lowest .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-peers .venv-lowest .venv-fuzz .pytest_cache .mypy_cache .ruff_cache

@@ -235,6 +235,8 @@ def _cleanlab(rows: list[Row], draw: Random) -> tuple[str, bytes, dict[str, Any]
     tasks, workers = (list(dict.fromkeys(column)) for column in list(zip(*text, strict=True))[:2])
     said = {(task, worker): label for task, worker, label in text}
     lines = [[task, *(said.get((task, worker), "") for worker in workers)] for task in tasks]
+    if {str(label) for *_, label in text} <= {"1.0", "-1.0"}:  # as pandas writes whole numbers in a column with gaps
+        text = [(task, worker, int(float(label))) for task, worker, label in text]
     return (
         "wide.csv",
         _table(["the task", *workers], lines, ",", draw),

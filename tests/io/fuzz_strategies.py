@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ _integer = st.one_of(st.sampled_from(INTEGERS), st.integers(-(2**63), 2**63 - 1)
 
 
 def _looks_like_a_number(text: str) -> bool:
-    return text.lstrip("-").isdigit()
+    return re.fullmatch(r"-?[0-9]+(\.0*)?", text) is not None and text not in TEXTS
 
 
 @st.composite

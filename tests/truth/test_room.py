@@ -31,9 +31,8 @@ def test_a_million_classes_are_refused_by_their_need(name, monkeypatch):
     monkeypatch.setattr(room, "available", lambda: 24e9)
     tracemalloc.start()
     try:
-        with pytest.raises(
-            TooLargeError, match=r"1,000,000 classes needs about [0-9.]+ GB, with 24\.0 GB free.*rare classes"
-        ):
+        said = r"1,000,000 classes needs about [0-9.]+ GB, with 24\.0 GB free.*rare classes"
+        with pytest.raises(TooLargeError, match=said):
             model.fit(answers, **gold_of(model, answers))
         assert tracemalloc.get_traced_memory()[1] < 100e6  # of 48 GB
     finally:

@@ -24,10 +24,11 @@ def warn_of_twins(ids: pa.Array, what: str) -> None:
     """Warn of distinct ids that look alike, naming the first two."""
     found = twins(ids)
     if found is not None:
+        kind = "classes" if what == "class" else f"{what}s"
         message = (
-            f"the {'classes' if what == 'class' else f'{what}s'} {named(found[0])} and {named(found[1])} look alike "
-            f"but are not the same text (spaces around, characters of no width, or accents composed in another way): "
-            f"they are kept apart. Make them one if one is meant."
+            f"the {kind} {named(found[0])} and {named(found[1])} look alike but are not the same text (spaces around, "
+            f"characters of no width, or accents composed in another way): they are kept apart. Make them one if one "
+            f"is meant."
         )
         warnings.warn(message, LookalikeWarning, stacklevel=2)
 

@@ -77,5 +77,6 @@ def _typed(ids: pa.Array, what: str) -> pa.Array:
     if not is_text(ids.type) or not len(ids):
         return ids
     if what == "class" and pc.all(pc.match_substring_regex(ids, _WHOLE)).as_py():
-        ids = pc.replace_substring_regex(ids, r"\.0*$", "")
+        bare = pc.replace_substring_regex(ids, r"\.0*$", "")
+        return bare.cast(pa.int64()) if is_integers(bare) else ids
     return ids.cast(pa.int64()) if is_integers(ids) else ids

@@ -44,7 +44,7 @@ def _read_long(path: Path, choose: Choose, delimiter: str) -> Raw:
 
 def header(path: Path, delimiter: str) -> list[str]:
     """Names of the columns."""
-    with _long_cells():
+    with long_cells():
         names = next(row for row in csv.reader(io.StringIO(head(path), newline=""), delimiter=delimiter) if row)
     if any("\0" in name for name in names):
         message = "the names of its columns hold NUL bytes. Is it in UTF-16? Save the file as UTF-8."
@@ -53,7 +53,7 @@ def header(path: Path, delimiter: str) -> list[str]:
 
 
 @contextmanager
-def _long_cells() -> Iterator[None]:
+def long_cells() -> Iterator[None]:
     """Python's csv takes no cell above 128 kB unless told so."""
     before = csv.field_size_limit(LINE)
     try:
@@ -85,7 +85,7 @@ def read_cells(path: Path, delimiter: str, found: Mapping[str, str]) -> dict[str
 
 def records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Rows that are not blank, each with the line it begins on. Slow: for finding what is wrong."""
-    with open_text(path, newline="") as stream, _long_cells():
+    with open_text(path, newline="") as stream, long_cells():
         reader = csv.reader(lines_of(stream), delimiter=delimiter)
         line = 1
         for row in reader:
