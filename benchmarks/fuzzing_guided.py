@@ -1,6 +1,6 @@
 """Text for the readers of CSV and JSON, bred by coverage (atheris, libFuzzer): what reaches new lines is kept.
 
-    .venv-fuzz/bin/python benchmarks/fuzzing_guided.py --cases 100000
+    .venv-fuzz/bin/python benchmarks/fuzzing_guided.py                   50,000 cases of each format
 
 Each format is a process of its own, with the judge of the tests (tests/io/fuzz_targets.py) and some of its documents to
 begin with. The Python code of crowdwise.io is instrumented; Arrow's parsers are C++ and are not, so they are guided
@@ -75,7 +75,7 @@ def breed(form: str, cases: int, seed: int, counts: Path, folder: Path) -> None:
 def main() -> None:
     """A process for each format, one after the other, and their counts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=int, default=25_000, help="of each format")
+    parser.add_argument("--cases", type=int, default=50_000, help="of each format")
     parser.add_argument("--only", choices=NAMES, help="one format")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -83,7 +83,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.breed:
         breed(given.only, given.cases, given.seed, *map(Path, given.breed))
-    found = {}
+    found = json.loads(given.out.read_text()) if given.only and given.out.exists() else {}
     for form in [given.only] if given.only else NAMES:
         with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
             counts = Path(folder) / "counts.json"
@@ -100,8 +100,7 @@ def main() -> None:
                 for file in Path(folder).glob("[cto][rio][am]*-*"):  # crash-, timeout-, oom-: what it failed on
                     print(file.name, file.read_bytes()[:500])
             print(form, outcomes, *cover, flush=True)
-            if given.out:
-                given.out.write_text(json.dumps(found, indent=1) + "\n")
+            given.out.write_text(json.dumps(found, indent=1) + "\n")
     sys.exit(any(result["exit"] for result in found.values()))
 
 
