@@ -83,7 +83,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.breed:
         breed(given.only, given.cases, given.seed, *map(Path, given.breed))
-    found = json.loads(given.out.read_text()) if given.only and given.out.exists() else {}
+    found = json.loads(given.out.read_text()) if given.out.exists() else {}  # of other formats and seeds
     for form in [given.only] if given.only else NAMES:
         with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
             counts = Path(folder) / "counts.json"
@@ -94,7 +94,7 @@ def main() -> None:
             failed = [line for line in done.stderr.splitlines() if line.startswith(("==", "AssertionError", "SUMMARY"))]
             cover = [line for line in done.stderr.splitlines() if " cov: " in line][-1:]
             outcomes = json.loads(counts.read_text()) if counts.exists() else {}
-            found[form] = {"outcomes": outcomes, "exit": done.returncode, "failed": failed, "covered": cover}
+            found[f"{form}, seed {given.seed}"] = {"outcomes": outcomes, "exit": done.returncode, "failed": failed, "covered": cover}
             if done.returncode:
                 print(done.stderr[-3000:])
                 for file in Path(folder).glob("[cto][rio][am]*-*"):  # crash-, timeout-, oom-: what it failed on
