@@ -1,6 +1,6 @@
 """A million files, well-formed, damaged and made of rubbish, through every reader: right answers, or an error of ours.
 
-    python benchmarks/fuzzing.py                          all targets, 1,000,000 cases
+    python benchmarks/fuzzing.py                          all targets, 500,000 cases
     python benchmarks/fuzzing.py --cases 5000 --only csv  some of them
 
 The documents, and what is right of them, are those of the tests (tests/io/fuzz_*.py), drawn with other seeds. Targets:
@@ -160,7 +160,7 @@ def memory() -> int:
 def main() -> None:
     """Run the blocks of all targets, several at a time, and keep the counts as they come."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=float, default=1e6)
+    parser.add_argument("--cases", type=float, default=5e5)
     parser.add_argument("--only", default="", help="targets with one of these words, separated by commas")
     parser.add_argument("--seed", type=int, default=1000, help="of the first block of each target")
     parser.add_argument("--jobs", type=int, default=2)
