@@ -78,7 +78,7 @@ def test_nothing_is_kept_when_writing_fails_half_way(fake, tmp_path, monkeypatch
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np, "save", fail)
-    with pytest.warns(CrowdwiseWarning, match="No space left"):
+    with pytest.warns(CrowdwiseWarning, match="no space left"):
         out = encode_texts(["a"], cache=tmp_path)
     assert out.tolist() == [[1, 97]]
     assert list(tmp_path.iterdir()) == []
