@@ -94,10 +94,10 @@ def jobs(inputs: Path) -> dict[str, Job]:
     answers, features = str(inputs / "answers.csv"), str(inputs / "X.npy")
     every = [
         Job("run", ("run", answers, "--out", "out", "--resume", "-m", "one-coin", "-m", "dawid-skene"), run_results,
-            "out/.work/**/*.*", "out/[a-z]*.*"),
+            "out/.work/**/*.*", "out/[lmntrw]*.*"),
         Job("run-pool", ("run", str(inputs / "answers-few.csv"), "-x", str(inputs / "X-few.npy"), "--out", "out",
                          "--resume", "-m", "one-coin", "-m", "raykar", "--folds", "2", "--jobs", "2"),
-            run_results, "out/.work/**/*.*", "out/[a-z]*.*"),
+            run_results, "out/.work/**/*.*", "out/[lmntrw]*.*"),
         Job("fit", ("fit", answers, "-x", features, "--out", "out", "--checkpoint", "state.safetensors",
                     "--epochs", "60"), files_of("out/*"), "state.safetensors", "out/*"),
         Job("bench", ("bench", "difficulty-by-task", "--quick", "--jobs", "1", "--out", "out"), bench_results,
