@@ -7,7 +7,7 @@ import time
 import pytest
 from kills import damaged, finish, jobs, left_over, make_inputs, start
 
-BEGUN = {"run": "out/.work/choose/*", "fit": "state.safetensors", "aggregate": "../aggregate.said.txt"}
+BEGUN = {"run": "out/.work/choose/*", "fit": "state.safetensors", "aggregate": "labels.csv"}
 GOES_ON = {
     "run": "What is finished is kept in out: --resume goes on from there.",
     "fit": "state.safetensors keeps the last whole epoch: run the same command again, and it goes on from there.",
@@ -30,9 +30,10 @@ def test_stopped_it_says_how_to_go_on_and_does(name, inputs, tmp_path):
     folder.mkdir()
     finish(job, unbroken)
     for number, code, by in ((signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "SIGTERM")):
-        process, said = start(job, folder), folder.with_suffix(".said.txt")
+        since, said = time.time(), folder.with_suffix(".said.txt")
         said.unlink(missing_ok=True)
-        while not any(folder.glob(BEGUN[name])):
+        process = start(job, folder)
+        while not any(file.stat().st_mtime >= since for file in folder.glob(BEGUN[name])):
             time.sleep(0.002)
             assert process.is_alive()
         os.killpg(process.pid, number)  # as a terminal does

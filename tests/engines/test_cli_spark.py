@@ -146,7 +146,7 @@ def test_what_a_user_can_mend_is_said_without_a_traceback(spark):
         ("--engine spark --resume", "--resume goes with --checkpoint"),
         ("--engine spark --checkpoint s3a://bucket/state", "no address"),
         ("--engine spark --checkpoint state -m majority-vote", "majority-vote does not"),
-        ("--engine spark --checkpoint answers/0.parquet/state", "Not a directory"),
+        ("--engine spark --checkpoint answers/0.parquet/state", "not a directory"),
         ("--engine spark --format toloka", "Spark reads parquet, csv, tsv and jsonl"),
         ("--engine spark more.csv", "different formats"),
         ("--engine spark -m ebcc", "ebcc does not run on Spark; these do: majority-vote"),

@@ -23,7 +23,7 @@ from crowdwise import sealed
 from crowdwise.answers import Answers
 from crowdwise.choose.scoring import Array, Candidate, Criterion, Outcome, judged
 from crowdwise.digests import digest
-from crowdwise.errors import ParameterError
+from crowdwise.errors import UnwritableError
 from crowdwise.learn.features.opening import opened
 from crowdwise.whole import whole
 
@@ -47,7 +47,7 @@ class Keep:
             self.folder.mkdir(exist_ok=True)
         except OSError as error:
             message = f"checkpoint={os.fspath(folder)!r}: no such folder can be made ({error.strerror}): give another."
-            raise ParameterError(message) from None
+            raise UnwritableError(message) from None
         features = None if X is None else opened(X, answers)
         self.problem = digest(crowdwise.__version__, criterion, answers, features)
         self.criterion = criterion

@@ -90,9 +90,11 @@ def run(
     """
     from crowdwise.io import read_beside
     from crowdwise.run import run as whole_job
+    from crowdwise.run.work import check_place
 
     place = default_folder(files[0]) if out is None else out
     refuse_same_file([*files, features, truth, pseudonymise], [place])
+    check_place(place)  # before much is read
     columns: dict[str, Any] = {"format": format, "question": question, "task": task, "worker": worker, "label": label}
     with withheld(files, really=pseudonymise is not None):
         answers = read_answers(files, **columns, duplicates=duplicates, nulls=nulls, max_classes=max_classes)

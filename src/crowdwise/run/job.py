@@ -30,7 +30,7 @@ from crowdwise.answers import Answers
 from crowdwise.choose import Choice, choose
 from crowdwise.choose.choosing import VOTE
 from crowdwise.choose.scoring import Criterion
-from crowdwise.errors import CrowdwiseError, CrowdwiseWarning
+from crowdwise.errors import CrowdwiseError, CrowdwiseWarning, UnwritableError
 from crowdwise.evaluate import vote_belief
 from crowdwise.io import write
 from crowdwise.orphans import end_with
@@ -118,6 +118,8 @@ class Job:
                 answers, X, self.tried.models, criterion=criterion, folds=self.folds, random_state=self.seed,
                 n_jobs=self.n_jobs, callback=told, checkpoint=work.kept / "choose", time_budget=self.time_budget,
             )  # fmt: skip
+        except UnwritableError:  # says nothing of the methods: with room on the disk the run goes on to another result
+            raise
         except CrowdwiseError as error:
             self.notes.append(f"No method could be chosen by held-out answers: {error}")
             return None
