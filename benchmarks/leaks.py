@@ -6,9 +6,9 @@ Each work (a fit of every registered method on a small crowd; reading, saving an
 choosing, proposing answers, a whole run, its report) is done so many times in a process of its own. After a fifth of
 the calls, when caches are full and compilers are done, and after all of them, the process is looked at: resident
 memory (/proc/self/statm, after a collection), blocks that Python's allocator handed out, open files (/proc/self/fd)
-and threads. A leak of one small array a fit (1 kB) would show as
-0.8 MB over 800 fits; `grows` says that memory grew by more than `MOST_MB`, in both halves, or that files or threads
-grew at all.
+and threads. A leak of one small array a fit (1 kB) would show as 0.8 MB over 800 fits; `grows` says that memory grew by
+more than `MOST_MB`, at the same pace in the second half, or that files or threads grew at all. Allocators keep what
+they were given back, so a row that grows is to be looked at with more `--calls`: a leak goes on growing with them.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def checks():
 
 
 def test_ranks_in_the_exact_posterior_are_uniform(checks):
-    found = checks.rank_check(checks.exact_draws, **TINY, replicates=400)
+    found = checks.rank_check(checks.exact_draws, **TINY, replicates=250)
     assert found["accuracy"]["p"] > 0.01
     assert found["share"]["p"] > 0.01
     assert abs(found["classes"]["confidence"] - found["classes"]["accuracy"]) < 0.02
@@ -37,7 +37,7 @@ def test_a_posterior_that_is_too_sure_is_found_out(checks):
         centre = matrices.mean(axis=0)
         return pi, centre + (matrices - centre) / np.sqrt(3), proba
 
-    assert checks.rank_check(sure, **TINY, replicates=400)["accuracy"]["p"] < 1e-4
+    assert checks.rank_check(sure, **TINY, replicates=200)["accuracy"]["p"] < 1e-4
 
 
 def test_the_exact_posterior_is_bayes(checks):
@@ -59,7 +59,7 @@ def test_the_exact_posterior_is_bayes(checks):
 
 
 def test_ibccs_posterior_is_calibrated_where_answers_are_many(checks):
-    found = checks.rank_check(checks.variational_draws, 60, 12, 3, 6, replicates=100)
+    found = checks.rank_check(checks.variational_draws, 60, 12, 3, 6, replicates=60)
     assert found["accuracy"]["p"] > 0.01
     assert 0.85 <= found["accuracy"]["cover"]["0.95"] <= 1
     assert found["classes"]["ece"] < 0.03

@@ -10,7 +10,7 @@ import pytest
 import crowdwise as cw
 from crowdwise.learn.torched import nn, torch
 from crowdwise.truth.threads import use_threads
-from every_method import LEARNERS, TRUTH, crowd, fitted, outcome
+from every_method import FEWEST, LEARNERS, TRUTH, crowd, fitted, outcome
 
 SEEDS = (0, 1)
 
@@ -42,7 +42,7 @@ def assert_same(found, expected):
 def test_fits_at_once_are_those_alone(name, crowds):
     def work(X, answers):
         with use_threads(2):  # kernels of both fits, on the same pool
-            return outcome(fitted(name, X, answers), X)
+            return outcome(fitted(name, X, answers, FEWEST), X)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cw.errors.CrowdwiseWarning)

@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -275,24 +274,6 @@ def test_flags_are_true_or_false(name, data):
     for flag in flags:
         with pytest.raises(ParameterError, match=f"{flag}='no': use True or False"):
             quick(name).set_params(**{flag: "no"}).fit(X, answers)
-
-
-def test_tiny_crowds(name):
-    rng = np.random.default_rng(0)
-    cases = {
-        "one worker": ([0, 1, 2, 3], [0, 0, 0, 0], [0, 1, 1, 0]),
-        "one answer a task": ([0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 0, 1]),
-        "always agree": ([0, 0, 1, 1, 2, 2], [0, 1, 0, 1, 0, 1], [0, 0, 1, 1, 1, 1]),
-        "a class nobody chose": ([0, 0, 1, 1, 2], [0, 1, 0, 1, 0], [0, 0, 1, 1, 1]),
-    }
-    for case, (task, worker, label) in cases.items():
-        answers = cw.Answers.from_arrays(task, worker, label, classes=[0, 1, 2] if "nobody" in case else [0, 1])
-        X = rng.normal(size=(answers.n_tasks, 5)).astype(np.float32)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", RuntimeWarning)
-            model = quick(name).fit(X, answers)
-        assert np.isfinite(model.proba_).all(), case
-        assert np.isfinite(model.answer_proba(X)).all(), case
 
 
 def test_members_differ_and_average(name, data):

@@ -131,25 +131,6 @@ def test_clone_and_repr(name):
         _ = model.labels_
 
 
-TINY = {
-    "one task": ([0, 0, 0], [0, 1, 2], [0, 1, 1]),
-    "one worker": ([0, 1, 2], [0, 0, 0], [0, 1, 1]),
-    "one answer": ([0], [0], [0]),
-    "one answer a task": ([0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 0, 1]),
-    "a worker with one answer": ([0, 0, 1, 1, 1], [0, 1, 0, 1, 2], [0, 0, 1, 1, 0]),
-    "all equal": ([0, 0, 1, 1], [0, 1, 0, 1], [1, 1, 1, 1]),
-    "two islands": ([0, 0, 1, 1], [0, 1, 2, 3], [0, 0, 1, 0]),
-}
-
-
-@pytest.mark.parametrize("case", TINY)
-def test_tiny_cases(name, case):
-    task, worker, label = TINY[case]
-    model = fitted(name, cw.Answers.from_arrays(task, worker, label, classes=[0, 1]))
-    assert np.isfinite(model.proba_).all()
-    np.testing.assert_allclose(model.proba_.sum(axis=1), 1, atol=1e-9)
-
-
 def test_one_class(name):
     model = fitted(name, cw.Answers.from_arrays([0, 0, 1], [0, 1, 0], ["x", "x", "x"]))
     assert model.labels_.tolist() == ["x", "x"]
