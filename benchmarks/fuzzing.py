@@ -62,6 +62,7 @@ def targets() -> dict[str, Any]:
     out["tables of Python, numpy, pandas, polars, whole"] = others.frame_whole
     out["tables of Python and numpy, odd"] = others.frame_odd
     out["features, whole"], out["features, damaged"] = others.features_whole, others.features_damaged
+    out["run folders, damaged"] = others.run_damaged
     return out
 
 

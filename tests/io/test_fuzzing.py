@@ -63,6 +63,12 @@ def test_tables_and_features(target, folder):
             getattr(fuzz_others, target)(Random(number), folder)
 
 
+def test_damaged_run_folders(folder):
+    for number in range(50):
+        with alarm(SECONDS):
+            fuzz_others.run_damaged(Random(number), folder)
+
+
 @pytest.mark.parametrize("file", FOUND, ids=lambda file: file.name)
 def test_files_that_fuzzing_found(file, folder):
     """Each of them ended in something else than an error of ours, or ended the process."""
