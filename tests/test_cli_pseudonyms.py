@@ -155,3 +155,11 @@ def test_a_key_is_refused_where_a_result_goes_or_by_its_name(place):
     Path("mine/short").write_text("abc")
     assert "mine/short" in run("aggregate mine/answers.csv -o a.csv --pseudonymise mine/short", code=1)
     assert not Path("a.csv").exists()
+
+
+def test_a_file_of_data_is_no_key_and_a_missing_one_finds_nobody(place):
+    said = run("aggregate mine/answers.csv -o a.csv --pseudonymise mine/answers.csv", code=1)
+    assert "a file of data" in said
+    run("run mine/answers.csv --out run --method majority-vote --pseudonymise mine/key")
+    assert "mine/typo" in run(f"feedback run --worker {IDS[0]} --pseudonymise mine/typo", code=1)
+    assert not Path("mine/typo").exists()

@@ -82,16 +82,17 @@ def names(ids: pa.Array, key: bytes) -> pa.Array:
     return pa.array(found, pa.large_string())
 
 
-def key_of(path: str | os.PathLike[str]) -> bytes:
-    """The key in a file, which is made, for nobody else to read, where there is none."""
+def key_of(path: str | os.PathLike[str], *, make: bool = True) -> bytes:
+    """The key in a file, which is made, for nobody else to read, where there is none and it may be."""
     file = Path(path)
     try:
-        if not file.exists():
+        if make and not file.exists():
             _make(file)
         key = file.read_bytes().strip()
         open_to = stat.S_IMODE(file.stat().st_mode) & 0o077
     except OSError as error:
-        message = f"the key {str(file)!r} can neither be read nor made: {error.strerror}."
+        how = "can neither be read nor made" if make else "cannot be read"
+        message = f"the key {str(file)!r} {how}: {error.strerror}."
         raise ParameterError(message) from None
     if len(key) < SHORTEST:
         message = (

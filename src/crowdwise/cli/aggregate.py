@@ -104,7 +104,7 @@ def locally(
     targets = [target for target in (out, workers) if target is not None]
     for target in targets:
         check_target(target)
-    refuse_same_file([*files, truth, gold, reading.get("pseudonymise")], targets)
+    refuse_same_file([*files, truth, gold], targets, reading.get("pseudonymise"))
     model = build(method, settings(set_ or []), seed)
     answers = read_answers(files, **reading)
     answers, known, held_fixed = known_labels(answers, truth, gold)

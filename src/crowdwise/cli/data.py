@@ -63,7 +63,7 @@ def convert(
     max_classes: options.MaxClasses = options.MAX_CLASSES,
 ) -> None:
     """Turn answers of any format into a plain table."""
-    refuse_same_file([source, pseudonymise], [target, truth])
+    refuse_same_file([source], [target, truth], pseudonymise)
     answers = read_answers(
         [source], format=format, question=question, task=task, worker=worker, label=label,
         duplicates=duplicates, nulls=nulls, max_classes=max_classes, pseudonymise=pseudonymise,

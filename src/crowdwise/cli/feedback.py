@@ -82,7 +82,7 @@ def name_of(worker: str, key: Path, known: list[Any]) -> str:
     from crowdwise.answers.pseudonyms import key_of, names
 
     forms: list[Any] = [worker, *([int(worker)] if worker.lstrip("-").isdecimal() else [])]
-    found = [names(pa.array([form]), key_of(key))[0].as_py() for form in forms]
+    found = [names(pa.array([form]), key_of(key, make=False))[0].as_py() for form in forms]
     return next((name for name in found if name in known), found[-1])
 
 

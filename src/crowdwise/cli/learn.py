@@ -82,7 +82,7 @@ def fit(
     from crowdwise.truth.tables import label_table
 
     targets = [out, *(out / name for name in (MODEL, FACTS, LABELS)), checkpoint]
-    refuse_same_file([*files, features, truth, gold, pseudonymise], targets)
+    refuse_same_file([*files, features, truth, gold], targets, pseudonymise)
     check_folder(out)
     model = build(method, parameters(set_ or [], network, epochs, checkpoint), seed, features=True)
     answers = read_answers(

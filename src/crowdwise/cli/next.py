@@ -93,7 +93,7 @@ def next(
 
     if out is not None:
         check_target(out)
-    refuse_same_file([*files, features, gold, hopeless, _file(workers), pseudonymise], [out])
+    refuse_same_file([*files, features, gold, hopeless, _file(workers)], [out], pseudonymise)
     check_features(method, features)
     if alpha is not None and hopeless is None:
         message = f"--alpha {alpha:g} is a share of the tasks that --hopeless ranks: give --hopeless RANKING too."

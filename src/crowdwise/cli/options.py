@@ -161,9 +161,13 @@ def sizes(answers: Answers) -> dict[str, int]:
     return {name: getattr(answers, f"n_{name}") for name in ("tasks", "workers", "answers", "classes")}
 
 
-def refuse_same_file(read: Iterable[Path | None], written: Iterable[Path | None]) -> None:
-    """Refuse to write over a file that is read, or two results to one file."""
+def refuse_same_file(read: Iterable[Path | None], written: Iterable[Path | None], key: Path | None = None) -> None:
+    """Refuse to write over a file that is read, or two results to one file; and a key that is a file of data."""
     taken = {file.resolve() for file in read if file is not None}
+    if key is not None and key.resolve() in taken:
+        message = f"--pseudonymise {key}: that is a file of data. Name one that is not there: a key is made."
+        raise ParameterError(message)
+    taken |= set() if key is None else {key.resolve()}
     for file in written:
         if file is None:
             continue

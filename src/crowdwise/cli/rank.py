@@ -66,7 +66,7 @@ def rank(
 
     for target in filter(None, (out, kept)):
         check_target(target)
-    refuse_same_file([*files, features, pseudonymise], [out, kept])
+    refuse_same_file([*files, features], [out, kept], pseudonymise)
     if alpha >= 1:
         message = f"--alpha {alpha:g}: give the share of tasks to leave out, below 1."
         raise ParameterError(message)

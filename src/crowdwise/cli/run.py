@@ -93,7 +93,7 @@ def run(
     from crowdwise.run.work import check_place
 
     place = default_folder(files[0]) if out is None else out
-    refuse_same_file([*files, features, truth, pseudonymise], [place])
+    refuse_same_file([*files, features, truth], [place], pseudonymise)
     check_place(place)  # before much is read
     columns: dict[str, Any] = {"format": format, "question": question, "task": task, "worker": worker, "label": label}
     with withheld(files, really=pseudonymise is not None):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crowdwise.cli.options import build, settings
+from crowdwise.cli.options import build, refuse_same_file, settings
 from crowdwise.cli.screen import note, progress
 from crowdwise.cli.spark_tables import FORMATS, confident, format_of, held_fixed, read, renamed, scores, sizes
 from crowdwise.cli.stopping import goes_on
@@ -121,6 +121,7 @@ def aggregate(
 
     model = on_spark(build(method, settings(set_ or []), seed), method)
     refuse_target(files, out)
+    refuse_same_file([*map(Path, files), truth, gold], [], pseudonymise)
     check_known(truth, gold)
     check_checkpoint(model, method, checkpoint, resume)
     kind = format_of(files, format)
