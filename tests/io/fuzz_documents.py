@@ -98,7 +98,7 @@ def _long(rows: Sequence[Row], draw: Random) -> dict[str, Sequence[Any]]:
     if draw.random() < 0.3:
         columns["comment"] = [draw.choice(TEXTS) for _ in rows]
     if draw.random() < 0.3:
-        columns["weight"] = [draw.choice((0, 0.5, 1, 1e300)) for _ in rows]
+        columns["weight"] = [draw.choice((0, 0.5, 1, 1e6)) for _ in rows]
     return columns
 
 
