@@ -150,6 +150,13 @@ def test_who_can_be_asked_is_named_by_nobody(place):
     assert "give that too" in run("feedback run --all --pseudonymise mine/key", code=1)
 
 
+def test_names_that_a_run_has_shown_can_be_asked(place):
+    name = names(pa.array([IDS[0]]), key_of("mine/key"))[0].as_py()
+    for who in (name, "w-0123456789abcdef"):
+        said = run(f"next mine/answers.csv -b 1 --workers {who} --pseudonymise mine/key")
+        assert ("not answered" in said) == (who != name), said
+
+
 def test_a_key_is_refused_where_a_result_goes_or_by_its_name(place):
     assert "named twice" in run("aggregate mine/answers.csv -o key.csv --pseudonymise key.csv", code=1)
     Path("mine/short").write_text("abc")

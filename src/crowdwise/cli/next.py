@@ -108,7 +108,9 @@ def next(
         asked = None if workers is None else worker_ids(workers, answers)
     answers, _ = options.renamed(answers, pseudonymise)
     if asked is not None:
-        asked = asked if pseudonymise is None else names(pa.array(asked), key_of(pseudonymise)).to_pylist()
+        if pseudonymise is not None:  # names that a run has shown are taken as they are
+            known, given = set(answers.workers.tolist()), names(pa.array(asked), key_of(pseudonymise)).to_pylist()
+            asked = [each if each in known else name for each, name in zip(asked, given, strict=True)]
         tell_new(asked, answers)
     answers, _, held_fixed = known_labels(answers, None, gold)
     left_out = None if hopeless is None else hopeless_of(hopeless, alpha, answers)

@@ -229,6 +229,7 @@ def _repeats(twice: DataFrame, repeats: int) -> Exception:
         f"worker {row.worker!r} on task {row.task!r}{f' ({row.file})' if row.file else ''}" for row in first
     )
     message = (
-        f"{repeats:,} answers are given a second time or more: {shown}. Keep one of each with duplicates='first', "
+        f"{repeats:,} answers are given a second time or more: {shown}. Keep one of each with duplicates='first' "
+        f"(or last, or vote)."
     )
-    return DuplicateError(f"{message}'last' or 'vote'.")
+    return DuplicateError(message)
