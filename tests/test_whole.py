@@ -210,3 +210,13 @@ def test_never_two_at_once(tmp_path):
     for process in processes:
         process.join(60)
     assert [process.exitcode for process in processes] == [0, 0, 0] and most.value == 1
+
+
+def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
+    (tmp_path / "precious.txt").write_text("mine")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / ".lock").symlink_to(tmp_path / "precious.txt")
+    with pytest.raises(UnwritableError, match=r"\.lock cannot be written.*Remove the link"), alone(folder):
+        pass
+    assert (tmp_path / "precious.txt").read_text() == "mine"

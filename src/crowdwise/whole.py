@@ -29,13 +29,14 @@ except ImportError:  # Windows: what a killed process left stays, and nothing ke
     fcntl = None  # type: ignore[assignment]
 
 LOCK = ".lock"
+NO_LINKS = getattr(os, "O_NOFOLLOW", 0)  # a lock that leads elsewhere would have that file written over
 _FULL, _FORBIDDEN = "Make room there, and try again.", "Name a place you may write to."
 _REMEDIES = {
     errno.ENOSPC: _FULL, errno.EDQUOT: _FULL, errno.EFBIG: _FULL,
     errno.EACCES: _FORBIDDEN, errno.EPERM: _FORBIDDEN, errno.EROFS: _FORBIDDEN,
     errno.EISDIR: "Name a file in it, or another one.", errno.ENOTEMPTY: "Name a file in it, or another one.",
     errno.ENOTDIR: "Name a place in a folder.", errno.ENOENT: "Make the folder first.",
-    errno.ENAMETOOLONG: "Choose a shorter name.",
+    errno.ELOOP: "Remove the link.", errno.ENAMETOOLONG: "Choose a shorter name.",
 }  # fmt: skip
 
 
@@ -137,6 +138,7 @@ def alone(folder: Path, file: str | None = None) -> Iterator[None]:
     place, lock = (folder, folder / LOCK) if file is None else (folder / file, folder / f".{file}{LOCK}")
     with _refusals(place):
         folder.mkdir(parents=True, exist_ok=True)
+    with _refusals(lock):
         held = _hold(lock)
     if held is None:
         other = "folder" if file is None else "file"
@@ -229,7 +231,7 @@ def _hold(file: Path, *, surely: bool = False) -> int | None:
     """
     while True:
         try:
-            held = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+            held = os.open(file, os.O_RDWR | os.O_CREAT | NO_LINKS, 0o666)
         except FileNotFoundError:
             return None
         if not _lock(held, otherwise=not surely):

@@ -93,6 +93,14 @@ def test_gzip_bombs(put, monkeypatch, name, start, more):
     assert read(put("honest.csv.gz", HEADER + honest), max_classes=10**5).n_answers == 150_000
 
 
+def test_a_process_that_refused_a_bomb_ends(put):
+    """Arrow waits at the end for what an error amid reading left undone."""
+    bomb = put("a.csv.gz", HEADER + "1,w,x\n" * (20 << 20))
+    words = [sys.executable, "-c", "import sys, crowdwise; crowdwise.read(sys.argv[1])", str(bomb)]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=100)
+    assert ended.returncode == 1 and "over 200 times as many" in ended.stderr
+
+
 def test_a_gzip_bomb_is_named_as_such(put, monkeypatch):
     monkeypatch.setattr(files, "FREELY", 1 << 20)
     bomb = put("a.csv.gz", HEADER + "1,w,x\n" + "\n" * (6 << 20))
@@ -226,7 +234,7 @@ def test_numbers_that_are_no_ids(put, number):
 def test_numbers_that_are_weights(put):
     for number in ("1e400", "-1", "NaN", "Infinity"):
         check(errors.CrowdwiseError, "weight|JSON", put("a.jsonl", ANSWER[:-2] + f', "weight": {number}}}'))
-        check(errors.WeightError, "finite", put("a.csv", f"task,worker,label,weight\n1,w,x,{number}\n"))
+        check(errors.WeightError, "weights are from 0", put("a.csv", f"task,worker,label,weight\n1,w,x,{number}\n"))
 
 
 def test_minus_zero_and_no_number(put):

@@ -138,7 +138,8 @@ def _canonical(array: pa.Array, what: str) -> pa.Array:
     if _is_text(kind):
         return array.cast(pa.large_string())
     if pa.types.is_floating(kind):
-        array, exact = pc.if_else(pc.is_nan(array), pa.scalar(None, kind), array).cast(pa.float64()), EXACT[str(kind)]
+        array, exact = array.cast(pa.float64()), EXACT[str(kind)]
+        array = pc.if_else(pc.is_nan(array), pa.scalar(None, pa.float64()), array)
         whole = pc.and_(pc.less_equal(pc.abs(array), exact), pc.equal(pc.floor(array), array))
         bad = np.flatnonzero(~whole.fill_null(True).to_numpy(zero_copy_only=False))
         if len(bad):

@@ -100,7 +100,7 @@ def guard(path: Path) -> Iterator[None]:
 
 
 def _unreadable(path: Path, error: Exception) -> FormatError:
-    why = getattr(error, "strerror", None) or error
+    why = str(getattr(error, "strerror", None) or error).partition("; use sys.")[0].rstrip(".")
     return FormatError(f"{path}: cannot be read: {why}. Is it damaged or cut short?")
 
 
@@ -134,6 +134,22 @@ class _Unpacked(io.RawIOBase):
     def close(self) -> None:
         self._stream.close()
         super().close()
+
+
+class _Cut(_Unpacked):
+    """The same for Arrow: it ends where something is wrong, which is told later.
+
+    Of an error amid reading Arrow leaves tasks behind, and waits for them for ever when the process ends.
+    """
+
+    error: Exception | None = None
+
+    def readinto(self, room: Any) -> int:
+        try:
+            return super().readinto(room)
+        except Exception as error:
+            self.error = error
+            return 0
 
 
 def check_unpacked(unpacked: int, packed: int) -> None:
@@ -177,9 +193,20 @@ def lines_of(stream: TextIO) -> Iterator[str]:
         number += 1
 
 
-def open_arrow(path: Path) -> pa.NativeFile:
+@contextmanager
+def open_arrow(path: Path) -> Iterator[pa.NativeFile]:
     """The same for Arrow's readers, which take plain files without going through Python."""
-    return pa.PythonFile(open_binary(path), "r") if is_gzip(path) else pa.input_stream(str(path), compression=None)
+    if not is_gzip(path):
+        with pa.input_stream(str(path), compression=None) as stream:
+            yield stream
+        return
+    unpacked = _Cut(path)
+    try:
+        with pa.PythonFile(io.BufferedReader(unpacked, HEAD), "r") as stream:
+            yield stream
+    finally:
+        if unpacked.error is not None:
+            raise unpacked.error from None
 
 
 def head(path: Path) -> str:

@@ -65,8 +65,8 @@ def check_target(path: str | os.PathLike[str]) -> str:
         message = f"{file} cannot be written: there is no folder {str(file.parent)!r}. Make it first."
         raise FormatError(message)
     if file.is_dir() or not os.access(file.parent, os.W_OK):
-        why = "it is a folder. Name a file in it" if file.is_dir() else f"you may not write to {str(file.parent)!r}"
-        message = f"{file} cannot be written: {why}, or another place."
+        folder = f"you may not write to {str(file.parent)!r}. Name another place."
+        message = f"{file} cannot be written: {'it is a folder. Name a file in it.' if file.is_dir() else folder}"
         raise FormatError(message)
     return suffix
 
