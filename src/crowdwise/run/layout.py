@@ -1,7 +1,7 @@
 """The format of a run folder: its version, what `metrics.json` must hold, and checksums that show damage.
 
-Version 2 has, in `metrics.json`, a checksum of itself and of each file that is read again: a folder is what the run
-wrote, or is refused. Version 1 has none, and is read as it is.
+Version 2 has, in `metrics.json`, a checksum of itself and of each file that is read again: what is read
+is what the run wrote, or it is refused. Version 1 has none, and is read as it is.
 """
 
 from __future__ import annotations
@@ -92,8 +92,11 @@ def read_json(path: Path) -> dict[str, Any]:
     """A JSON object of the folder; says which file is damaged."""
     try:
         content = strict_json(path.read_bytes())
-    except (OSError, ValueError) as error:
-        message = f"{path} cannot be read: {error}. Run again with --resume."
+    except OSError as error:
+        message = f"{path} cannot be read: {error.strerror}. Run again with --resume."
+        raise FormatError(message) from None
+    except ValueError as error:
+        message = f"{path} is damaged: {error}. {REMEDY}"
         raise FormatError(message) from None
     if not isinstance(content, dict):
         message = f"{path} holds no JSON object: is this the folder of a run?"
