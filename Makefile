@@ -8,7 +8,7 @@ endif
 
 .PHONY: setup setup-lowest demo test tests test-lowest licences browser java lint docs bench bench-calibration bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-papers results-page \
 	bench-choose bench-acquire bench-simulated bench-systems-scale bench-scale bench-spark bench-parallel bench-kill \
-	bench-fuzz bench-statistics bench-leaks clean
+	bench-fuzz bench-damage bench-statistics bench-leaks clean
 
 setup: .venv/ready            ## a .venv with every extra and the dev tools
 
@@ -32,7 +32,7 @@ tests: setup browser java
 	OMP_NUM_THREADS=1 $(BIN)/$(PYTEST)
 
 # The same where every dependency is the oldest that pyproject.toml allows (but torch: tests/lowest.py). Left to `tests`
-# are Spark, the browser, the site, and most of what trains networks; LOWEST="tests src" runs that too, for 5 minutes more.
+# are Spark, the browser, the site, and most of what trains networks; LOWEST="tests src" runs that too.
 LEARN := raykar logistic crowdlab aggregated features features_files
 LOWEST ?= $(addprefix tests/,answers io evaluate truth datasets compat acquire choose run report augment/test_iced_neighbours.py \
 	test_lowest.py test_saving.py test_simulate.py test_cli.py $(LEARN:%=learn/test_%.py) \
@@ -68,7 +68,8 @@ lint: setup
 	$(BIN)/mypy
 
 bench: bench-accuracy bench-truth bench-learn-accuracy bench-learn bench-papers bench-choose \
-	bench-acquire bench-simulated bench-systems-scale bench-calibration bench-scale bench-spark bench-parallel
+	bench-acquire bench-simulated bench-systems-scale bench-calibration bench-scale bench-spark bench-parallel \
+	bench-kill bench-fuzz bench-damage bench-statistics bench-leaks
 
 bench-truth: setup .venv-peers/ready    ## speed and memory beside the peers; ARGS=--huge adds 10^8 answers
 	$(BIN)/python benchmarks/truth_speed.py $(ARGS)
@@ -125,6 +126,9 @@ bench-kill: setup             ## five commands killed at 100 random moments each
 
 bench-statistics: setup       ## are probabilities and intervals what they say, on data drawn from the models; ARGS=--quick
 	$(BIN)/python benchmarks/statistical_checks.py $(ARGS)
+
+bench-damage: setup           ## damaged and forged models of every kind are refused, or are the same; ARGS="--damaged 400 --forged 150"
+	$(BIN)/python benchmarks/damaged_files.py $(ARGS)
 
 bench-leaks: setup            ## memory, files and threads over 1,000 fits of every method; ARGS="--calls 100"
 	$(BIN)/python benchmarks/leaks.py $(ARGS)

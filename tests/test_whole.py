@@ -11,6 +11,7 @@ import threading
 import pytest
 from safetensors import SafetensorError
 
+from crowdwise import whole as module
 from crowdwise.errors import BusyError, UnwritableError
 from crowdwise.whole import alone, clear_parts, whole, whole_folder
 
@@ -220,3 +221,27 @@ def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
     with pytest.raises(UnwritableError, match=r"\.lock cannot be written.*Remove the link"), alone(folder):
         pass
     assert (tmp_path / "precious.txt").read_text() == "mine"
+
+
+def test_a_lock_that_was_removed_meanwhile_is_not_taken_for_the_one_that_others_see(tmp_path, monkeypatch):
+    file, lock, first = tmp_path / ".lock", module._lock, []
+
+    def removed(held, **options):
+        if not first:
+            first.append(held)
+            file.unlink()
+        return lock(held, **options)
+
+    monkeypatch.setattr(module, "_lock", removed)
+    held = module._hold(file)
+    assert held is not None and os.fstat(held).st_ino == file.stat().st_ino
+    os.close(held)
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_a_file_is_on_the_disk_before_it_gets_its_name(sync, tmp_path, monkeypatch):
+    file, there = tmp_path / "words.txt", []
+    monkeypatch.setattr(module, "_sync", lambda path: there.append((path.name, file.exists())))
+    with whole(file, sync=sync) as beside:
+        beside.write_text("all of it")
+    assert there == ([("words.txt", False), (tmp_path.name, True)] if sync else [])

@@ -19,6 +19,7 @@ No other file holds a time. After each kill every file under its final name is o
 
 from __future__ import annotations
 
+import atexit
 import csv
 import json
 import multiprocessing
@@ -142,7 +143,10 @@ def command(words: tuple[str, ...], folder: Path, user: int | None) -> None:
         os.setuid(user)
     from crowdwise.cli import main
 
-    main()
+    try:
+        main()
+    finally:
+        atexit._run_exitfuncs()  # which a process of its own would do, and a fork does not: a pool ends there
 
 
 def used(process: int) -> float:

@@ -140,7 +140,7 @@ def test_a_damaged_or_newer_folder_is_named(tmp_path):
     with pytest.raises(FormatError, match="format 99"):
         Run(made.path)
     (made.path / "metrics.json").write_text(text[:100])
-    with pytest.raises(FormatError, match="is damaged.*new folder"):
+    with pytest.raises(FormatError, match=r"is damaged.*new folder"):
         Run(made.path)
 
 

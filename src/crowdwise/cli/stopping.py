@@ -69,8 +69,9 @@ def words(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         first = f"stopped by {NAMES[signal.Signals(code_of(error) - 128)]}."
         notes = notes or [ANEW]
-    elif isinstance(error, OSError) and not isinstance(error, CrowdwiseError) and error.filename and error.strerror:
-        first = f"{error.filename}: {error.strerror[:1].lower()}{error.strerror[1:]}."
+    elif isinstance(error, OSError) and not isinstance(error, CrowdwiseError) and error.strerror:
+        place = error.filename or "what is printed cannot be written"  # files that we write have their names in errors
+        first = f"{place}: {error.strerror[:1].lower()}{error.strerror[1:]}."
     else:
         first = str(error)
     return " ".join([first, *notes])
