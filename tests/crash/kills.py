@@ -19,7 +19,6 @@ No other file holds a time. After each kill every file under its final name is o
 
 from __future__ import annotations
 
-import atexit
 import csv
 import json
 import multiprocessing
@@ -146,7 +145,10 @@ def command(words: tuple[str, ...], folder: Path, user: int | None) -> None:
     try:
         main()
     finally:
-        atexit._run_exitfuncs()  # which a process of its own would do, and a fork does not: a pool ends there
+        if "--jobs" in words:  # a process of its own would end its pool, a fork would wait for it
+            from joblib.externals.loky import get_reusable_executor
+
+            get_reusable_executor().shutdown(kill_workers=True)
 
 
 def used(process: int) -> float:
