@@ -55,6 +55,7 @@ def test_the_processes_of_a_killed_run_end_soon_after_it(tmp_path):
     while not list((out / ".work" / "choose").glob("*")):
         assert process.poll() is None
         time.sleep(0.02)
+    assert workers_of(process.pid)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     until = time.monotonic() + 60
@@ -64,12 +65,13 @@ def test_the_processes_of_a_killed_run_end_soon_after_it(tmp_path):
 
 
 def workers_of(session):
-    """Processes of the pool of a session."""
+    """Processes of the pool of a session that have had work: others have none of our code, and write nothing."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             numbers = (folder / "stat").read_text().rpartition(")")[2].split()
-            if int(numbers[3]) == session and numbers[0] != "Z" and "popen_loky" in (folder / "cmdline").read_text():
+            ours = int(numbers[3]) == session and numbers[0] != "Z" and "popen_loky" in (folder / "cmdline").read_text()
+            if ours and "pyarrow" in (folder / "maps").read_text():
                 found.append(int(folder.name))
         except OSError:  # it has ended
             continue

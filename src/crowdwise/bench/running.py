@@ -16,7 +16,7 @@ from crowdwise.bench.cells import Cell, Family, Figures
 from crowdwise.bench.store import Store
 from crowdwise.datasets import load
 from crowdwise.errors import CrowdwiseError
-from crowdwise.orphans import end_with
+from crowdwise.orphans import end_with, this_process
 from crowdwise.whole import alone
 
 DATA = {"heavy": "cifar10h", "gisette_like": "usps", "dogs": "dogs_vs_cats"}  # of problems that have another name
@@ -106,7 +106,7 @@ def _compute(todo: list[Cell], families: dict[str, Family], store: Store, progre
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # processes of several threads each would stall one another
     context = multiprocessing.get_context("spawn")
     others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=end_with, initargs=(os.getpid(),))
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=end_with, initargs=(this_process(),))
     try:
         running: dict[Future[tuple[list[Figures], float]], Cell] = {}
         ahead = iter(todo)

@@ -13,7 +13,6 @@ Known truth (`truth=`) is looked at in the scores alone: no choice, fit, tempera
 from __future__ import annotations
 
 import copy
-import os
 import warnings
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -33,7 +32,7 @@ from crowdwise.choose.scoring import Criterion
 from crowdwise.errors import CrowdwiseError, CrowdwiseWarning, UnwritableError
 from crowdwise.evaluate import vote_belief
 from crowdwise.io import write
-from crowdwise.orphans import end_with
+from crowdwise.orphans import Process, end_with, this_process
 from crowdwise.run import folder, layout, metrics, words
 from crowdwise.run.candidates import Candidates
 from crowdwise.run.folder import Run
@@ -142,7 +141,7 @@ class Job:
         todo = [name for name in wanted if not files[name].is_file()]
         typical = float(np.mean(list(seconds.values()))) if seconds else 1.0
         results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
-            delayed(_fit_apart)(os.getpid(), wanted[name], self.given.X, self.given.answers, files[name])
+            delayed(_fit_apart)(this_process(), wanted[name], self.given.X, self.given.answers, files[name])
             for name in todo
         )
         for done, (name, _) in enumerate(zip(todo, results, strict=True), 1):
@@ -246,7 +245,7 @@ def _fit_to(model: Any, X: Any, answers: Answers, file: Path) -> None:
     _fitted(model, X, answers).save(file)
 
 
-def _fit_apart(parent: int, *what: Any) -> None:
+def _fit_apart(parent: Process, *what: Any) -> None:
     """The same in a process of its own, which ends with its parent."""
     end_with(parent)
     _fit_to(*what)
