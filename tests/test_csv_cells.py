@@ -18,6 +18,7 @@ from crowdwise.io import read, write
 from crowdwise.run import Run
 
 NAMES = ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1", "'=x", '=HYPERLINK("a,b")']
+pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.errors.LookalikeWarning")  # three of them are spaces and =1
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 
 

@@ -56,31 +56,34 @@ WORKS = [
 
 @pytest.mark.parametrize("name", WORKS)
 def test_a_process_does_not_grow(leaks, name, tmp_path):
-    """No file, no thread, and less than 1 kB of Python's memory a call."""
+    """No file, no thread, and less than 1 kB of Python's memory a call, once caches of libraries are full."""
     work = leaks.work(name, tmp_path)
     work()
     tracemalloc.start()
     try:
         for _ in range(4):
             work()
-        before, (used, _) = leaks.look(), tracemalloc.get_traced_memory()
-        for _ in range(CALLS):
-            work()
-        after, (used_then, _) = leaks.look(), tracemalloc.get_traced_memory()
+        before, used = leaks.look(), [tracemalloc.get_traced_memory()[0]]
+        for _ in range(2):
+            for _ in range(CALLS):
+                work()
+            after = leaks.look()
+            used.append(tracemalloc.get_traced_memory()[0])
     finally:
         tracemalloc.stop()
     for what in ("files", "threads", "tasks"):
         assert after[what] <= before[what]
-    assert used_then - used < 1000 * CALLS
+    assert min(np.diff(used)) < 1000 * CALLS
 
 
 def test_a_leak_is_seen(leaks, tmp_path):
     kept = []
     (tmp_path / "file").touch()
-    for leak in (lambda: np.ones(100_000) * 2, lambda: (tmp_path / "file").open()):
-        assert leaks.leaks(leaks.grown(lambda leak=leak: kept.append(leak()), 20))
+    # 40 MB: as much is never taken from what the process has freed before
+    for leak in (lambda: np.ones(5_000_000), lambda: (tmp_path / "file").open()):
+        assert leaks.leaks(leaks.grown(lambda leak=leak: kept.append(leak()), 5))
     for file in kept:
         if hasattr(file, "close"):
             file.close()
-    assert not leaks.leaks(leaks.grown(lambda: np.ones(100_000) * 2, 20))
+    assert not leaks.leaks(leaks.grown(lambda: np.ones(5_000_000), 5))
     assert set(TRUTH + LEARNERS) <= set(leaks.WORKS)

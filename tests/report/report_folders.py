@@ -84,7 +84,7 @@ def build(
         "verdict": pa.array([VERDICTS[v] for v in verdict]),
     }
     table = pa.table({**labels, **{f"proba_{name}": pa.array(proba[:, c]) for c, name in enumerate(names)}})
-    pq.write_table(table, path / "labels.parquet")
+    pq.write_table(table, (path / "labels.parquet").resolve())
     _csv(pa.table(labels), path / "labels.csv")
     _csv(_workers(answers, names, rng), path / "workers.csv")
     _csv(_tasks(answers, rank, sure, images, hostile=hostile, long_text=long_text), path / "tasks.csv")

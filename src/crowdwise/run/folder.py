@@ -95,8 +95,8 @@ class Run:
     def labels(self) -> pa.Table:
         """A row a task."""
         path = self._file(LABELS)
-        with understood(path):
-            return _with_columns(pq.read_table(path), ("task", "label", "confidence", "verdict"))
+        with understood(path), path.open("rb") as stream:  # by its name, Arrow would take `a:b` for an address
+            return _with_columns(pq.read_table(stream), ("task", "label", "confidence", "verdict"))
 
     @cached_property
     def workers(self) -> pa.Table:
