@@ -74,3 +74,15 @@ def test_files_that_fuzzing_found(file, folder):
     """Each of them ended in something else than an error of ours, or ended the process."""
     for options in ({}, {"format": "argilla"}, {"format": "cleanlab"}):
         judge(Document(file.name, file.read_bytes(), options, None), folder)
+
+
+@pytest.mark.parametrize("seed", [1001075, 1004020])
+def test_archives_of_features_that_fuzzing_found(seed, folder):
+    """A member goes by another name in the archive's table than in its head."""
+    assert fuzz_others.features_damaged(Random(seed), folder) == "FormatError"
+
+
+@pytest.mark.parametrize("seed", [1001635, 1003630])
+def test_numbers_that_fuzzing_found(seed, folder):
+    """2**53 + 1 as an id, beside a fraction: as floats both that and 2**53."""
+    judge(damaged("jsonl", Random(seed)), folder)

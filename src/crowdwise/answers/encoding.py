@@ -19,7 +19,8 @@ from crowdwise.errors import IdTypeError, NullError, UnknownIdError
 
 Codes = np.ndarray[tuple[int], np.dtype[np.int32]]
 
-EXACT = {"halffloat": 2.0**11, "float": 2.0**24, "double": 2.0**53}  # whole numbers up to here have a float each
+# Up to here a float stands for one whole number alone; the next, 2**53, may have been 2**53 + 1.
+EXACT = {"halffloat": 2.0**11 - 1, "float": 2.0**24 - 1, "double": 2.0**53 - 1}
 LONGEST = 80  # characters of an id that an error shows
 SHOWN = 3  # how many offending rows or ids an error names
 
