@@ -137,8 +137,10 @@ def test_ctrl_c_ends_all_processes_with_a_message_alone(tmp_path: Path) -> None:
         time.sleep(0.05)
     os.killpg(run.pid, signal.SIGINT)  # as a terminal does
     said = run.communicate(timeout=30)[1]
-    assert run.returncode == 1
+    assert run.returncode == 130
+    assert "stopped by Ctrl-C. What is finished is kept in" in said
     assert "the same command goes on" in said
+    assert not list(tmp_path.rglob(".*"))
     assert "Traceback" not in said
     assert workers
     assert not any(alive(pid) for pid in workers)

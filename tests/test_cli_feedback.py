@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from crowdwise import DawidSkene
 from crowdwise.cli import app
 from crowdwise.io import write
-from crowdwise.run import folder
+from crowdwise.run import folder, layout
 from crowdwise.run.feedback import feedback, feedback_all, in_need
 from crowdwise.run.folder import Run
 from crowdwise.run.labels import Disagreement, Labelled, label_table
@@ -39,7 +39,7 @@ def today(tmp_path_factory):
     write(quality, path / folder.WORKERS)
     write(task_table(ranked, None, {}), path / folder.TASKS)
     model.save(path / folder.MODEL)
-    (path / folder.METRICS).write_text(json.dumps({"format": folder.FORMAT}))
+    (path / folder.METRICS).write_text(json.dumps(layout.sealed(layout.empty(), path, folder.READ)))
     return path
 
 

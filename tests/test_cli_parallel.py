@@ -51,6 +51,15 @@ def alive(pid):
     return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
+def listening(pid):
+    """Addresses at which a process waits for others to connect."""
+    own = {str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir()}
+    tables = [Path(f"/proc/{pid}/net/{name}").read_text() for name in ("tcp", "tcp6")]
+    lines = [line.split() for table in tables for line in table.splitlines()]
+    return [line[1].partition(":")[0] for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in own]
+
+
+LOOPBACK = "0100007F"  # 127.0.0.1 as /proc writes it
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
 LONG = ["--epochs", "100", "--checkpoint"]
 
@@ -98,6 +107,8 @@ def test_nothing_outlives_the_one_who_leads(folder):
         time.sleep(0.01)
     children = children_of(fit.pid)
     assert len(children) == 2
+    heard = [address for child in children for address in listening(child)]
+    assert heard and set(heard) == {LOOPBACK}  # they talk to each other, and nobody else can join in
     fit.kill()
     fit.communicate(timeout=60)
     until = time.monotonic() + 60

@@ -1,7 +1,11 @@
+import os
 import subprocess
 import sys
+from importlib.metadata import packages_distributions
+from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
 
 import crowdwise as cw
 
@@ -11,6 +15,22 @@ def test_import_is_light():
     code = "import sys, crowdwise; print({'torch', 'pyspark', 'altair', 'pandas', 'numba'} & set(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "set()"
+
+
+def test_the_core_needs_no_extra(tmp_path, monkeypatch):
+    """With every module hidden that is not of the core's own dependencies, nor of theirs in turn."""
+    here = Path(__file__).parent
+    monkeypatch.syspath_prepend(os.fspath(here.parent / "docs"))
+    from licences_page import asked, brought
+
+    core = {name for name, (_, extras) in asked().items() if not extras}
+    known = core | brought(core).keys() | {"crowdwise"}
+    homes = {module: {canonicalize_name(name) for name in names} for module, names in packages_distributions().items()}
+    hidden = [module for module, names in homes.items() if not names & known]
+    assert "pytest" in hidden and "numpy" not in hidden
+    command = [sys.executable, here / "core_only.py", "torch", "pandas", *hidden]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_public_names():

@@ -6,19 +6,20 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
-from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 from sklearn.naive_bayes import GaussianNB
 from torch import nn
 
 import crowdwise as cw
-from crowdwise.errors import ModelFileError, NotFittedError, ParameterError
+from crowdwise import sealed
+from crowdwise.errors import ModelFileError, NotFittedError, ParameterError, UnwritableError
 from crowdwise.learn.aggregated import Aggregated
 from crowdwise.learn.crowdlayer import CrowdLayer
 from crowdwise.learn.networks import CNN, MLP, Logistic
-from crowdwise.saving import _Reader, _Writer, load_answers
+from crowdwise.saving import KEY, VERSION, _arrow_bytes, _Reader, _Writer, load_answers
 
 FIRST = Path(__file__).parent / "fixtures" / "dawid_skene_v1.safetensors"  # written by the first version of saving
 
@@ -48,7 +49,7 @@ def test_a_loaded_model_goes_on(model, tmp_path):
 def test_nothing_half_written_is_left(model, tmp_path):
     model.save(tmp_path / "m")
     assert [p.name for p in tmp_path.iterdir()] == ["m"]
-    with pytest.raises(ModelFileError, match="cannot be written"):
+    with pytest.raises(UnwritableError, match=r"cannot be written.* Make the folder first"):
         model.save(tmp_path / "no" / "folder")
     with pytest.raises(NotFittedError):
         cw.DawidSkene().save(tmp_path / "n")
@@ -78,12 +79,16 @@ def test_bad_files(model, tmp_path):
         cw.load(tmp_path / "other")
 
 
-def changed(file, target, header=None, **tensors):
-    """The same file with another header, and with some tensors replaced or (None) taken out."""
-    with safe_open(file, framework="numpy") as opened:
-        was = json.loads(opened.metadata()["crowdwise"])
+def changed(file, target, header=None, *, listed=False, **tensors):
+    """The same file with another header, some tensors replaced or (None) taken out, and a checksum that fits.
+
+    With `listed`, the list of tensors fits as well.
+    """
     kept = {name: tensor for name, tensor in (load_file(file) | tensors).items() if tensor is not None}
-    save_file(kept, target, metadata={"crowdwise": json.dumps(was | (header or {}))})
+    facts = sealed.facts(file, KEY, VERSION) | (header or {})
+    if listed:
+        facts["tensors"] = {name: [str(tensor.dtype), *tensor.shape] for name, tensor in kept.items()}
+    sealed.seal(target, KEY, facts, lambda metadata: save_file(kept, target, metadata=metadata))
     return target
 
 
@@ -119,7 +124,45 @@ def test_answers_that_compiled_code_must_not_see(model, tmp_path, name, tensor):
     """A file may say itself that it is well-formed."""
     model.save(tmp_path / "m")
     with pytest.raises(ModelFileError, match=f"{name}"):
-        cw.load(changed(tmp_path / "m", tmp_path / "n", {"tensors": {}}, **{f"answers/{name}": tensor}))
+        cw.load(changed(tmp_path / "m", tmp_path / "n", listed=True, **{f"answers/{name}": tensor}))
+
+
+def ids_of(ends):
+    """Ids of two workers, as bytes; where each ends is the file's to say."""
+    buffers = [None, pa.py_buffer(np.array(ends, np.int64)), pa.py_buffer(b"ab")]
+    return _arrow_bytes(pa.Array.from_buffers(pa.large_string(), 2, buffers))
+
+
+@pytest.mark.parametrize("ends", [[0, 2**40, 2], [0, 5, 2], [0, -8, 2], [0, 0, 0]], ids=str)
+def test_ids_that_point_outside_or_stand_twice_are_refused(model, tmp_path, ends):
+    model.save(tmp_path / "m")
+    good = changed(tmp_path / "m", tmp_path / "n", listed=True, **{"answers/worker_ids": ids_of([0, 1, 2])})
+    assert cw.load(good).workers_.tolist() == ["a", "b"]
+    bad = changed(tmp_path / "m", tmp_path / "n", listed=True, **{"answers/worker_ids": ids_of(ends)})
+    for read in (cw.load, load_answers):
+        with pytest.raises(ModelFileError, match="damaged"):
+            read(bad)
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "said"),
+    [("fitted/proba_", np.array([[np.nan, 1], [0, 1]]), "no probability"),
+     ("fitted/codes_", np.array([0, 7]), "no class"),
+     ("fitted/codes_", np.array([0.0, 1.0]), "float64"), ("answers/task", np.array([0, 0, 1, 1]), "int32"),
+     ("answers/task", np.array([1, 1, 0, 0], np.int32), "not in order"),
+     ("answers/weight", np.array([1, 1, np.nan, 1]), "no number"), ("more", np.ones(2), "not those listed")],
+)  # fmt: skip
+def test_results_that_no_fit_could_have_had(model, tmp_path, name, tensor, said):
+    model.save(tmp_path / "m")
+    with pytest.raises(ModelFileError, match=said):
+        cw.load(changed(tmp_path / "m", tmp_path / "n", listed=name != "more", **{name: tensor}))
+
+
+@pytest.mark.parametrize("name", ["fit", "_tensors", "answers_", "__class__"])
+def test_a_header_sets_results_and_nothing_else(model, tmp_path, name):
+    model.save(tmp_path / "m")
+    with pytest.raises(ModelFileError, match=f"'{name}' is no result"):
+        cw.load(changed(tmp_path / "m", tmp_path / "n", {"scalars": {name: 3}}))
 
 
 def test_files_of_the_first_version_load():
@@ -284,7 +327,20 @@ def test_damaged_networks(digits, tmp_path, change):
         cw.load(changed(tmp_path / "m", tmp_path / "n", **new))
     if change != "type":  # also when the list of tensors agrees
         with pytest.raises(ModelFileError, match="damaged"):
-            cw.load(changed(tmp_path / "m", tmp_path / "n", {"tensors": {}}, **new))
+            cw.load(changed(tmp_path / "m", tmp_path / "n", listed=True, **new))
+
+
+def test_a_network_of_what_is_no_number_is_neither_saved_nor_loaded(digits, tmp_path):
+    model = CrowdLayer(epochs=1, network="logistic").fit(*digits)
+    model.save(tmp_path / "m")
+    weight = load_file(tmp_path / "m")["module/network.head.weight"] * np.nan
+    with pytest.raises(ModelFileError, match="no number"):
+        cw.load(changed(tmp_path / "m", tmp_path / "n", **{"module/network.head.weight": weight}))
+    with torch.no_grad():
+        next(model.module_.parameters()).fill_(float("inf"))
+    with pytest.raises(ModelFileError, match="no number: train again"):
+        model.save(tmp_path / "o")
+    assert not (tmp_path / "o").exists()
 
 
 def test_loading_executes_nothing(digits, tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """Files whole or not at all; folders for one process. The killed ones are real processes."""
 
+import errno
 import multiprocessing
 import os
 import signal
@@ -8,14 +9,26 @@ import sys
 import threading
 
 import pytest
+from safetensors import SafetensorError
 
-from crowdwise.errors import BusyError
-from crowdwise.whole import alone, clear_parts, whole
+from crowdwise import whole as module
+from crowdwise.errors import BusyError, UnwritableError
+from crowdwise.whole import alone, clear_parts, whole, whole_folder
 
 WRITER = """
 import sys, time
 from pathlib import Path
-from crowdwise.whole import alone, whole
+from crowdwise import whole as module
+from crowdwise.whole import alone, whole, whole_folder
+if sys.argv[1] in ("old", "new"):
+    exchanged = module._exchanged
+    def slow(*folders):
+        done = sys.argv[1] == "new" and exchanged(*folders)
+        print("in", flush=True); time.sleep(60)
+    module._exchanged = slow
+    with whole_folder(Path(sys.argv[2])) as beside:
+        for name in "ab":
+            (beside / name).write_text("new")
 if sys.argv[1] == "alone":
     with alone(Path(sys.argv[2])):
         print("in", flush=True); time.sleep(60)
@@ -40,6 +53,77 @@ def kill(process):
 
 def names(folder):
     return sorted(file.name for file in folder.iterdir())
+
+
+def folder_of(path, words, *more):
+    path.mkdir()
+    for name in ("a", "b", *more):
+        (path / name).write_text(words)
+    return path
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges folders")
+@pytest.mark.parametrize("when", ["old", "new"])
+def test_a_folder_killed_in_the_middle_is_the_old_one_or_the_new_one(tmp_path, when):
+    folder = folder_of(tmp_path / "model", "old", "mine")
+    (folder / "deep").mkdir()
+    (folder / "deep" / "mine").write_text("old")
+    kill(busy(when, folder))
+    assert [(folder / name).read_text() for name in "ab"] == [when] * 2
+    with whole_folder(folder) as beside:
+        (beside / "a").write_text("newest")
+    assert {name: (folder / name).read_text() for name in ("a", "b", "mine", "deep/mine")} == {
+        "a": "newest", "b": when, "mine": "old", "deep/mine": "old",
+    }  # fmt: skip
+    assert names(tmp_path) == ["model"]
+
+
+@pytest.mark.parametrize("how", ["not exchanged", "mounted"])
+def test_a_folder_that_cannot_be_exchanged_never_mixes_old_and_new(tmp_path, monkeypatch, how):
+    folder = folder_of(tmp_path / "model", "old", "mine")
+    if how == "mounted":
+        monkeypatch.setattr("pathlib.Path.is_mount", lambda path: path == folder)
+    else:
+        monkeypatch.setattr("crowdwise.whole._exchanged", lambda new, old: False)
+    seen, replace = [], os.replace
+
+    def watched(source, target):
+        seen.append({(folder / name).read_text() for name in "ab" if (folder / name).exists()})
+        replace(source, target)
+
+    monkeypatch.setattr("os.replace", watched)
+    with whole_folder(folder) as beside:
+        for name in "ab":
+            (beside / name).write_text("new")
+    assert seen == [set(), {"new"}] and (folder / "mine").read_text() == "old"
+    assert names(folder) == ["a", "b", "mine"] and names(tmp_path) == ["model"]
+
+
+def test_an_error_leaves_the_old_folder(tmp_path):
+    folder = folder_of(tmp_path / "model", "old")
+    with pytest.raises(RuntimeError), whole_folder(folder) as beside:
+        (beside / "a").write_text("new")
+        raise RuntimeError
+    assert (folder / "a").read_text() == "old" and names(tmp_path) == ["model"]
+
+
+def test_what_the_system_refuses_is_said_with_the_file_and_the_remedy(tmp_path):
+    with (
+        pytest.raises(UnwritableError, match=r"file cannot be written: no space.* Make room"),
+        whole(tmp_path / "file"),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(UnwritableError, match=r"taken cannot be written: is a directory"), whole(tmp_path / "taken"):
+        pass
+    message = "Error while serializing: I/O error: File too large (os error 27)"
+    too_large = pytest.raises(UnwritableError, match=r"model cannot be written: file too large\. Make room")
+    with too_large, whole_folder(tmp_path / "model") as beside, whole(beside / "tensors"):
+        raise SafetensorError(message)
+    (tmp_path / "file").touch()
+    with pytest.raises(UnwritableError, match="Name a place in a folder"), alone(tmp_path / "file" / "run"):
+        pass
+    assert names(tmp_path) == ["file", "taken"]
 
 
 def test_an_error_leaves_the_old_file(tmp_path):
@@ -127,3 +211,37 @@ def test_never_two_at_once(tmp_path):
     for process in processes:
         process.join(60)
     assert [process.exitcode for process in processes] == [0, 0, 0] and most.value == 1
+
+
+def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
+    (tmp_path / "precious.txt").write_text("mine")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / ".lock").symlink_to(tmp_path / "precious.txt")
+    with pytest.raises(UnwritableError, match=r"\.lock cannot be written.*Remove the link"), alone(folder):
+        pass
+    assert (tmp_path / "precious.txt").read_text() == "mine"
+
+
+def test_a_lock_that_was_removed_meanwhile_is_not_taken_for_the_one_that_others_see(tmp_path, monkeypatch):
+    file, lock, first = tmp_path / ".lock", module._lock, []
+
+    def removed(held, **options):
+        if not first:
+            first.append(held)
+            file.unlink()
+        return lock(held, **options)
+
+    monkeypatch.setattr(module, "_lock", removed)
+    held = module._hold(file)
+    assert held is not None and os.fstat(held).st_ino == file.stat().st_ino
+    os.close(held)
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_a_file_is_on_the_disk_before_it_gets_its_name(sync, tmp_path, monkeypatch):
+    file, there = tmp_path / "words.txt", []
+    monkeypatch.setattr(module, "_sync", lambda path: there.append((path.name, file.exists())))
+    with whole(file, sync=sync) as beside:
+        beside.write_text("all of it")
+    assert there == ([("words.txt", False), (tmp_path.name, True)] if sync else [])

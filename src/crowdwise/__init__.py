@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from crowdwise.ambiguity.pruned import Pruned as Pruned
     from crowdwise.ambiguity.waum import WAUM as WAUM
     from crowdwise.answers import Answers as Answers
+    from crowdwise.answers.pseudonyms import pseudonymised as pseudonymised
     from crowdwise.augment.completed import Completed as Completed
     from crowdwise.augment.crowding.crowding import CrowdInG as CrowdInG
     from crowdwise.augment.dasc import DASC as DASC
@@ -78,6 +79,7 @@ _HOME = {
     "Answers": "answers",
     "CrowdwiseError": "errors",
     "CrowdwiseWarning": "errors",
+    "pseudonymised": "answers.pseudonyms",
     "read": "io",
     "write": "io",
     "load": "saving",

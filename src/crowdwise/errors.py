@@ -48,7 +48,7 @@ class TooLargeError(CrowdwiseError):
 
 
 class WeightError(CrowdwiseError):
-    """A weight is negative or not finite, or the method cannot use weights."""
+    """A weight is negative, too large or not finite, or the method cannot use weights."""
 
 
 class GoldError(CrowdwiseError):
@@ -87,6 +87,10 @@ class ModelFileError(CrowdwiseError):
     """A saved model is damaged, or was written by a newer crowdwise."""
 
 
+class UnwritableError(CrowdwiseError, OSError):
+    """A file or folder cannot be written: the disk is full, or it is not allowed."""
+
+
 class BusyError(CrowdwiseError):
     """Another process is at work in the same folder."""
 
@@ -97,6 +101,10 @@ class SparkError(CrowdwiseError):
 
 class CrowdwiseWarning(UserWarning):
     """Any warning crowdwise gives."""
+
+
+class LookalikeWarning(CrowdwiseWarning):
+    """Ids that look the same on the screen, and are not."""
 
 
 class ConvergenceWarning(CrowdwiseWarning):

@@ -1,22 +1,24 @@
 """Fitted models in one file that executes nothing when it is loaded: safetensors for numbers, JSON for the rest.
 
-The header holds the format's version, the registry name of the model, its parameters and its results; the tensors hold
-the arrays, the answers as int32 codes, the id tables as Arrow bytes, and what a learner's `_tensors` gives (the state
-of its network). In the header, what JSON does not know is a mapping with one key that says what it is:
+The header holds the format's version, the registry name of the model, its parameters and its results (`HEADER` says
+what each field must be); the tensors hold the arrays, the answers as int32 codes, the id tables as Arrow bytes, and
+what a learner's `_tensors` gives (the state of its network). A checksum shows damage (`sealed`); what a file says is
+checked all the same. In the header, what JSON does not know is a mapping with one key that says what it is:
 
     {"tensor": name}     an array, under this name among the tensors
     {"tuple": [...]}     and {"dict": {...}}
     {"model": {...}}     a model, or a network such as MLP(), by its name and parameters
     {"fitted": {...}}    a model that another one fitted, with its results
     {"module": class}    a torch module of the user's: its numbers are here, its code is not
+
+Version 2 has the checksum, and lists its tensors. Files of version 1 are read as they are.
 """
 
 from __future__ import annotations
 
 import enum
-import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +29,38 @@ from safetensors.numpy import save_file
 from sklearn.base import BaseEstimator
 
 import crowdwise
+from crowdwise import sealed
 from crowdwise.answers import Answers
-from crowdwise.errors import MissingDependencyError, ModelFileError, ParameterError
+from crowdwise.errors import CrowdwiseError, MissingDependencyError, ModelFileError, ParameterError
 from crowdwise.learn.networks import NAMED
 from crowdwise.registry import make, methods
+from crowdwise.schema import Field, check
 from crowdwise.whole import whole
 
-VERSION = 1
+VERSION = 2
+REMEDY = "Restore it from a copy, or fit the model again."
+DESCRIBED = {
+    "method": Field(str, "a name that `methods()` lists, or the name of a public class"),
+    "parameters": Field(dict, "values by the names of constructor arguments"),
+}
+FITTED = {
+    **DESCRIBED,
+    "scalars": Field(dict, "results by name"),
+    "prefix": Field(str, "what the names of its tensors begin with", needed=False),
+    "removed": Field(dict, "numbers of rows left out, by reason", needed=False),
+}
+HEADER = {
+    **FITTED,
+    "version": Field(int, "the version of the format"),
+    "tensors": Field(dict, "[type, *shape] of each tensor by name", needed=False),
+}
+SHAPES = {  # of results that others rely on; the rest is a method's own
+    "proba_": ("tasks", "classes"),
+    "codes_": ("tasks",),
+    "confusion_": ("workers", "classes", "classes"),
+}
+_TYPES = {"weight": "float64", "pseudo": "bool"}  # of columns of the answers; codes are int32
+KEY = "crowdwise"  # of the header among the metadata
 _TABLES = {"task": "task_ids", "worker": "worker_ids", "label": "class_ids"}
 _COLUMNS = ("task", "worker", "label", "weight", "pseudo", "truth")
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -44,12 +71,8 @@ def save(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     writer = _Writer()
     header = {"version": VERSION, **writer.fitted(model, "")}
     header["tensors"] = {name: [str(tensor.dtype), *tensor.shape] for name, tensor in writer.tensors.items()}
-    try:
-        with whole(Path(path)) as beside:
-            save_file(writer.tensors, beside, metadata={"crowdwise": json.dumps(header)})
-    except (OSError, SafetensorError) as error:
-        message = f"{os.fspath(path)!r} cannot be written: {error}"
-        raise ModelFileError(message) from None
+    with whole(Path(path)) as beside:
+        sealed.seal(beside, KEY, header, lambda metadata: save_file(writer.tensors, beside, metadata=metadata))
 
 
 def load(path: str | os.PathLike[str], *, network: Any = None) -> Any:
@@ -75,16 +98,7 @@ def load(path: str | os.PathLike[str], *, network: Any = None) -> Any:
         path = Path(path) / "model.safetensors"
     header, tensors = _read(path)
     reader = _Reader(tensors, network, os.fspath(path))
-    try:
-        for name, (kind, *shape) in header.get("tensors", {}).items():
-            _expect(tensors[name].shape == tuple(shape) and tensors[name].dtype == kind, f"tensor {name!r} has changed")
-        model = reader.fitted(header)
-    except (MissingDependencyError, ModelFileError):
-        raise
-    except (KeyError, TypeError, AttributeError, ValueError, RuntimeError, pa.ArrowInvalid) as error:
-        why = "is damaged or does not fit this network" if reader.used else "is damaged"
-        message = f"{os.fspath(path)!r} {why}: {type(error).__name__} {error}"
-        raise ModelFileError(message) from None
+    model = _understood(lambda: reader.whole(header), reader)
     if network is not None and not reader.used:
         message = f"the model in {os.fspath(path)!r} knows its network: leave out network=."
         raise ParameterError(message)
@@ -94,32 +108,46 @@ def load(path: str | os.PathLike[str], *, network: Any = None) -> Any:
 def load_answers(path: str | os.PathLike[str]) -> Answers:
     """The answers that the model of a file was fitted on, without the model: torch need not be there."""
     header, tensors = _read(path)
+    reader = _Reader(tensors, None, os.fspath(path))
+    return _understood(lambda: reader.answers(header.get("prefix", ""), header["removed"]), reader)
+
+
+def _understood(read: Callable[[], Any], reader: _Reader) -> Any:
+    """What `read` makes of a file; whatever goes wrong on the way, the file is at fault, and is named."""
     try:
-        return _Reader(tensors, None, os.fspath(path)).answers(header.get("prefix", ""), header["removed"])
-    except (KeyError, TypeError, AttributeError, ValueError, pa.ArrowInvalid) as error:
-        message = f"{os.fspath(path)!r} is damaged: {type(error).__name__} {error}"
-        raise ModelFileError(message) from None
+        return read()
+    except (MissingDependencyError, ModelFileError):
+        raise
+    except Exception as error:  # a constructor may stumble over any value in its own way
+        why = "is damaged or does not fit this network" if reader.used else "is damaged"
+        said = str(error) if isinstance(error, CrowdwiseError) else f"{type(error).__name__} {error}"
+        message = f"{reader.path!r} {why}: {said}. {REMEDY}"
+        raise ModelFileError(message) from error
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
     """Header and tensors of a file."""
     try:
-        with safe_open(path, framework="numpy") as file:
-            header = json.loads((file.metadata() or {}).get("crowdwise", "null"))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+        header = sealed.facts(path, KEY, VERSION)
     except FileNotFoundError:
         message = f"no model at {os.fspath(path)!r}."
         raise ModelFileError(message) from None
-    except (SafetensorError, OSError, ValueError, RecursionError) as error:
-        message = f"{os.fspath(path)!r} is damaged or no crowdwise model: {error}"
+    except (OSError, ValueError) as error:
+        message = f"{os.fspath(path)!r} is damaged or no crowdwise model: {error}. {REMEDY}"
         raise ModelFileError(message) from None
-    if not isinstance(header, dict):
+    if header is None:
         message = f"{os.fspath(path)!r} is a safetensors file but no crowdwise model."
         raise ModelFileError(message)
-    if header.get("version") != VERSION:
-        found = header.get("version")
-        message = f"{os.fspath(path)!r} has format version {found!r}, this crowdwise reads {VERSION}: upgrade."
+    if (version := header.get("version")) not in range(1, VERSION + 1):
+        message = f"{os.fspath(path)!r} has format version {version!r}, this crowdwise reads up to {VERSION}: upgrade."
         raise ModelFileError(message)
+    try:
+        check(header, HEADER)
+        with safe_open(path, framework="numpy") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+    except (SafetensorError, OSError, ValueError, TypeError) as error:
+        message = f"{os.fspath(path)!r} is damaged: {error}. {REMEDY}"
+        raise ModelFileError(message) from None
     return header, tensors
 
 
@@ -146,6 +174,9 @@ class _Writer:
             for name in _TABLES.values():
                 self.keep(f"{prefix}answers/{name}", _arrow_bytes(getattr(answers, name)))
         for name, tensor in getattr(model, "_tensors", dict)().items():
+            if not _is_finite(tensor):
+                message = f"{name} of the network of {type(model).__name__} is no number: train again, with a lower lr."
+                raise ModelFileError(message)
             self.keep(f"{prefix}module/{name}", tensor)
         return out
 
@@ -203,18 +234,36 @@ class _Reader:
         self.tensors, self.network, self.path = tensors, network, path
         self.used = False  # whether the user's network was called for
 
+    def whole(self, header: dict[str, Any]) -> Any:
+        """The model of a file."""
+        listed = header.get("tensors", {})
+        _expect(header["version"] < VERSION or listed.keys() == self.tensors.keys(), "its tensors are not those listed")
+        for name, (kind, *shape) in listed.items():
+            found = self.tensors[name]
+            _expect(found.shape == tuple(shape) and found.dtype == kind, f"tensor {name!r} has changed")
+        return self.fitted({name: value for name, value in header.items() if name in FITTED})
+
     def fitted(self, saved: dict[str, Any], around: Answers | None = None) -> Any:
+        check(saved, FITTED)
         prefix = saved.get("prefix", "")
         answers = self.answers(prefix, saved["removed"]) if "removed" in saved else around
+        if answers is None:
+            message = "it has no answers"
+            raise ValueError(message)
         arrays = {name: array for name, array in self.below(f"{prefix}fitted/").items() if "/" not in name}
         results = {name: self.value(value, answers) for name, value in saved["scalars"].items()}
-        model = self.described(saved)
-        vars(model).update({**arrays, **results, "answers_": answers})  # the first files did not name arrays in scalars
+        results = {**arrays, **results}  # the first files did not name arrays among the scalars
+        _check_results(results, answers)
+        model = self.described({name: saved[name] for name in DESCRIBED})
+        vars(model).update({**results, "answers_": answers})
+        state = self.below(f"{prefix}module/")
+        _expect(all(map(_is_finite, state.values())), "a parameter of its network is no number")
         if hasattr(model, "_restore"):
-            model._restore(self.below(f"{prefix}module/"))
+            model._restore(state)
         return model
 
     def described(self, saved: dict[str, Any]) -> Any:
+        check(saved, DESCRIBED)
         parameters = {key: self.value(value) for key, value in saved["parameters"].items()}
         name = saved["method"]
         if name in NAMED:
@@ -251,10 +300,18 @@ class _Reader:
         sizes = dict.fromkeys(_COLUMNS, len(columns["task"])) | {"truth": len(tables["task_ids"])}
         for name, column in columns.items():  # compiled loops trust them
             _expect(column is None or column.shape == (sizes[name],), f"{name} does not have {sizes[name]} entries")
+            kind = _TYPES.get(name, "int32")
+            _expect(column is None or column.dtype == kind, f"{name} of the answers is not of type {kind}")
         for name, table in {**_TABLES, "truth": "class_ids"}.items():
             codes = np.empty(0) if columns[name] is None else columns[name]
             low, high = codes.min(initial=0), codes.max(initial=-1)
             _expect(low >= -(name == "truth") and high < len(tables[table]), f"codes of {name} point nowhere")
+        place = columns["task"].astype(np.int64) * len(tables["worker_ids"]) + columns["worker"]
+        _expect(bool((np.diff(place) > 0).all()), "the answers are not in order, or one stands there twice")
+        weight = columns["weight"]
+        _expect(weight is None or bool((np.isfinite(weight) & (weight >= 0)).all()), "a weight is no number from 0 on")
+        counts = all(isinstance(why, str) and type(count) is int for why, count in removed.items())
+        _expect(counts, "the numbers of rows left out are no numbers")
         return Answers(**columns, **tables, removed=removed)
 
     def below(self, prefix: str) -> dict[str, Array]:
@@ -264,6 +321,24 @@ class _Reader:
 def _expect(condition: bool, otherwise: str) -> None:
     if not condition:
         raise ValueError(otherwise)
+
+
+def _check_results(results: Mapping[str, Any], answers: Answers) -> None:
+    """Refuse results that no fit could have had: what comes after trusts them."""
+    sizes = {name: getattr(answers, f"n_{name}") for name in ("tasks", "workers", "classes")}
+    for name, value in results.items():
+        _expect(name.endswith("_") and not name.startswith("_") and name != "answers_", f"{name!r} is no result")
+        if name in SHAPES and value is not None:
+            shape = tuple(sizes[axis] for axis in SHAPES[name])
+            _expect(isinstance(value, np.ndarray) and value.shape == shape, f"{name} is no array of shape {shape}")
+            whole, most = value.dtype.kind == "i", sizes["classes"] - 1 if name == "codes_" else 1 + 1e-6
+            _expect(whole == (name == "codes_"), f"{name} holds {value.dtype}")
+            inside = bool(((value >= -1e-6) & (value <= most)).all())  # which no NaN is
+            _expect(inside, f"{name} holds a value that is no {'class' if whole else 'probability'}")
+
+
+def _is_finite(tensor: Array) -> bool:
+    return tensor.dtype.kind != "f" or bool(np.isfinite(tensor).all())
 
 
 def _name_of(model: Any) -> str | None:
@@ -294,4 +369,9 @@ def _arrow_bytes(array: pa.Array) -> np.ndarray:
 
 def _arrow_table(data: np.ndarray) -> pa.Array:
     with pa.ipc.open_stream(pa.py_buffer(data.tobytes())) as reader:
-        return reader.read_next_batch().column(0)
+        ids = reader.read_next_batch().column(0)
+    ids.validate(full=True)  # lengths that point outside would be followed in compiled code
+    known = ids.type in (pa.int64(), pa.bool_(), pa.string(), pa.large_string())
+    _expect(known and ids.null_count == 0, f"a table of ids is of type {ids.type}, or lacks some")
+    _expect(len(ids.unique()) == len(ids), "an id stands twice in its table")
+    return ids

@@ -24,6 +24,8 @@ from crowdwise.errors import (
     WeightError,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.errors.LookalikeWarning")  # of ids made up at random
+
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 ids = st.sampled_from([st.integers(-(2**62), 2**62), text, st.booleans()])
 

@@ -1,3 +1,6 @@
+import json
+import subprocess
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -8,6 +11,7 @@ from hypothesis import strategies as st
 
 from crowdwise.answers import distinct
 from crowdwise.answers.distinct import Distinct
+from crowdwise.answers.encoding import text_buffers
 from crowdwise.errors import TooLargeError
 
 # Few values, so that they recur; those of text differ in length, in the last byte, and in nothing but a zero byte.
@@ -28,7 +32,7 @@ def test_codes_of_parts_spell_the_ids_in_the_order_they_came(kind, data, same_ha
     edges = [0, *cuts, len(values)]
     with pytest.MonkeyPatch.context() as patch:
         if same_hash is not None:
-            patch.setattr(distinct, "_hashes", lambda ends, _: np.full(len(ends) - 1, same_hash << 32))
+            patch.setattr(distinct, "_hashes", lambda ends, *_: np.full(len(ends) - 1, same_hash << 32))
         codes = np.concatenate([ids.add(whole[a:b]) for a, b in pairwise(edges)])
     expected = whole.dictionary_encode()
     assert codes.tolist() == expected.indices.fill_null(-1).to_pylist()
@@ -53,3 +57,26 @@ def test_more_ids_than_codes_are_refused(monkeypatch):
     ids.add(pa.array([1, 2]))
     with pytest.raises(TooLargeError, match="distinct ids"):
         ids.add(pa.array([3, 4]))
+
+
+def test_the_hash_is_siphash_as_python_has_it():
+    """Of Python's own with a key of zeros; the upper half is kept."""
+    assert sys.hash_info.algorithm == "siphash13"
+    texts = ["a", "ab", "seven77", "eight888", "nine99999", "é" * 20, "\0", "x" * 1000]
+    program = f"print([hash(text.encode()) for text in {texts!r}])"
+    python = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True, env={"PYTHONHASHSEED": "0"}
+    )
+    ends, data = text_buffers(pa.array(texts, pa.large_string()))
+    found = distinct._hashes(ends, data, np.zeros(2, np.uint64))
+    assert found.tolist() == [value >> 32 << 32 for value in json.loads(python.stdout)]
+
+
+def test_the_hash_of_an_id_cannot_be_foreseen():
+    """Each table has a key of its own; what comes out does not depend on it."""
+    ids = pa.array([f"task_{i}" for i in range(50)], pa.large_string())
+    tables = [Distinct(ids.type) for _ in range(2)]
+    codes = [table.add(ids).tolist() for table in tables]
+    hashes = [distinct._hashes(*text_buffers(ids), table._key).tolist() for table in tables]
+    assert codes[0] == codes[1] == list(range(50))
+    assert hashes[0] != hashes[1]

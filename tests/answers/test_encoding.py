@@ -51,6 +51,17 @@ def test_whole_floats_are_integers_and_gaps_stay_gaps():
         as_arrow([1.0, float("inf")], "task")
 
 
+@pytest.mark.parametrize(
+    ("kind", "largest"), [(np.float16, 2**11 - 1), (np.float32, 2**24 - 1), (np.float64, 2**53 - 1)]
+)
+def test_floats_are_ids_while_they_tell_whole_numbers_apart(kind, largest):
+    """Beyond, two ids may have become one number before they came here; 2**63 and up do not fit either."""
+    assert as_arrow(np.array([largest, -largest], kind), "task").to_pylist() == [largest, -largest]
+    for number in (largest + 1, -largest - 1, 2 * largest + 2, 2.0**63, -(2.0**63), 1e300):
+        with np.errstate(over="ignore"), pytest.raises(IdTypeError, match="so large"):
+            as_arrow(np.array([1, number]).astype(kind), "task")
+
+
 def test_large_and_unsigned_integers():
     assert as_arrow(np.array([2**63 - 1], np.uint64), "task").to_pylist() == [2**63 - 1]
     with pytest.raises(IdTypeError, match="above 2"):

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from test_dasc import chosen_by_hand, crowd, plain, tiny
+from dasc_crowds import chosen_by_hand, crowd, plain, tiny
 
 import crowdwise as cw
 from crowdwise.augment import dasc

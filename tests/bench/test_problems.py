@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -47,8 +48,9 @@ EQUAL = {"labelme": 2, "music": 1, "product": 11}  # test rows that equal a row 
 NEEDS = {"digits": None, "cifar10h-103": "cifar10h", "gisette_like": "usps"}
 
 
+@cache
 def problem(name: str, seed: int = 0) -> Problem:
-    """A problem, or a skipped test."""
+    """A problem, made once, or a skipped test."""
     data = name.partition("@")[0]
     folder = NEEDS.get(data, "cifar10h" if data.startswith("heavy") else data)
     if folder is not None and not (Path(os.environ.get("CROWDWISE_DATA", "")) / folder).is_dir():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from crowdwise.bench.catalogue import EXPERIMENTS, FAMILIES
 from crowdwise.bench.cells import Cell
 from crowdwise.bench.running import Progress, data_of, missing, ready, run
 from crowdwise.bench.store import Store
-from crowdwise.errors import CrowdwiseError
+from crowdwise.errors import BusyError, CrowdwiseError
+from crowdwise.whole import alone
 
 MADE = Cell("digits", "MV-DL", "digits", (0,), quick=True)
 FAILS = Cell("digits", "MV-DL", "nowhere", (0,), quick=True)
@@ -54,6 +56,23 @@ def test_cells_are_computed_kept_and_failures_named(tmp_path: Path) -> None:
     assert progress.left == 0
     again = run([MADE], families(), store, jobs=1)  # type: ignore[arg-type]
     assert again.total == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no locks elsewhere")
+def test_a_second_run_in_the_folder_is_refused_by_name_and_a_finished_one_only_read(tmp_path: Path) -> None:
+    store, before = Store(tmp_path), threading.active_count()
+    with alone(tmp_path):
+        with pytest.raises(BusyError, match=rf"{tmp_path.name} is in use by process {os.getpid()} on"):
+            run([MADE], families(), store, jobs=1)  # type: ignore[arg-type]
+        assert threading.active_count() == before  # nothing was begun
+        store.put(MADE, stamp(MADE), [{"last": 1.0, "seconds": 1.0}])
+        assert run([MADE], families(), store, jobs=1).total == 0  # type: ignore[arg-type]
+
+
+def test_figures_are_the_same_at_once_and_read_again(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.put(MADE, "s", [{"last": 1 / 3, "test": [2 / 3], "seconds": 0.1}])
+    assert store.get(MADE, "s") == Store(tmp_path).get(MADE, "s")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="asks how a process ended")

@@ -16,7 +16,7 @@ from crowdwise.choose import choose
 from crowdwise.choose.keeping import Keep, read, write
 from crowdwise.choose.scoring import Outcome
 from crowdwise.digests import digest
-from crowdwise.errors import CrowdwiseError, ParameterError
+from crowdwise.errors import CrowdwiseError, UnwritableError
 
 
 class Killed(Exception):
@@ -135,10 +135,10 @@ def test_an_outcome_is_read_as_it_was_written(tmp_path):
 
 
 def test_a_folder_that_cannot_be_is_refused(crowd, tmp_path):
-    with pytest.raises(ParameterError, match=r"checkpoint=.*give another"):
+    with pytest.raises(UnwritableError, match=r"checkpoint=.*give another"):
         choose(crowd, checkpoint=tmp_path / "no" / "such")
     (tmp_path / "file").write_text("")
-    with pytest.raises(ParameterError, match="checkpoint="):
+    with pytest.raises(UnwritableError, match="checkpoint="):
         choose(crowd, checkpoint=tmp_path / "file")
 
 

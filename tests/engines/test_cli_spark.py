@@ -93,6 +93,21 @@ def test_bad_rows_are_counted_and_written_aside(spark):
     ]  # fmt: skip
 
 
+def test_workers_have_the_names_of_one_machine_and_no_table_says_who_they_are(spark, answers, folder):
+    rows = [f"{t},quokka-{w},{c}" for t, w, c in zip(answers.task, answers.worker, answers.label, strict=True)]
+    Path("said.csv").write_text("\n".join(["task,worker,label", *rows, "7,quokka-1,", "8,,2"]))
+    run(f"aggregate ./said.csv {ON_SPARK} -m one-coin --bad aside -o ./out --pseudonymise ./key")
+    run("aggregate said.csv -m one-coin --nulls drop --no-check --workers workers.parquet --pseudonymise key")
+    names = pq.read_table("workers.parquet")["worker"].to_pylist()
+    assert sorted(pq.read_table("out/workers")["worker"].to_pylist()) == sorted(names) and len(names) == 11
+    rejected = sorted(pq.read_table("out/rejected").to_pylist(), key=lambda row: row["task"])
+    assert rejected[0]["worker"] in names and rejected[1]["worker"] is None
+    for table in (place for place in Path("out").iterdir() if place.is_dir()):
+        assert "quokka" not in str(pq.read_table(table).to_pylist())
+    twice = run(f"aggregate ./said.csv ./said.csv {ON_SPARK} -m one-coin --pseudonymise ./key", code=1)
+    assert "worker 'w-" in twice.output and "quokka" not in twice.output
+
+
 def test_text_files_are_read_as_on_one_machine(spark):
     Path("answers.tsv").write_text("task\tannotator\tlabel\n1\t07\tTrue\n2\t07\tFalse\n1\t8\tTrue\n2\t8\tFalse\n")
     rows = [(1, "u", "é", 2.0), (1, "v", "x,y", 1.0), (2, "u", "x,y", 0.5)]
@@ -131,7 +146,7 @@ def test_what_a_user_can_mend_is_said_without_a_traceback(spark):
         ("--engine spark --resume", "--resume goes with --checkpoint"),
         ("--engine spark --checkpoint s3a://bucket/state", "no address"),
         ("--engine spark --checkpoint state -m majority-vote", "majority-vote does not"),
-        ("--engine spark --checkpoint answers/0.parquet/state", "Not a directory"),
+        ("--engine spark --checkpoint answers/0.parquet/state", "not a directory"),
         ("--engine spark --format toloka", "Spark reads parquet, csv, tsv and jsonl"),
         ("--engine spark more.csv", "different formats"),
         ("--engine spark -m ebcc", "ebcc does not run on Spark; these do: majority-vote"),

@@ -47,7 +47,7 @@ def same(model, local):
     assert workers.column_names == worker_table(local).column_names
     more = ["difficulty"] * hasattr(local, "difficulty_")
     assert labels.column_names == [*label_table(local).column_names, *more, "proba"]
-    for found, expected in ((labels, label_table(local)), (workers, worker_table(local))):
+    for found, expected in ((labels, label_table(local)), (workers, worker_table(local, "belief"))):
         for name in expected.column_names:
             if expected[name].type in ("double", "int64"):
                 np.testing.assert_allclose(values(found, name), values(expected, name), atol=1e-8, err_msg=name)
@@ -168,7 +168,7 @@ def test_bad_rows_are_counted_and_written_aside(spark, tmp_path):
         ("label is missing", "c", 2, None),
         ("label is not among the classes", "c", 3, "z"),
         ("task is missing", None, 1, "x"),
-        ("weight is missing, negative or not finite", "c", 4, "x"),
+        (intake.BAD_WEIGHT, "c", 4, "x"),
         ("worker gave this task another answer", "b", 1, "x"),
         ("worker is missing", "c", None, "x"),
     ]

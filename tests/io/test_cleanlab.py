@@ -62,3 +62,10 @@ def test_a_column_of_ids_is_no_worker(tmp_path):
         answers = read(file, "cleanlab")
         assert answers.tasks.tolist() == [7, 9]
         assert answers.workers.tolist() == ["w1", "w2"]
+
+
+def test_labels_that_only_look_like_whole_numbers_stay_as_they_are(put, rows):
+    assert rows(read(put("a.csv", "task,ann,bob\n1,1.0,001\n"), format="cleanlab")) == [
+        (1, "ann", "1.0"),
+        (1, "bob", "001"),
+    ]

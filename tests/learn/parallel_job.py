@@ -1,15 +1,19 @@
-"""What the tests of training on many processes run in each of them: `python parallel_job.py JOB FOLDER`.
+"""What the tests of training on many processes run in each of them: `python parallel_job.py FOLDER`.
 
-In a process group (RANK, WORLD_SIZE, ... are set) or alone; the first process writes what it found to FOLDER.
+Each job runs in a process group and in a process alone; every process writes what it found to FOLDER. They are forked,
+so that torch is imported once.
 """
 
+import multiprocessing
 import os
+import socket
 import sys
 import warnings
 from pathlib import Path
 
 import numpy as np
 import torch
+import torch._dynamo  # as the first optimiser does: once, here, and not in every process
 from crowds import answers_of, blobs, uneven
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
@@ -126,7 +130,7 @@ def three_processes(found):
     if group is None:
         return
     found["asked"] = np.array(sum(text in mistake(fit, X, answers) for text, fit in MISTAKES.items()))
-    folder = Path(sys.argv[2])
+    folder = Path(sys.argv[1])
     cw.CrowdLayer(epochs=2, checkpoint=folder / "state").fit(X, answers)
     where = folder / "state" if rank == 0 else folder / "nowhere" / "deep" / "state"
     seen = []
@@ -151,16 +155,36 @@ MISTAKES = {
     "a batch of 2 tasks cannot be shared by 3 processes": lambda rank, X, a: cw.CrowdLayer().fit(X[:2], a[:2]),
     "batch_size=2. Use fewer": lambda rank, X, a: cw.CrowdLayer(batch_size=2).fit(X, a),
 }
-JOBS = {"every_learner": every_learner, "three_processes": three_processes}
+JOBS = {every_learner: 2, three_processes: 3}  # in so many processes, and in one
+
+
+def process(job, rank, size, port):
+    """One process of a group, or one alone."""
+    warnings.simplefilter("ignore", CrowdwiseWarning)
+    if size > 1:
+        os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        torch.distributed.init_process_group("gloo")
+    found = {}
+    job(found)
+    np.savez(Path(sys.argv[1]) / f"{job.__name__}-{'alone' if size == 1 else rank}.npz", **found)
+    if size > 1:
+        torch.distributed.destroy_process_group()
+
+
+def run(job, size):
+    """The job in one process, and in a group of so many."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    fork = multiprocessing.get_context("fork")
+    told = [(job, 0, 1, port), *((job, rank, size, port) for rank in range(size))]
+    processes = [fork.Process(target=process, args=arguments) for arguments in told]
+    for each in processes:
+        each.start()
+    for each in processes:
+        each.join()
+    return not any(each.exitcode for each in processes)
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore", CrowdwiseWarning)
-    if "RANK" in os.environ:
-        torch.distributed.init_process_group("gloo")
-    found = {}
-    JOBS[sys.argv[1]](found)
-    group = parallel.current()
-    np.savez(Path(sys.argv[2]) / f"{sys.argv[1]}-{'alone' if group is None else group.rank}.npz", **found)
-    if group is not None:
-        torch.distributed.destroy_process_group()
+    sys.exit(not all(run(job, size) for job, size in JOBS.items()))

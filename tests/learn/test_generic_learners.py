@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -24,37 +23,14 @@ from crowdwise.errors import (
 from crowdwise.learn.features import open_features
 from crowdwise.learn.predicting import predict_answers, predict_members
 from crowdwise.learn.training import CrowdModule
-from crowdwise.registry import methods
 from crowdwise.truth.check import split_answers
+from every_method import LEARNERS, quick, reset
 
-LEARNERS = [m.name for m in methods() if m.needs_features]
 pytestmark = [
     pytest.mark.filterwarnings("ignore::crowdwise.errors.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore:the .* of CrowdInG learnt nothing"),  # true of so short a game
     pytest.mark.filterwarnings("ignore:no pseudo-answers were added"),
 ]
-
-
-FEW = {
-    "epochs": 4, "max_iter": 5, "batch_size": 32, "lr": 0.01, "weight_epochs": 3, "rounds": 2, "iterations": 2,
-    "warmup_epochs": 2, "decoder_epochs": 2, "generator_epochs": 3, "discriminator_epochs": 1, "adversarial_epochs": 1,
-    "steps": 2,
-}  # fmt: skip
-
-
-def quick(name, **parameters):
-    """The learner with little to do; of a framework around one, that one too."""
-    model = cw.make(name)
-    if isinstance(getattr(model, "base", None), str):
-        model.set_params(base=cw.make(model.base))
-    return reset(reset(model, FEW), parameters)
-
-
-def reset(model, parameters):
-    """Set those parameters that the model, or the one it is built around, has."""
-    known = model.get_params()
-    own = {k: v for k, v in parameters.items() if k in known}
-    return model.set_params(**own, **{f"base__{k}": v for k, v in parameters.items() if f"base__{k}" in known})
 
 
 def trains_networks(model):
@@ -298,24 +274,6 @@ def test_flags_are_true_or_false(name, data):
     for flag in flags:
         with pytest.raises(ParameterError, match=f"{flag}='no': use True or False"):
             quick(name).set_params(**{flag: "no"}).fit(X, answers)
-
-
-def test_tiny_crowds(name):
-    rng = np.random.default_rng(0)
-    cases = {
-        "one worker": ([0, 1, 2, 3], [0, 0, 0, 0], [0, 1, 1, 0]),
-        "one answer a task": ([0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 0, 1]),
-        "always agree": ([0, 0, 1, 1, 2, 2], [0, 1, 0, 1, 0, 1], [0, 0, 1, 1, 1, 1]),
-        "a class nobody chose": ([0, 0, 1, 1, 2], [0, 1, 0, 1, 0], [0, 0, 1, 1, 1]),
-    }
-    for case, (task, worker, label) in cases.items():
-        answers = cw.Answers.from_arrays(task, worker, label, classes=[0, 1, 2] if "nobody" in case else [0, 1])
-        X = rng.normal(size=(answers.n_tasks, 5)).astype(np.float32)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", RuntimeWarning)
-            model = quick(name).fit(X, answers)
-        assert np.isfinite(model.proba_).all(), case
-        assert np.isfinite(model.answer_proba(X)).all(), case
 
 
 def test_members_differ_and_average(name, data):

@@ -1,7 +1,6 @@
 """Training on many processes: the loss, the gradients and the result of one."""
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -20,33 +19,20 @@ HERE = Path(__file__).parent
 NAMES = list(parallel_job.learners())
 
 
-def start(job, folder, n_processes):
-    """The job in so many processes at once; what each of them found."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    shared = {**os.environ, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    command = [sys.executable, HERE / "parallel_job.py", job, folder]
-    told = [{"RANK": str(rank), "WORLD_SIZE": str(n_processes)} for rank in range(n_processes)]
-    alone = n_processes == 1
-    return [
-        subprocess.Popen(
-            command, env=shared | ({} if alone else each), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
-        for each in told
-    ]
-
-
-def finish(processes):
-    said = [process.communicate(timeout=300)[0].decode() for process in processes]
-    assert not any(process.returncode for process in processes), "\n".join(said)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """What each process of each job found."""
+    folder = tmp_path_factory.mktemp("found")
+    command = [sys.executable, HERE / "parallel_job.py", folder]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def found(folder):
     """What one process found, and each of two."""
-    folder = tmp_path_factory.mktemp("found")
-    finish(start("every_learner", folder, 1) + start("every_learner", folder, 2))
     return [dict(np.load(folder / f"every_learner-{who}.npz")) for who in ("alone", 0, 1)]
 
 
@@ -83,33 +69,31 @@ def test_processes_end_with_the_same_model(found, name):
 
 
 @pytest.fixture(scope="module")
-def three(tmp_path_factory):
+def three(folder):
     """What one process found, and each of three."""
-    folder = tmp_path_factory.mktemp("three")
-    finish(start("three_processes", folder, 1) + start("three_processes", folder, 3))
-    return [dict(np.load(folder / f"three_processes-{who}.npz")) for who in ("alone", 0, 1, 2)], folder
+    return [dict(np.load(folder / f"three_processes-{who}.npz")) for who in ("alone", 0, 1, 2)]
 
 
 def test_shares_of_a_batch_may_differ(three):
-    (alone, *each), _ = three
+    alone, *each = three
     for found in each:
         for key in (key for key in alone if key.startswith("uneven")):
             np.testing.assert_allclose(found[key], alone[key], rtol=0, atol=1e-6, err_msg=key)
 
 
 def test_dropout_of_torch_is_drawn_for_each_process_by_itself(three):
-    (alone, *each), _ = three
+    alone, *each = three
     np.testing.assert_array_equal(each[0]["own dropout"], each[1]["own dropout"])
     assert 0 < np.abs(each[0]["own dropout"] - alone["own dropout"]).max() < 0.2
 
 
 def test_every_process_hears_of_a_mistake(three):
-    (_, *each), _ = three
+    _, *each = three
     assert [int(found["asked"]) for found in each] == [len(parallel_job.MISTAKES)] * 3
 
 
-def test_the_first_process_reads_and_writes_the_checkpoint(three):
-    (_, *each), folder = three
+def test_the_first_process_reads_and_writes_the_checkpoint(three, folder):
+    _, *each = three
     assert [found["epochs on"].tolist() for found in each] == [[]] * 3
     np.testing.assert_array_equal(each[0]["on"], each[2]["on"])
     assert (folder / "state").exists()
@@ -117,7 +101,7 @@ def test_the_first_process_reads_and_writes_the_checkpoint(three):
 
 
 def test_processes_may_fit_apart(three):
-    (_, *each), _ = three
+    _, *each = three
     assert [int(found["apart"]) for found in each] == [1, 2, 3]
 
 

@@ -1,11 +1,14 @@
+import os
+
 import numpy as np
 import pytest
 import torch
 from crowds import answers_of, blobs, uneven
 
 import crowdwise as cw
-from crowdwise.errors import ModelFileError, ParameterError, TrainingError, UnknownIdError
+from crowdwise.errors import BusyError, ModelFileError, ParameterError, TrainingError, UnknownIdError
 from crowdwise.learn.batches import Batches
+from crowdwise.learn.checkpoint import fingerprint
 from crowdwise.learn.features import open_features
 from crowdwise.learn.training import rate_factor
 
@@ -155,6 +158,34 @@ def test_a_schedule_of_ones_own_can_be_resumed(data, tmp_path):
     first = cw.CrowdLayer(epochs=1, scheduler=lambda done: 1 - done, checkpoint=path).fit(X, answers)
     again = cw.CrowdLayer(epochs=1, scheduler=lambda done: 1 - done, checkpoint=path).fit(X, answers)
     np.testing.assert_array_equal(first.predict_proba(X), again.predict_proba(X))
+
+
+def test_every_number_of_a_parameter_counts_but_not_the_weights_of_a_network(data):
+    X, answers, _ = data
+    prior, network = np.zeros(5000), torch.nn.Linear(4, 2)
+    settings = {"prior": prior, "network": network, "base": cw.CrowdLayer(network=network), "scheduler": str.lower}
+
+    def stamp(**changed):
+        return fingerprint(answers, open_features(X), {**settings, **changed})
+
+    assert stamp(network=torch.nn.Linear(4, 2), base=cw.CrowdLayer(network=torch.nn.Linear(4, 2))) == stamp()
+    other = prior.copy()
+    other[2500] = 1e-9  # which numpy does not show
+    assert len({stamp(), stamp(prior=other), stamp(network=torch.nn.Linear(4, 3)), stamp(scheduler=str.upper)}) == 4
+
+
+def test_a_checkpoint_in_use_is_refused_by_name(data, tmp_path):
+    X, answers, _ = data
+    path = str(tmp_path / "state.safetensors")
+
+    def meddle(record):
+        with pytest.raises(BusyError, match=rf"state.safetensors is in use by process {os.getpid()}"):
+            cw.CrowdLayer(epochs=1, checkpoint=path).fit(X, answers)
+        cw.CrowdLayer(epochs=1, checkpoint=f"{path}-other").fit(X, answers)
+
+    (tmp_path / ".state.safetensors.lock").write_text("{")  # of one that was killed
+    cw.CrowdLayer(epochs=1, checkpoint=path).fit(X, answers, callback=meddle)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["state.safetensors", "state.safetensors-other"]
 
 
 def test_checkpoints_of_other_runs_are_refused(data, tmp_path):

@@ -34,7 +34,20 @@ HOSTILE = [
     "__proto__",
     "constructor",
     "\u202egnihtemos",
+    "</style><style>body{display:none}</style>",
+    "</title><script>window.hacked=6</script>",
+    "</textarea></template></noscript><script>window.hacked=7</script>",
+    "data:text/html,<script>window.hacked=8</script>",
+    "'-(window.hacked=9)-'",
+    "`${window.hacked=10}`",
+    "datum['x']; window.hacked=11",
+    '{"signal": "window.hacked=12", "expr": "hacked"}',
+    "]]><iframe srcdoc='<script>parent.hacked=13</script>'>",
+    "<a href=javascript:window.hacked=14>press</a>",
+    "<math><mtext><style><img title='</style><img src=x onerror=window.hacked=15>'>",
+    "&lt;script&gt;&#60;b&#62;",
 ]
+FILE = '"><img src=x onerror=window.hacked=16>{{7*7}}'  # a name that a file or a folder can have
 
 
 def build(
@@ -71,7 +84,7 @@ def build(
         "verdict": pa.array([VERDICTS[v] for v in verdict]),
     }
     table = pa.table({**labels, **{f"proba_{name}": pa.array(proba[:, c]) for c, name in enumerate(names)}})
-    pq.write_table(table, path / "labels.parquet")
+    pq.write_table(table, (path / "labels.parquet").resolve())
     _csv(pa.table(labels), path / "labels.csv")
     _csv(_workers(answers, names, rng), path / "workers.csv")
     _csv(_tasks(answers, rank, sure, images, hostile=hostile, long_text=long_text), path / "tasks.csv")
@@ -79,7 +92,9 @@ def build(
     if images:
         (path / "images").mkdir(exist_ok=True)
         for place in range(images):
-            (path / "images" / f"{place}.png").write_bytes(png(rng.integers(0, 255, (16, 16), np.uint8)))
+            (path / "images" / f"{place}{FILE if hostile else ''}.png").write_bytes(
+                png(rng.integers(0, 255, (16, 16), np.uint8))
+            )
     counts = {name: int((verdict == v).sum()) for v, name in enumerate(VERDICTS)}
     metrics = _metrics(
         answers, names, counts, sure, agreed, proba, votes, truth=truth, history=history, hostile=hostile
@@ -112,7 +127,7 @@ def _answers(tasks: int, workers: int, classes: int, *, hostile: bool) -> Answer
     plain = names[:classes] if classes <= len(names) else [f"class {c:03}" for c in range(classes)]
     ids = {
         "task_ids": pa.array(evil[:tasks] if hostile else [f"task-{t}" for t in range(tasks)]),
-        "worker_ids": pa.array(evil[:workers] if hostile else [f"w{w}" for w in range(workers)]),
+        "worker_ids": pa.array([*evil[11:], *evil[:11]][:workers] if hostile else [f"w{w}" for w in range(workers)]),
         "class_ids": pa.array(evil[:classes] if hostile else plain),
     }
     return replace(answers, **ids)
@@ -159,7 +174,9 @@ def _tasks(
             "labels": [json.dumps(labels[rows]) for rows in said],
             "trust": [json.dumps(trust[rows]) for rows in said],
             "text": texts,
-            "image": pa.array([f"images/{place}.png" if place < images else None for place in range(len(rank))]),
+            "image": pa.array(
+                [f"images/{n}{FILE if hostile else ''}.png" if n < images else None for n in range(len(rank))]
+            ),
         }
     )
 

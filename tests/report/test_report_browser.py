@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_folders import build
+from report_folders import FILE, HOSTILE, build
 
+import crowdwise as cw
 from crowdwise.report import report
+from crowdwise.run import compare
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="NOT TESTED in a browser: playwright is not installed")
 expect = sync_api.expect
@@ -45,14 +47,14 @@ def pages(tmp_path_factory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("runs")
     runs = {
         "plain": build(folder / "plain", tasks=80),
-        "hostile": build(folder / "hostile", hostile=True, classes=11, tasks=40),
+        "hostile": build(folder / FILE, hostile=True, classes=11, tasks=40),
         "long": build(folder / "long", tasks=40, long_text=True, curve_method="dawid-skene"),
         "ahead": build(folder / "ahead", tasks=20, truth=False, curve=[], alike=[]),
         "bare": build(
             folder / "bare", tasks=20, truth=False, images=0, history=False, choice=None, curve=[], forecast=[]
         ),
     }
-    return {name: report(run) for name, run in runs.items()}
+    return {name: report(run, folder / f"{name}.html") for name, run in runs.items()}
 
 
 @pytest.fixture
@@ -69,6 +71,8 @@ def visit(browser, pages) -> Iterator[Any]:
         page.on("request", lambda request: asked.append(request.url))
         page.on("console", lambda message: told.append(message.text) if message.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: told.append(str(error)))
+        page.on("dialog", lambda dialog: told.append(dialog.message))
+        page.on("popup", lambda other: told.append(other.url))
         page.goto(pages[name].as_uri())
         return page
 
@@ -226,6 +230,15 @@ def test_the_button_changes_the_colours(visit):
     assert page.evaluate(ground) == before
 
 
+EVIL = "main img[src=x], main svg[onload], main script, main iframe, main style, a[href^=javascript], a[href^=data]"
+
+
+def nothing_ran(page: Any) -> bool:
+    """Whether no text became a tag, or ran; a page may have links of its own, but to no script."""
+    assert page.locator(EVIL).count() == 0
+    return page.evaluate("window.hacked === undefined && getComputedStyle(document.body).display !== 'none'")
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_hostile_texts_are_shown_and_run_nothing(visit, size):
     page = visit("hostile", size)
@@ -233,15 +246,44 @@ def test_hostile_texts_are_shown_and_run_nothing(visit, size):
     for opener in page.locator("[data-table=workers] .opener").all():
         opener.click()
     expect(page.locator(".opened svg")).to_have_count(9)
-    for text in ("<img", "constructor", "__proto__", "{{7*7}}", "=HYPERLINK"):
-        page.get_by_label("Search labels").fill(text)
-        assert text in " ".join(column(page, "labels", 1))
-    page.locator("[data-chart=balance] .mark-rect path").first.hover()
-    assert page.evaluate("window.hacked === undefined")
-    assert page.locator("main img[src=x], main svg[onload], main script").count() == 0
+    for text in HOSTILE:
+        page.get_by_label("Search labels").fill(" ".join(text.split()))
+        assert any(" ".join(text.split()) in cell for cell in column(page, "labels", 1)), "shown as it was written"
+    assert FILE in page.title() and FILE in page.locator("header").inner_text()
+    for chart, mark in (("balance", ".mark-rect path"), ("crowd", ".mark-symbol path")):
+        page.locator(f"[data-chart={chart}] {mark}").first.hover(force=True)
+        expect(page.locator("#tip")).to_be_visible()
+    expect(page.locator(".card img").first).to_have_js_property("naturalWidth", 16)
+    assert nothing_ran(page)
     tall = [sure.bounding_box()["height"] for sure in page.locator(".told > :last-child").all()]
     assert max(tall) < 30, "a figure and its sign stay on one line beside a long label"
     assert not too_wide(page)
+
+
+def test_what_objects_show_in_a_notebook_runs_nothing(browser, tmp_path, monkeypatch):
+    """A notebook has no policy of its own: escaping alone must do."""
+    monkeypatch.chdir(tmp_path)
+    run = build(Path("javascript:window.hacked=17"), hostile=True, classes=len(HOSTILE), tasks=40)
+    model = run.model
+    proposal = cw.acquire.propose(model, 3)
+    told = [run.feedback(worker) for worker in model.workers_]
+    choice = cw.choose.choose(run.answers, candidates=["one-coin"], folds=2)
+    shown = [run.answers, run.answers.summary(), proposal, choice, run, compare(run, run), cw.make("glad"), *told]
+    fragments = "".join(each._repr_html_() for each in shown)
+    (tmp_path / "notebook.html").write_text(f"<!doctype html><meta charset=utf-8><main>{fragments}</main>", "utf-8")
+    page = browser.new_page()
+    heard: list[str] = []
+    page.on("dialog", lambda dialog: heard.append(dialog.message))
+    page.on("request", lambda request: heard.append(request.url) if not request.url.startswith("file:") else None)
+    page.goto((tmp_path / "notebook.html").as_uri())
+    text = page.locator("main").inner_text()
+    assert not [worker for worker in model.workers_ if " ".join(worker.split()) not in " ".join(text.split())]
+    assert page.locator("main img, main svg[onload], main iframe").count() == 0
+    assert page.evaluate("window.hacked === undefined && getComputedStyle(document.body).display !== 'none'")
+    for link in page.locator("main a").all():
+        assert page.evaluate("link => link.protocol", link.element_handle()) in ("file:", "https:")
+    assert not heard
+    page.close()
 
 
 def test_the_policy_stops_a_script_that_got_in_all_the_same(browser, pages, tmp_path):

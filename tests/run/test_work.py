@@ -12,6 +12,7 @@ import pytest
 import crowdwise as cw
 from crowdwise.errors import BusyError, FormatError, ParameterError
 from crowdwise.run import Progress, Run, run
+from crowdwise.run.layout import FORMAT
 
 QUICK = ["one-coin", "dawid-skene"]
 SCRIPT = """
@@ -83,7 +84,7 @@ def test_a_run_killed_at_its_very_start_can_be_begun_again(tmp_path):
     (tmp_path / "run" / ".work").mkdir(parents=True)
     (tmp_path / "run" / ".config.json.12ab34cd").write_text("{")
     run(crowd(), tmp_path / "run", method=QUICK, resume=True)
-    assert Run(tmp_path / "run").metrics["format"] == 1
+    assert Run(tmp_path / "run").metrics["format"] == FORMAT
 
 
 def test_a_killed_process_goes_on(tmp_path):
@@ -135,11 +136,11 @@ def test_folders_of_something_else_are_left_alone(tmp_path):
 def test_a_damaged_or_newer_folder_is_named(tmp_path):
     made = run(crowd(), tmp_path / "run", method=QUICK)
     text = (made.path / "metrics.json").read_text()
-    (made.path / "metrics.json").write_text(text.replace('"format": 1', '"format": 99', 1))
+    (made.path / "metrics.json").write_text(text.replace(f'"format": {FORMAT}', '"format": 99', 1))
     with pytest.raises(FormatError, match="format 99"):
         Run(made.path)
     (made.path / "metrics.json").write_text(text[:100])
-    with pytest.raises(FormatError, match="cannot be read"):
+    with pytest.raises(FormatError, match=r"is damaged.*new folder"):
         Run(made.path)
 
 

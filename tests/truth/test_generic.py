@@ -6,11 +6,10 @@ from sklearn.base import clone
 
 import crowdwise as cw
 from crowdwise.errors import EmptyError, GoldError, NotFittedError, ParameterError, WeightError
-from crowdwise.registry import methods
 from crowdwise.truth.em import EMModel
 from crowdwise.truth.threads import use_threads
+from every_method import TRUTH, gold_of
 
-METHODS = [m.name for m in methods() if m.home.startswith("truth.")]
 pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.errors.ConvergenceWarning")
 
 
@@ -28,14 +27,10 @@ def crowd(n_classes=3, n_tasks=60, n_workers=8, per_task=4, seed=0):
 
 def fitted(name, answers, **parameters):
     model = cw.make(name, **parameters)
-    gold = None
-    if model.needs_gold:
-        gold = np.full(answers.n_tasks, -1, np.int32)
-        gold[: max(1, answers.n_tasks // 4)] = 0
-    return model.fit(answers, gold)
+    return model.fit(answers, gold_of(answers) if model.needs_gold else None)
 
 
-@pytest.fixture(params=METHODS)
+@pytest.fixture(params=TRUTH)
 def name(request):
     return request.param
 
@@ -134,25 +129,6 @@ def test_clone_and_repr(name):
     assert repr(clone(model)) == repr(model)
     with pytest.raises(NotFittedError, match="fit"):
         _ = model.labels_
-
-
-TINY = {
-    "one task": ([0, 0, 0], [0, 1, 2], [0, 1, 1]),
-    "one worker": ([0, 1, 2], [0, 0, 0], [0, 1, 1]),
-    "one answer": ([0], [0], [0]),
-    "one answer a task": ([0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 0, 1]),
-    "a worker with one answer": ([0, 0, 1, 1, 1], [0, 1, 0, 1, 2], [0, 0, 1, 1, 0]),
-    "all equal": ([0, 0, 1, 1], [0, 1, 0, 1], [1, 1, 1, 1]),
-    "two islands": ([0, 0, 1, 1], [0, 1, 2, 3], [0, 0, 1, 0]),
-}
-
-
-@pytest.mark.parametrize("case", TINY)
-def test_tiny_cases(name, case):
-    task, worker, label = TINY[case]
-    model = fitted(name, cw.Answers.from_arrays(task, worker, label, classes=[0, 1]))
-    assert np.isfinite(model.proba_).all()
-    np.testing.assert_allclose(model.proba_.sum(axis=1), 1, atol=1e-9)
 
 
 def test_one_class(name):

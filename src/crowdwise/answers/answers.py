@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.answers import joining
 from crowdwise.answers.columns import columns_of, recognise
-from crowdwise.answers.encoding import gather, lookup, present, runs, stable_order, starts, to_numpy
+from crowdwise.answers.parts import Parts
 from crowdwise.answers.rows import (
     Array,
     Duplicates,
@@ -32,7 +30,6 @@ from crowdwise.answers.rows import (
 )
 from crowdwise.display import as_html
 from crowdwise.errors import (
-    DuplicateError,
     FormatError,
     MissingDependencyError,
     ParameterError,
@@ -41,8 +38,6 @@ from crowdwise.errors import (
 )
 
 if TYPE_CHECKING:
-    import scipy.sparse
-
     from crowdwise.evaluate.summary import Summary
 
 MAX_CLASSES = 1000
@@ -50,16 +45,8 @@ SHOWN = 5  # answers, in a notebook
 MAX_WIDE_CELLS = 50_000_000
 
 
-class Pairs(NamedTuple):
-    """The distinct (worker, label) pairs that occur, sorted by worker: what confusion counts are kept for."""
-
-    of_answer: Array  # (answers,) int32: the pair of each answer
-    label: Array  # (pairs,) int32
-    worker_starts: Array  # (workers + 1,) int64: pairs of worker w are worker_starts[w]:worker_starts[w + 1]
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class Answers:
+class Answers(Parts):
     """Answers of workers to tasks. Build one with `read`, `from_frame`, `from_wide` or `from_arrays`.
 
     It also behaves as scikit-learn's `y`: `len(answers)` is the number of tasks and `answers[rows]` selects tasks.
@@ -87,22 +74,6 @@ class Answers:
     >>> answers.tasks.tolist(), answers.task.tolist()
     (['a', 'b'], [0, 0, 1])
     """
-
-    task: Array
-    worker: Array
-    label: Array
-    task_ids: pa.Array
-    worker_ids: pa.Array
-    class_ids: pa.Array
-    weight: Array | None = None
-    pseudo: Array | None = None
-    truth: Array | None = None
-    removed: Mapping[str, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for array in (self.task, self.worker, self.label, self.weight, self.pseudo, self.truth):
-            if array is not None:
-                array.setflags(write=False)
 
     # Ways in
 
@@ -288,230 +259,13 @@ class Answers:
         )  # fmt: skip
         return cls(**fields)
 
-    # Sizes and views
-
-    @property
-    def n_tasks(self) -> int:
-        """Number of tasks, answered or not."""
-        return len(self.task_ids)
-
-    @property
-    def n_workers(self) -> int:
-        """Number of workers."""
-        return len(self.worker_ids)
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-        return len(self.class_ids)
-
-    @property
-    def n_answers(self) -> int:
-        """Number of answers."""
-        return len(self.task)
-
-    @property
-    def shape(self) -> tuple[int]:
-        """(tasks,): what scikit-learn asks of a `y`."""
-        return (self.n_tasks,)
-
-    @cached_property
-    def tasks(self) -> Array:
-        """Ids of the tasks."""
-        return to_numpy(self.task_ids)
-
-    @cached_property
-    def workers(self) -> Array:
-        """Ids of the workers."""
-        return to_numpy(self.worker_ids)
-
-    @cached_property
-    def classes(self) -> Array:
-        """The classes."""
-        return to_numpy(self.class_ids)
-
-    @cached_property
-    def task_starts(self) -> Array:
-        """Answers to task t are `task_starts[t]:task_starts[t + 1]`."""
-        return starts(self.task, self.n_tasks)
-
-    @cached_property
-    def by_worker(self) -> Array:
-        """Row numbers sorted by worker, then task."""
-        return stable_order(self.worker, self.n_workers)
-
-    @cached_property
-    def worker_starts(self) -> Array:
-        """Answers of worker w are `by_worker[worker_starts[w]:worker_starts[w + 1]]`."""
-        return starts(self.worker, self.n_workers)
-
-    @cached_property
-    def pairs(self) -> Pairs:
-        """The distinct (worker, label) pairs, so that confusion counts cost no more than the answers do."""
-        n_codes = self.n_workers * self.n_classes
-        if n_codes <= min(4 * self.n_answers + 1024, np.iinfo(np.int32).max):  # a flag for each beats sorting
-            of_answer = self.worker * np.int32(self.n_classes)  # (answers,)
-            of_answer += self.label
-            found = present(of_answer, n_codes)
-            distinct = np.flatnonzero(found)
-            of_answer = gather(np.cumsum(found, dtype=np.int32) - np.int32(1), of_answer)
-        else:
-            code = self.worker.astype(np.int64) * self.n_classes + self.label  # (answers,)
-            distinct, inverse = np.unique(code, return_inverse=True)
-            of_answer = inverse.astype(np.int32)
-        worker, label = np.divmod(distinct, max(self.n_classes, 1))
-        return Pairs(of_answer, label.astype(np.int32), starts(worker, self.n_workers))
-
-    def counts(self, *, dense: bool = False) -> scipy.sparse.csr_array | Array:
-        """Votes for each class: tasks x classes, sparse unless `dense`. Weights count.
-
-        >>> Answers.from_arrays([1, 1, 2], ["x", "y", "x"], ["no", "yes", "no"]).counts(dense=True)
-        array([[1., 1.], [1., 0.]])
-        """
-        shape = (self.n_tasks, self.n_classes)
-        votes = np.ones(self.n_answers) if self.weight is None else self.weight
-        if dense:
-            cell = self.task.astype(np.int64) * self.n_classes + self.label
-            return np.bincount(cell, votes, minlength=shape[0] * shape[1]).reshape(shape)
-        from scipy.sparse import coo_array
-
-        return coo_array((votes, (self.task, self.label)), shape=shape).tocsr()
+    # Ways out
 
     def summary(self) -> Summary:
         """Sizes, sparsity, imbalance and agreement."""
         from crowdwise.evaluate.summary import summarise
 
         return summarise(self)
-
-    # Parts and additions
-
-    def __len__(self) -> int:
-        return self.n_tasks
-
-    def __getitem__(self, rows: Any) -> Answers:
-        """Answers to the tasks at these rows, in this order; workers and classes stay as they are."""
-        if isinstance(rows, (int, np.integer)):
-            rows = [rows]
-        rows = np.arange(self.n_tasks)[rows]
-        if len(np.unique(rows)) < len(rows):
-            message = "a task is selected twice; answers hold each task once. Use weights to count one more often."
-            raise DuplicateError(message)
-        kept, task = runs(self.task_starts, rows)
-        return replace(
-            self.take(kept),
-            task=task.astype(np.int32),
-            task_ids=self.task_ids.take(pa.array(rows)),
-            truth=None if self.truth is None else self.truth[rows],
-        )
-
-    def select(self, *, tasks: Any = None, workers: Any = None, classes: Any = None) -> Answers:
-        """Narrow the named tables to these ids, leaving out the answers that refer to others.
-
-        The tables not named stay whole, so a task may end up without answers.
-
-        >>> answers = Answers.from_arrays([1, 1, 2], ["x", "y", "x"], ["no", "yes", "no"])
-        >>> answers.select(workers=["y"])
-        Answers(2 tasks, 1 workers, 1 answers, 2 classes)
-        """
-        out = self
-        if tasks is not None:
-            out = out[lookup(id_table(tasks, "task"), self.task_ids, "task")]
-        for what, ids, codes in (("worker", workers, "worker"), ("class", classes, "label")):
-            if ids is None:
-                continue
-            table = id_table(ids, what)
-            chosen = lookup(table, getattr(out, f"{what}_ids"), what)
-            new_code = np.full(len(getattr(out, f"{what}_ids")), -1, np.int32)
-            new_code[chosen] = np.arange(len(chosen), dtype=np.int32)
-            truth = out.truth
-            if what == "class" and truth is not None:
-                truth = np.where(truth >= 0, new_code[truth], -1).astype(np.int32)
-            out = out.take(np.flatnonzero(new_code[getattr(out, codes)] >= 0))
-            changed: dict[str, Any] = {
-                codes: new_code[getattr(out, codes)],
-                f"{what}_ids": table,
-                "truth": truth,
-            }
-            out = replace(out, **changed)
-            if what == "worker":  # a new order of workers changes the order of rows
-                out = out._resorted()
-        return out
-
-    def thin(self, fraction: float, *, keep_one: bool = True, seed: int = 0) -> Answers:
-        """Remove a fraction of the answers at random: the papers' sparsity study.
-
-        Parameters
-        ----------
-        fraction : float
-            Share of all answers to remove, from 0 up to but not including 1.
-        keep_one : bool
-            Leave at least one answer to each task that has one. The share removed is then as close to `fraction` as
-            that allows.
-        seed : int
-            The same seed removes the same answers.
-        """
-        return self.take(self.thinned(fraction, keep_one=keep_one, seed=seed))
-
-    def thinned(self, fraction: float, *, keep_one: bool = True, seed: int = 0) -> Array:
-        """Row numbers of the answers that `thin` keeps."""
-        if not 0 <= fraction < 1:
-            message = f"fraction={fraction}: give the share of answers to remove, from 0 up to but not including 1."
-            raise ParameterError(message)
-        draw = np.random.default_rng(seed).random(self.n_answers)
-        n_keep = self.n_answers - round(fraction * self.n_answers)
-        if keep_one:  # the smallest draw of each task goes before all others
-            first = self.task_starts[:-1][np.diff(self.task_starts) > 0]
-            smallest = np.repeat(np.minimum.reduceat(draw, first), np.diff(np.append(first, self.n_answers)))
-            draw[draw == smallest] -= 1
-            n_keep = max(n_keep, len(first))
-        return np.sort(np.argsort(draw, kind="stable")[:n_keep])
-
-    def merge(
-        self,
-        other: Answers,
-        *,
-        pseudo: bool = False,
-        weight: float | None = None,
-        duplicates: Duplicates = "error",
-    ) -> Answers:
-        """Add answers. Ids new to this set are appended to its tables, so the codes of known ids do not change.
-
-        Parameters
-        ----------
-        other : Answers
-            What to add.
-        pseudo : bool
-            Mark all that is added as made by a model; otherwise its own marks are kept.
-        weight : float, optional
-            Weight of each added answer, in place of its own.
-        duplicates : {"error", "first", "last", "vote"}
-            When both hold an answer of a worker to a task; "first" keeps ours, "last" the added one.
-        """
-        return Answers(**joining.merge(self, other, pseudo=pseudo, weight=weight, duplicates=duplicates))
-
-    def with_truth(self, truth: Any, *, ignore_unknown: bool = False) -> Answers:
-        """Attach known labels.
-
-        Parameters
-        ----------
-        truth : mapping or Series of task to class, pair (tasks, classes), or codes (-1 unknown) in task order
-            A class that no worker chose is added to the classes.
-        ignore_unknown : bool
-            Leave out, and count in `removed`, tasks that are not here; otherwise they are an error.
-
-        Examples
-        --------
-        >>> answers = Answers.from_arrays([1, 1, 2], ["x", "y", "x"], ["no", "yes", "no"])
-        >>> answers.with_truth({2: "yes"}).truth.tolist()
-        [-1, 1]
-        """
-        return replace(self, **joining.with_truth(self, truth, ignore_unknown=ignore_unknown))
-
-    def codes_of_truth(self, truth: Any) -> Array:
-        """Known labels, given as in `with_truth`, as int32 codes in task order, -1 where unknown."""
-        return joining.truth_codes(self, truth)
-
-    # Ways out
 
     def to_arrow(self) -> pa.Table:
         """Long table `task, worker, label` (and `weight`, `pseudo` where set), as Arrow."""
@@ -568,24 +322,6 @@ class Answers:
         )
 
     __hash__ = None  # type: ignore[assignment]
-
-    def take(self, rows: Array) -> Answers:
-        """Only these answers (row numbers, increasing); all tables stay."""
-        return replace(
-            self,
-            task=self.task[rows],
-            worker=self.worker[rows],
-            label=self.label[rows],
-            weight=None if self.weight is None else self.weight[rows],
-            pseudo=None if self.pseudo is None else self.pseudo[rows],
-        )
-
-    def _resorted(self) -> Answers:
-        fields = sort_rows(
-            [self.task, self.worker, self.label], (self.task_ids, self.worker_ids, self.class_ids),
-            weight=self.weight, pseudo=self.pseudo, truth=self.truth, duplicates="error", removed=dict(self.removed),
-        )  # fmt: skip
-        return Answers(**fields)
 
 
 def _or_empty(array: Array | None) -> Array | Sequence[Any]:

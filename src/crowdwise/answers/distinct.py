@@ -6,10 +6,14 @@ table of hashes another one, and neither is wanted afterwards. Here a part is fo
     letters  all distinct ids end to end, as bytes (an integer is its 8 bytes)
     ends     where each of them begins and ends: id c is letters[ends[c]:ends[c + 1]]
     slots    open addressing: 32 bits of an id's hash above its code, -1 where nobody is
+
+The hash is SipHash-1-3 with a key that each table draws for itself: were it known, ids could be made up that all have
+one hash, and each would be compared with all before it. Codes follow the order in which ids came, never the hash.
 """
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -47,6 +51,7 @@ class Distinct:
         self._count = 0
         self._letters, self._ends = np.empty(0, np.uint8), np.zeros(1, np.int64)
         self._slots = np.full(1024, -1, np.int64)
+        self._key = np.frombuffer(os.urandom(16), np.uint64)
 
     def __len__(self) -> int:
         return self._count
@@ -63,7 +68,7 @@ class Distinct:
         self._make_room(len(part), int(ends[-1] - ends[0]))
         codes = np.empty(len(part), np.int32)
         room = self._slots, self._ends, self._letters
-        self._count = _add(_hashes(ends, data), ends, data, valid, *room, self._count, codes)
+        self._count = _add(_hashes(ends, data, self._key), ends, data, valid, *room, self._count, codes)
         return codes
 
     @property
@@ -101,16 +106,40 @@ def _grown(array: Array, used: int, needed: int) -> Array:
 
 
 @njit(cache=True, nogil=True)
-def _hashes(ends: Array, data: Array) -> Array:
+def _hashes(ends: Array, data: Array, key: Array) -> Array:
     """32 bits for each id of a part, in the upper half of 64."""
     hashes = np.empty(ends.shape[0] - 1, np.int64)
     for i in range(hashes.shape[0]):
-        mixed = ends[i + 1] - ends[i]
-        for j in range(ends[i], ends[i + 1]):
-            mixed = (mixed ^ data[j]) * np.int64(0x100000001B3)
-        mixed = (mixed ^ (mixed >> 29)) * np.int64(0x1F58476D1CE4E5B9)
-        hashes[i] = (mixed >> 32) << 32
+        first, size = ends[i], ends[i + 1] - ends[i]
+        a, b = key[0] ^ np.uint64(0x736F6D6570736575), key[1] ^ np.uint64(0x646F72616E646F6D)
+        c, d = key[0] ^ np.uint64(0x6C7967656E657261), key[1] ^ np.uint64(0x7465646279746573)
+        for start in range(0, size + 1, 8):  # words of 8 bytes; the last has the size in its upper one
+            word = np.uint64(size) << np.uint64(56) if start + 8 > size else np.uint64(0)
+            for j in range(min(8, size - start)):
+                word |= np.uint64(data[first + start + j]) << np.uint64(8 * j)
+            a, b, c, d = _round(a, b, c, d ^ word)
+            a ^= word
+        c ^= np.uint64(0xFF)
+        for _ in range(3):
+            a, b, c, d = _round(a, b, c, d)
+        hashes[i] = np.int64((a ^ b ^ c ^ d) & np.uint64(0xFFFFFFFF00000000))
     return hashes
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _round(a: Any, b: Any, c: Any, d: Any) -> Any:
+    """One round of SipHash (Aumasson and Bernstein, 2012)."""
+    a, c = a + b, c + d
+    b, d = _turned(b, 13) ^ a, _turned(d, 16) ^ c
+    a = _turned(a, 32)
+    a, c = a + d, c + b
+    d, b = _turned(d, 21) ^ a, _turned(b, 17) ^ c
+    return a, b, _turned(c, 32), d
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _turned(word: Any, bits: int) -> Any:
+    return (word << np.uint64(bits)) | (word >> np.uint64(64 - bits))
 
 
 @njit(cache=True, nogil=True)

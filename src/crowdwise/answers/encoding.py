@@ -19,6 +19,9 @@ from crowdwise.errors import IdTypeError, NullError, UnknownIdError
 
 Codes = np.ndarray[tuple[int], np.dtype[np.int32]]
 
+# Up to here a float stands for one whole number alone; the next, 2**53, may have been 2**53 + 1.
+EXACT = {"halffloat": 2.0**11 - 1, "float": 2.0**24 - 1, "double": 2.0**53 - 1}
+LONGEST = 80  # characters of an id that an error shows
 SHOWN = 3  # how many offending rows or ids an error names
 
 
@@ -30,7 +33,17 @@ def some(values: Sequence[Any] | np.ndarray, total: int | None = None) -> str:
     """
     shown = [v.item() if isinstance(v, np.generic) else v for v in values[:SHOWN]]
     rest = (len(values) if total is None else total) - len(shown)
-    return ", ".join(map(repr, shown)) + (f" and {rest} more" if rest > 0 else "")
+    return ", ".join(map(named, shown)) + (f" and {rest} more" if rest > 0 else "")
+
+
+def named(value: Any) -> str:
+    """A value as messages show it: long ones cut short.
+
+    >>> named("cat"), len(named("x" * 1000))
+    ("'cat'", 80)
+    """
+    text = repr(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]}...{text[-1]}"
 
 
 def as_arrow(values: Any, what: str) -> pa.Array:
@@ -41,9 +54,7 @@ def as_arrow(values: Any, what: str) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):
         if _is_text(values.type):  # first, as the pieces together may pass the 2 GB a plain string array can hold
             values = values.cast(pa.large_string())
-        elif pa.types.is_dictionary(values.type):
-            values = values.unify_dictionaries()
-        array = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
+        array = one_array(values)
     elif isinstance(values, pa.Array):
         array = values
     elif isinstance(values, np.ndarray) and values.dtype.kind in "USOT":
@@ -53,9 +64,26 @@ def as_arrow(values: Any, what: str) -> pa.Array:
     else:
         try:
             array = pa.array(values, from_pandas=True)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
             array = _from_objects(list(values), what)
     return _canonical(array, what)
+
+
+def one_array(column: pa.ChunkedArray) -> pa.Array:
+    """The chunks of a column as one array.
+
+    >>> one_array(pa.chunked_array([pa.array(["a"]).dictionary_encode(), pa.array(["b"]).dictionary_encode()])).indices
+    <pyarrow.lib.Int32Array object at ...>
+    [
+      0,
+      1
+    ]
+    """
+    if not column.num_chunks:
+        return pa.nulls(0, column.type)  # Arrow up to 21 cannot combine no dictionaries
+    if pa.types.is_dictionary(column.type):
+        column = column.unify_dictionaries()
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -82,10 +110,17 @@ def in_words(kind: pa.DataType) -> str:
 def _from_objects(values: list[Any], what: str) -> pa.Array:
     try:
         return pa.array(values, from_pandas=True)
+    except UnicodeEncodeError as error:
+        message = (
+            f"the {what} id {error.object[:60]!r} holds half a character (a surrogate), which is no text. Mend it."
+        )
+        raise IdTypeError(message) from None
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         kinds = sorted({type(v).__name__ for v in values if v is not None})
         row = next((i for i, v in enumerate(values) if type(v) is not type(values[0])), None)
-        fault = "are not all numbers of 64 bits or text" if row is None else f"mix types (row {row}: {values[row]!r})"
+        fault = (
+            "are not all numbers of 64 bits or text" if row is None else f"mix types (row {row}: {named(values[row])})"
+        )
         message = f"the {what} ids, {', '.join(kinds)}, {fault}. Convert the column to one type, such as .astype(str)."
         raise IdTypeError(message) from None
 
@@ -104,13 +139,15 @@ def _canonical(array: pa.Array, what: str) -> pa.Array:
     if _is_text(kind):
         return array.cast(pa.large_string())
     if pa.types.is_floating(kind):
-        array = pc.if_else(pc.is_nan(array), pa.scalar(None, kind), array)
-        whole = pc.and_(pc.is_finite(array), pc.equal(pc.floor(array), array))
+        array, exact = array.cast(pa.float64()), EXACT[str(kind)]
+        array = pc.if_else(pc.is_nan(array), pa.scalar(None, pa.float64()), array)
+        whole = pc.and_(pc.less_equal(pc.abs(array), exact), pc.equal(pc.floor(array), array))
         bad = np.flatnonzero(~whole.fill_null(True).to_numpy(zero_copy_only=False))
         if len(bad):
             message = (
-                f"the {what} ids are fractional numbers (row {bad[0]}: {array[int(bad[0])].as_py()!r}). Ids are "
-                f"integers, strings or booleans: round the column, or convert it to strings."
+                f"the {what} ids are fractional numbers, or so large that a float does not tell them apart (row "
+                f"{bad[0]}: {array[int(bad[0])].as_py()!r}). Ids are integers, strings or booleans: round the column, "
+                f"or read it as text in the first place."
             )
             raise IdTypeError(message)
         return array.cast(pa.int64())

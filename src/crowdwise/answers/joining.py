@@ -16,12 +16,10 @@ from crowdwise.answers.rows import Array, Duplicates, as_weights, id_table, sort
 from crowdwise.errors import CrowdwiseError, UnknownIdError
 
 if TYPE_CHECKING:
-    from crowdwise.answers import Answers
+    from crowdwise.answers.codes import Codes
 
 
-def merge(
-    ours: Answers, theirs: Answers, *, pseudo: bool, weight: float | None, duplicates: Duplicates
-) -> dict[str, Any]:
+def merge(ours: Codes, theirs: Codes, *, pseudo: bool, weight: float | None, duplicates: Duplicates) -> dict[str, Any]:
     """Fields of the answers of both; ids new to ours are appended, so the codes of ours do not change."""
     columns = (("task_ids", "task"), ("worker_ids", "worker"), ("class_ids", "label"))
     tables, codes = [], []
@@ -62,7 +60,7 @@ def _joined(ours: Array | None, theirs: Array | None, sizes: tuple[int, int], *,
     return np.concatenate(parts)
 
 
-def _joined_truth(ours: Answers, theirs: Answers, tables: list[pa.Array]) -> Array | None:
+def _joined_truth(ours: Codes, theirs: Codes, tables: list[pa.Array]) -> Array | None:
     """Known labels of both, in codes of the merged tables; where both know a task, ours counts."""
     if ours.truth is None and theirs.truth is None:
         return None
@@ -84,7 +82,7 @@ def _as_columns(truth: Any) -> Any:
     return truth
 
 
-def truth_codes(answers: Answers, truth: Any) -> Array:
+def truth_codes(answers: Codes, truth: Any) -> Array:
     """Known labels (mapping, pair of columns, or codes) as int32 codes in task order, -1 where unknown."""
     truth = _as_columns(truth)
     if isinstance(truth, tuple):
@@ -105,7 +103,7 @@ def truth_codes(answers: Answers, truth: Any) -> Array:
     return codes.astype(np.int32)
 
 
-def with_truth(answers: Answers, truth: Any, *, ignore_unknown: bool) -> dict[str, Any]:
+def with_truth(answers: Codes, truth: Any, *, ignore_unknown: bool) -> dict[str, Any]:
     """Changed fields that attach known labels; a class nobody chose is appended to the table."""
     if truth is None:
         return {"truth": None}

@@ -23,10 +23,12 @@ from crowdwise.answers.encoding import (
     encode,
     in_words,
     lookup,
+    named,
     some,
     spelt_out,
     starts,
 )
+from crowdwise.answers.twins import warn_of_twins
 from crowdwise.errors import (
     DuplicateError,
     EmptyError,
@@ -40,6 +42,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Duplicates = Literal["error", "first", "last", "vote"]
 Nulls = Literal["error", "drop"]
 _ROLES = ("task", "worker", "label")
+LARGEST_WEIGHT = 1e6  # beyond, sums over the answers would hold little of all the others
 
 
 def id_table(ids: Any, what: str, *, distinct: bool = True) -> pa.Array:
@@ -53,15 +56,16 @@ def id_table(ids: Any, what: str, *, distinct: bool = True) -> pa.Array:
 
 
 def as_weights(values: Any, n_answers: int) -> Array:
-    """Weights as float64, refusing negative, missing and infinite ones."""
+    """Weights as float64, refusing negative and missing ones, and those beside which all others vanish."""
     weight = np.asarray(as_floats(values), dtype=np.float64)
     if weight.shape != (n_answers,):
         message = f"{weight.shape} weights for {n_answers} answers; give one each."
         raise WeightError(message)
-    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    bad = np.flatnonzero(~((weight >= 0) & (weight <= LARGEST_WEIGHT)))
     if len(bad):
         message = (
-            f"weight {weight[bad[0]]} at row {bad[0]} (and {len(bad) - 1} more); weights are finite and not negative."
+            f"weight {weight[bad[0]]} at row {bad[0]} (and {len(bad) - 1} more); weights are from 0 to "
+            f"{LARGEST_WEIGHT:g}: divide them all by the largest."
         )
         raise WeightError(message)
     return weight
@@ -142,6 +146,7 @@ def assemble(
     codes, ids = [], []
     for role, what, given in zip(_ROLES, ("task", "worker", "class"), (tasks, workers, classes), strict=True):
         coded, table = encode(arrays.pop(role), what, None if given is None else id_table(given, what))
+        warn_of_twins(table, what)
         codes.append(coded)
         ids.append(table)
     task_ids, _, class_ids = ids
@@ -180,7 +185,7 @@ def _truth_of_tasks(known: pa.Array, name: str, task: Array, task_ids: pa.Array,
     clash = rows[truth[task[rows]] != codes]
     if len(clash):
         message = (
-            f"column {name!r} gives task {task_ids[int(task[clash[0]])].as_py()!r} two known labels "
+            f"column {name!r} gives task {named(task_ids[int(task[clash[0]])].as_py())} two known labels "
             f"(row {clash[0]}). A task has one; mend the column."
         )
         raise DuplicateError(message)
@@ -211,7 +216,7 @@ def sort_rows(
         if duplicates == "error":
             once = repeated[np.insert(np.diff(repeated) > 1, 0, True)][:SHOWN]  # a third answer is not a new case
             shown = ", ".join(
-                f"worker {worker_ids[int(worker[i])].as_py()!r} on task {task_ids[int(task[i])].as_py()!r}"
+                f"worker {named(worker_ids[int(worker[i])].as_py())} on task {named(task_ids[int(task[i])].as_py())}"
                 for i in once
             )
             first = (repeated[0] - 1, repeated[0]) if order is None else (order[repeated[0] - 1], order[repeated[0]])

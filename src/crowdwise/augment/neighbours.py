@@ -220,7 +220,7 @@ def simulate_answers(answers: Answers, near: Array, kind: Simulate, rng: np.rand
     weight = np.ones(len(at)) if answers.weight is None else answers.weight[at]
     pair = task * answers.n_workers + answers.worker[at]  # who answers what
     said, place = np.unique(pair * answers.n_classes + answers.label[at], return_inverse=True)  # (said,)
-    votes = np.maximum(np.bincount(place, weight, minlength=len(said)), np.finfo(float).tiny)
+    votes = np.maximum(np.bincount(place, weight, minlength=len(said)), 1e-200)  # above 0: it is divided by
     # The smallest of exponential draws divided by the votes is each label's in proportion to its votes.
     rank = -votes if kind == "majority" else rng.exponential(size=len(said)) / votes
     who = said // answers.n_classes

@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -17,6 +16,8 @@ from crowdwise.bench.cells import Cell, Family, Figures
 from crowdwise.bench.store import Store
 from crowdwise.datasets import load
 from crowdwise.errors import CrowdwiseError
+from crowdwise.orphans import end_with, this_process
+from crowdwise.whole import alone
 
 DATA = {"heavy": "cifar10h", "gisette_like": "usps", "dogs": "dogs_vs_cats"}  # of problems that have another name
 
@@ -84,21 +85,28 @@ def run(
 ) -> Progress:
     """Compute what is missing; `told` is called before the first cell and after each.
 
-    A cell that fails is named in `failed` with its error, and the others go on. When the run is stopped or killed, the
-    next one computes what was not finished.
+    While it lasts, other runs in the same folder are refused. A cell that fails is named in `failed` with its error,
+    and the others go on. When the run is stopped or killed, the next one computes what was not finished.
     """
     todo = missing(cells, families, store)
     progress = Progress(len(todo), jobs)
     for cell in todo:
         kind = (cell.method, cell.problem)
         progress.waiting[kind] = progress.waiting.get(kind, 0) + 1
-    if not todo:
-        return progress
+    if todo:
+        with alone(store.folder):
+            _compute(todo, families, store, progress, told)
+    return progress
+
+
+def _compute(todo: list[Cell], families: dict[str, Family], store: Store, progress: Progress, told: Told) -> None:
+    """Compute these cells in processes of their own."""
+    jobs = progress.jobs
     told(progress)
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # processes of several threads each would stall one another
     context = multiprocessing.get_context("spawn")
     others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_end_with, initargs=(os.getpid(),))
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=end_with, initargs=(this_process(),))
     try:
         running: dict[Future[tuple[list[Figures], float]], Cell] = {}
         ahead = iter(todo)
@@ -118,7 +126,6 @@ def run(
         raise
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-    return progress
 
 
 @contextmanager
@@ -132,17 +139,6 @@ def _undisturbed() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _end_with(parent: int) -> None:
-    """Let this process end when the one that started it is gone, killed perhaps: nobody waits for its cell then."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def compute(cell: Cell) -> tuple[list[Figures], float]:

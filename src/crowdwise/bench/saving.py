@@ -11,6 +11,7 @@ from crowdwise.bench.drawing import draw
 from crowdwise.bench.experiments import COLUMNS, Experiment, Line
 from crowdwise.bench.store import Store, rounded
 from crowdwise.errors import MissingDependencyError
+from crowdwise.whole import whole
 
 
 class Saved(NamedTuple):
@@ -37,7 +38,7 @@ def save(experiment: Experiment, found: list[Line], store: Store, folder: Path, 
         )
         return Saved(None, f"{about} has {what}, and is left as it is: move it away to save this.")
     folder.mkdir(parents=True, exist_ok=True)
-    with table.open("w", newline="", encoding="utf-8") as file:
+    with whole(table) as beside, beside.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
         writer.writerows(rounded(line) for line in found)
@@ -45,9 +46,11 @@ def save(experiment: Experiment, found: list[Line], store: Store, folder: Path, 
         "name": experiment.name, "title": experiment.title, "shows": experiment.shows, "seeds": seeds, "quick": quick,
         "core_seconds": core_seconds(experiment, store, seeds, quick=quick), "lines": found,
     }  # fmt: skip
-    about.write_text(json.dumps(rounded(result), indent=1), encoding="utf-8")
+    with whole(about) as beside:
+        beside.write_text(json.dumps(rounded(result), indent=1), encoding="utf-8")
     try:
-        draw(experiment, found, stem.with_suffix(".svg"))
+        with whole(stem.with_suffix(".svg")) as beside:
+            draw(experiment, found, beside)
     except MissingDependencyError as error:
         return Saved(table, str(error))
     return Saved(table)

@@ -1,15 +1,9 @@
-"""Finished cells, in one JSON file a family, which is written whole under another name and renamed.
-
-Several runs may share a folder: each reads a file anew before it writes it, and meanwhile the others wait.
-"""
+"""Finished cells, in one JSON file a family, which is written whole under another name and renamed."""
 
 from __future__ import annotations
 
 import json
-import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +36,15 @@ class Store:
         return found["figures"] if found is not None and found["stamp"] == stamp else None
 
     def put(self, cell: Cell, stamp: str, figures: list[Figures]) -> None:
-        """Keep a finished cell, at once; what another run has kept in the meantime stays."""
+        """Keep a finished cell, at once; what another run has kept since this one looked stays."""
         path = self._path(cell)
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(path.parent):
-            cells = _read(path)
-            cells[cell.key] = {"stamp": stamp, "seeds": list(cell.seeds), "figures": figures}
-            self._files[path] = cells
-            with whole(path) as beside:
-                beside.write_text(_text(cells), encoding="utf-8")
+        cells = _read(path)
+        # Rounded at once, and not as it is written: a run that reads them again must come to the same results.
+        cells[cell.key] = rounded({"stamp": stamp, "seeds": list(cell.seeds), "figures": figures})
+        self._files[path] = cells
+        with whole(path) as beside:
+            beside.write_text(_text(cells), encoding="utf-8")
 
     def open(self) -> None:
         """Make the folder and see that it can be written to, before hours are spent on what goes there."""
@@ -66,26 +60,9 @@ class Store:
         return self.folder / "cells" / f"{cell.family}{'-quick' if cell.quick else ''}.json"
 
 
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Wait until no other process is in here for this folder; the system ends it with the process that is."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: runs should not share a folder there
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
 def _text(cells: dict[str, Any]) -> str:
     """A line for each cell: short, and a change shows where it is."""
-    rows = [f"{json.dumps(key)}: {json.dumps(rounded(cell), sort_keys=True)}" for key, cell in sorted(cells.items())]
+    rows = [f"{json.dumps(key)}: {json.dumps(cell, sort_keys=True)}" for key, cell in sorted(cells.items())]
     return f'{{"version": {VERSION}, "cells": {{\n' + ",\n".join(rows) + "\n}}\n"
 
 

@@ -19,6 +19,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from crowdwise.answers import Answers
 from crowdwise.choose import keeping
 from crowdwise.choose.scoring import Array, Candidate, Criterion, Outcome, score
+from crowdwise.orphans import Process, end_with, this_process
 
 # Called after each fit with candidate, fold, done, total, seconds, log_likelihood, failure and kept.
 Callback = Callable[[Mapping[str, Any]], None]
@@ -90,8 +91,8 @@ class Fits:
         vote = next(iter(self.given))
         new = Parallel(n_jobs=self.n_jobs, return_as="generator")(
             delayed(fit)(
-                self._file(job), None if job.candidate == vote else deadline, self.given[job.candidate], self.X,
-                self.answers, self.splits[job.repeat] == job.fold, self.criterion,
+                this_process(), self._file(job), None if job.candidate == vote else deadline, self.given[job.candidate],
+                self.X, self.answers, self.splits[job.repeat] == job.fold, self.criterion,
             )
             for job in jobs if job not in kept
         )  # fmt: skip
@@ -120,8 +121,9 @@ class Fits:
         return None if self.keep is None else self.keep.fit(self.given[job.candidate], held)
 
 
-def fit(file: Path | None, deadline: float | None, *what: Any) -> Outcome:
+def fit(parent: Process, file: Path | None, deadline: float | None, *what: Any) -> Outcome:
     """`score`, unless it is too late to begin; kept at once, by the process that did it."""
+    end_with(parent)
     if deadline is not None and time.time() > deadline:
         return Outcome(None, 0.0, NOT_BEGUN, ())
     outcome = score(*what)

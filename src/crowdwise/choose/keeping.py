@@ -19,12 +19,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 import crowdwise
+from crowdwise import sealed
 from crowdwise.answers import Answers
 from crowdwise.choose.scoring import Array, Candidate, Criterion, Outcome, judged
 from crowdwise.digests import digest
-from crowdwise.errors import CrowdwiseError, ParameterError
+from crowdwise.errors import UnwritableError
 from crowdwise.learn.features.opening import opened
 from crowdwise.whole import whole
+
+VERSION, KEY = 2, "fit"  # of the files
 
 
 class Keep:
@@ -44,7 +47,7 @@ class Keep:
             self.folder.mkdir(exist_ok=True)
         except OSError as error:
             message = f"checkpoint={os.fspath(folder)!r}: no such folder can be made ({error.strerror}): give another."
-            raise ParameterError(message) from None
+            raise UnwritableError(message) from None
         features = None if X is None else opened(X, answers)
         self.problem = digest(crowdwise.__version__, criterion, answers, features)
         self.criterion = criterion
@@ -67,16 +70,18 @@ def write(path: Path, outcome: Outcome) -> None:
     if outcome.scores is None:
         return
     arrays = {"scores": outcome.scores} | ({} if outcome.readings is None else {"readings": outcome.readings})
-    facts = json.dumps({"seconds": outcome.seconds, "warnings": outcome.warnings})
+    facts = {"version": VERSION, "seconds": outcome.seconds, "warnings": outcome.warnings}
     plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    _keep(path, lambda beside: save_file(plain, beside, metadata={"fit": facts}))
+    _keep(path, lambda beside: sealed.seal(beside, KEY, facts, lambda data: save_file(plain, beside, metadata=data)))
 
 
 def read(path: Path) -> Outcome | None:
     """A fit that was kept; None where there is none, or the file is damaged."""
     try:
+        facts = sealed.facts(path, KEY, VERSION)
+        if facts is None or facts.get("version") != VERSION:
+            return None
         with safe_open(path, framework="numpy") as file:
-            facts = json.loads(file.metadata()["fit"])
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
             said = tuple(map(str, facts["warnings"]))
             return Outcome(arrays["scores"], float(facts["seconds"]), None, said, arrays.get("readings"))
@@ -98,9 +103,5 @@ def read_json(path: Path) -> Any:
 
 
 def _keep(path: Path, write_to: Callable[[Path], Any]) -> None:
-    try:
-        with whole(path, sync=False) as beside:  # a file damaged by a power cut is told, and computed anew
-            write_to(beside)
-    except (OSError, SafetensorError) as error:
-        message = f"the checkpoint {str(path)!r} cannot be written: {error}. Make room, or choose without checkpoint."
-        raise CrowdwiseError(message) from None
+    with whole(path, sync=False) as beside:  # a file damaged by a power cut is told, and computed anew
+        write_to(beside)

@@ -1,11 +1,12 @@
 """The command line. Thin: each command parses, calls the library and prints.
 
-Exit codes: 0 all went well; 1 a mistake in what was given, said in plain words on stderr; 2 wrong usage. Heavy
-libraries are imported inside the commands, so that `--help` is quick.
+Exit codes: 0 all went well; 1 a mistake in what was given, said in plain words on stderr; 2 wrong usage; 130 and 143
+stopped by Ctrl-C and SIGTERM. Heavy libraries are imported inside the commands, so that `--help` is quick.
 """
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +15,7 @@ from typer.core import TyperGroup
 from crowdwise import __version__
 from crowdwise.cli import aggregate, bench, compare, data, demo, feedback, learn, many, next, rank, run
 from crowdwise.cli.screen import notes, say
+from crowdwise.cli.stopping import code_of, stoppable
 from crowdwise.errors import CrowdwiseError
 
 
@@ -30,11 +32,11 @@ class _Commands(TyperGroup):
                 return super().invoke(ctx)
         except BrokenPipeError:  # the reader of our output has seen enough
             raise
-        except (CrowdwiseError, OSError) as error:
+        except (CrowdwiseError, OSError, KeyboardInterrupt) as error:
             if ctx.params.get("debug"):
                 raise
             many.tell(error)
-            raise typer.Exit(1) from None
+            raise typer.Exit(code_of(error) if isinstance(error, KeyboardInterrupt) else 1) from None
 
 
 def _command(ctx: Any) -> str:
@@ -83,4 +85,5 @@ def _options(
 
 def main() -> None:
     """Run the command line."""
-    app(prog_name="crowdwise")
+    with stoppable() if many.size() == 1 else nullcontext():  # of many, each ends as the system has it
+        app(prog_name="crowdwise")

@@ -46,6 +46,7 @@ def aggregate(
         bool | None,
         typer.Option("--check/--no-check", help="Ask held-out answers whether the method beats majority vote."),
     ] = None,
+    pseudonymise: options.Pseudonymise = None,
     seed: options.Seed = 0,
     json: options.Json = False,
     format: options.Format = None,
@@ -77,13 +78,14 @@ def aggregate(
             files, method, out, truth, gold, set_, seed, format=format,
             columns={"task": task, "worker": worker, "label": label}, duplicates=duplicates, max_classes=max_classes,
             master=master, checkpoint=checkpoint, resume=resume, bad=bad, parts=parts,
-            broadcast_limit=broadcast_limit, overwrite=overwrite, spark_conf=spark_conf,
+            broadcast_limit=broadcast_limit, overwrite=overwrite, spark_conf=spark_conf, pseudonymise=pseudonymise,
         )  # fmt: skip
     else:
         paths, target = [Path(file) for file in files], None if out is None else Path(out)
         result = locally(
             paths, method, target, workers, truth, gold, set_, check, seed, format=format, question=question,
             task=task, worker=worker, label=label, duplicates=duplicates, nulls=nulls, max_classes=max_classes,
+            pseudonymise=pseudonymise,
         )  # fmt: skip
     if json:
         as_json(result)
@@ -102,7 +104,7 @@ def locally(
     targets = [target for target in (out, workers) if target is not None]
     for target in targets:
         check_target(target)
-    refuse_same_file([*files, truth, gold], targets)
+    refuse_same_file([*files, truth, gold], targets, reading.get("pseudonymise"))
     model = build(method, settings(set_ or []), seed)
     answers = read_answers(files, **reading)
     answers, known, held_fixed = known_labels(answers, truth, gold)

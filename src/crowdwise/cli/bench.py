@@ -13,6 +13,7 @@ import typer
 
 from crowdwise.cli import options
 from crowdwise.cli.screen import as_json, console, note, say, table
+from crowdwise.cli.stopping import goes_on
 from crowdwise.errors import CrowdwiseError
 
 if TYPE_CHECKING:
@@ -64,12 +65,9 @@ def bench(
     cells = [] if show else [cell for each in chosen for cell in each.cells(seeds, quick=quick)]
     ready(cells, FAMILIES, store)
     start = time.perf_counter()
-    with live(chosen, store, seeds, quick=quick) as told:
-        try:
-            progress = run(cells, FAMILIES, store, jobs=jobs, told=told)
-        except KeyboardInterrupt:
-            message = f"stopped; what is finished is kept in {out}, and the same command goes on from there."
-            raise CrowdwiseError(message) from None
+    how = f"What is finished is kept in {out}, and the same command goes on from there."
+    with goes_on(lambda: how), live(chosen, store, seeds, quick=quick) as told:
+        progress = run(cells, FAMILIES, store, jobs=jobs, told=told)
     results, remarks = [], []
     for each in chosen:
         found = lines(each, store, seeds, quick=quick)

@@ -51,6 +51,7 @@ def convert(
     source: Annotated[Path, typer.Argument(metavar="IN", help="Answers in any format that can be read.")],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="A long table task, worker, label: .csv or .parquet.")],
     truth: Annotated[Path | None, typer.Option(help="Where known labels go, if not into a column `truth`.")] = None,
+    pseudonymise: options.Pseudonymise = None,
     json: options.Json = False,
     format: options.Format = None,
     question: options.Question = None,
@@ -62,10 +63,10 @@ def convert(
     max_classes: options.MaxClasses = options.MAX_CLASSES,
 ) -> None:
     """Turn answers of any format into a plain table."""
-    refuse_same_file([source], [target, truth])
+    refuse_same_file([source], [target, truth], pseudonymise)
     answers = read_answers(
         [source], format=format, question=question, task=task, worker=worker, label=label,
-        duplicates=duplicates, nulls=nulls, max_classes=max_classes,
+        duplicates=duplicates, nulls=nulls, max_classes=max_classes, pseudonymise=pseudonymise,
     )  # fmt: skip
     _save(answers, target, truth, json)
 

@@ -25,6 +25,10 @@ SHOWN = 10  # workers in the list of those in need
 def feedback(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that `crowdwise run` wrote.")],
     worker: Annotated[str | None, typer.Option("--worker", "-w", metavar="ID", help="Whom to tell.")] = None,
+    pseudonymise: Annotated[
+        Path | None,
+        typer.Option(metavar="KEYFILE", help="The key of the run: --worker is the id, not the name in the run."),
+    ] = None,
     everybody: Annotated[bool, typer.Option("--all", help="Feedback to every worker.")] = False,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Where it goes: .txt to send, .csv (a row a confusion), .json.")
@@ -41,6 +45,9 @@ def feedback(
     if worker is not None and everybody:
         message = "--worker and --all: give one of the two."
         raise ParameterError(message)
+    if pseudonymise is not None and worker is None:
+        message = "--pseudonymise is the key that tells who --worker is: give that too."
+        raise ParameterError(message)
     one_or_all = worker is not None or everybody
     if out is not None:
         check_out(out, run)
@@ -48,6 +55,8 @@ def feedback(
             message = "--out: say whose feedback to write, with --worker ID or --all."
             raise ParameterError(message)
     opened = Run(run)
+    if pseudonymise is not None and worker is not None:
+        worker = name_of(worker, pseudonymise, opened.answers.workers.tolist())
     if not one_or_all:
         listed = in_need(opened)
         if json:
@@ -64,6 +73,17 @@ def feedback(
         say("\n\n".join(map(str, told)))
     else:
         say(f"feedback to {len(told):,} {'worker' if len(told) == 1 else 'workers'} in {out}")
+
+
+def name_of(worker: str, key: Path, known: list[Any]) -> str:
+    """The name of a worker in a run, by the id; the id itself is said nowhere."""
+    import pyarrow as pa
+
+    from crowdwise.answers.pseudonyms import key_of, names
+
+    forms: list[Any] = [worker, *([int(worker)] if worker.lstrip("-").isdecimal() else [])]
+    found = [names(pa.array([form]), key_of(key, make=False))[0].as_py() for form in forms]
+    return next((name for name in found if name in known), found[-1])
 
 
 def check_out(out: Path, run: Path) -> None:

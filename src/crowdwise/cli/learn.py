@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json as jsons
 import os
-import secrets
-import shutil
 import time
 from collections.abc import Mapping
 from enum import StrEnum
@@ -23,6 +21,7 @@ from crowdwise.cli import many, options
 from crowdwise.cli.aggregate import CONFIDENT, score_table, scores
 from crowdwise.cli.options import build, known_labels, read_answers, refuse_same_file, settings, sizes
 from crowdwise.cli.screen import as_json, fields, note, percent, progress, say, to_json
+from crowdwise.cli.stopping import goes_on
 from crowdwise.errors import FeaturesError, ModelFileError, ParameterError
 
 if TYPE_CHECKING:
@@ -66,6 +65,7 @@ def fit(
     ] = None,
     truth: options.Truth = None,
     gold: options.Gold = None,
+    pseudonymise: options.Pseudonymise = None,
     seed: options.Seed = 0,
     json: options.Json = False,
     format: options.Format = None,
@@ -82,21 +82,23 @@ def fit(
     from crowdwise.truth.tables import label_table
 
     targets = [out, *(out / name for name in (MODEL, FACTS, LABELS)), checkpoint]
-    refuse_same_file([*files, features, truth, gold], targets)
+    refuse_same_file([*files, features, truth, gold], targets, pseudonymise)
     check_folder(out)
     model = build(method, parameters(set_ or [], network, epochs, checkpoint), seed, features=True)
     answers = read_answers(
         files, format=format, question=question, task=task, worker=worker, label=label,
-        duplicates=duplicates, nulls=nulls, max_classes=max_classes,
+        duplicates=duplicates, nulls=nulls, max_classes=max_classes, pseudonymise=pseudonymise,
     )  # fmt: skip
     answers, known, held_fixed = known_labels(answers, truth, gold)
+    given = settings(set_ or []).get("checkpoint", checkpoint)
+    kept = None if given is None else Path(given)
     if processes not in (None, 1) and many.size() == 1:
         many.check(model, method, processes, answers.n_tasks)  # and all above: before others start, to find it too
         opened(features)
-        kept = settings(set_ or []).get("checkpoint", checkpoint)
         del answers, known, held_fixed  # each process reads its own
-        raise typer.Exit(many.lead(processes, context.meta["arguments"], None if kept is None else Path(kept)))
-    with many.joined(model, method, processes, answers.n_tasks) as n_processes:
+        with goes_on(lambda: many.kept(kept)):
+            raise typer.Exit(many.lead(processes, context.meta["arguments"], kept))
+    with goes_on(lambda: many.kept(kept)), many.joined(model, method, processes, answers.n_tasks) as n_processes:
         seconds = train(model, method, match(features, answers), answers, held_fixed)
     if many.rank() > 0:
         return
@@ -119,7 +121,8 @@ def fit(
     if epochs is not None and not any("epoch" in record for record in innermost.history_):
         note(f"{method} is fitted by a solver, not by epochs: --epochs was not used.")
     labels = label_table(model)
-    write_folder(out, model, facts, labels)
+    with goes_on(lambda: many.kept(kept)):
+        write_folder(out, model, facts, labels)
     result = {
         "files": [str(file) for file in files],
         **facts,
@@ -338,24 +341,14 @@ def _is_model(folder: Path) -> bool:
 
 
 def write_folder(folder: Path, model: Any, facts: Mapping[str, Any], labels: pa.Table) -> None:
-    """Write a model beside where it goes, then move it there: what else is in the folder stays."""
+    """Write a model, all files at once: what else is in the folder stays."""
     from crowdwise.io import write
+    from crowdwise.whole import whole_folder
 
-    folder = folder.resolve()
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
-    try:
-        beside.mkdir()
+    with whole_folder(folder) as beside:
         (beside / FACTS).write_text(to_json(facts) + "\n", "utf-8")
         write(labels, beside / LABELS)
         model.save(beside / MODEL)
-        if not folder.exists():
-            beside.rename(folder)
-            return
-        for name in (FACTS, LABELS, MODEL):  # first what tells a model from other folders
-            (beside / name).replace(folder / name)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
 
 
 def show(result: Mapping[str, Any]) -> None:

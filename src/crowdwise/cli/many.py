@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from crowdwise.cli.screen import console, say
+from crowdwise.cli.stopping import words
 from crowdwise.errors import CrowdwiseError, LostProcessError, ParameterError
 
 LED = "CROWDWISE_LED"  # set for processes that `lead` started: the folder in which they leave word of a mistake
@@ -62,9 +63,10 @@ def tell(error: BaseException) -> None:
     """Say on stderr what went wrong, once for all processes."""
     lost = isinstance(error, LostProcessError)
     if LED in os.environ:  # the one who leads says it
-        Path(os.environ[LED], f"{'lost' if lost else 'error'}-{rank():06}").write_text(str(error), "utf-8")
+        Path(os.environ[LED], f"{'lost' if lost else 'error'}-{rank():06}").write_text(words(error), "utf-8")
     elif rank() == 0:
-        say(f"error: {error}", "red", stderr=True)
+        console(stderr=True).show_cursor(True)  # a bar that was cut short had hidden it
+        say(f"error: {words(error)}", "red", stderr=True)
     elif not lost:
         time.sleep(PATIENCE)  # a mistake that all find is told by the first, and the others are ended meanwhile
         say(f"error in process {rank()} of {size()}: {error}", "red", stderr=True)
@@ -86,7 +88,10 @@ def joined(model: Any, method: str, processes: int | None, n_tasks: int) -> Iter
     if any(name.rpartition("__")[2] == "device" and "cuda" in str(value) for name, value in model.get_params().items()):
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
         backend = "cpu:gloo,cuda:nccl"
-    torch.distributed.init_process_group(backend)
+    meeting: dict[str, Any] = {}
+    if LED in os.environ:  # on one machine they meet in a file: torch's own meeting place listens on every interface
+        meeting = {"init_method": Path(os.environ[LED], "meeting").as_uri(), "rank": rank(), "world_size": size()}
+    torch.distributed.init_process_group(backend, **meeting)
     try:
         yield size()
     finally:
@@ -121,7 +126,6 @@ def check(model: Any, method: str, processes: int, n_tasks: int) -> None:
 def lead(processes: int, arguments: Sequence[str], checkpoint: Path | None) -> int:
     """Run the command in so many processes, to the end of all of them; the exit code of the whole."""
     children: list[subprocess.Popen[bytes]] = []
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with tempfile.TemporaryDirectory(prefix="crowdwise-") as folder:
         try:
             for each in _environments(processes):
@@ -131,11 +135,9 @@ def lead(processes: int, arguments: Sequence[str], checkpoint: Path | None) -> i
             codes = _wait(children, Path(folder))
         finally:
             _end(children)
-            signal.signal(signal.SIGTERM, before)
         mistakes = _mistakes(Path(folder))
     killed = [(number, -code) for number, code in enumerate(codes) if code is not None and code < 0]
     if killed:
-        console(stderr=True).show_cursor(True)  # the bar had hidden it
         raise CrowdwiseError(obituary(*killed[0], processes, checkpoint))
     for mistake in mistakes:
         say(f"error: {mistake}", "red", stderr=True)
@@ -149,23 +151,25 @@ def obituary(number: int, by: int, processes: int, checkpoint: Path | None) -> s
     'process 1 of 0 to 3 was killed (SIGKILL: out of memory?); the others were ended. Nothing was kept: ...'
     """
     name = signal.Signals(by).name + (": out of memory?" if by == signal.SIGKILL else "")
-    message = f"process {number} of 0 to {processes - 1} was killed ({name}); the others were ended."
+    return f"process {number} of 0 to {processes - 1} was killed ({name}); the others were ended. {kept(checkpoint)}"
+
+
+def kept(checkpoint: Path | None) -> str:
+    """How to go on with a fit that was cut short."""
     if checkpoint is None:
-        return f"{message} Nothing was kept: with --checkpoint FILE a fit that was cut short can go on."
+        return "Nothing was kept: with --checkpoint FILE a fit that was cut short can go on."
     if not checkpoint.exists():
-        return f"{message} No epoch was over yet: run the same command again."
-    return f"{message} {checkpoint} keeps the last whole epoch: run the same command again, and it goes on from there."
+        return "No epoch was over yet: run the same command again."
+    return f"{checkpoint} keeps the last whole epoch: run the same command again, and it goes on from there."
 
 
 def _environments(processes: int) -> list[dict[str, str]]:
-    """What each process is told: which one it is, where the first one is, and how many threads it may use."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    """What each process is told: which one it is, how many threads it may use, and to talk on this machine alone."""
     threads = str(max(1, len(os.sched_getaffinity(0)) // processes)) if hasattr(os, "sched_getaffinity") else "1"
     limits = {name: os.environ.get(name, threads) for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")}
-    shared = {**os.environ, **limits, "WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1",
-              "MASTER_PORT": str(port)}  # fmt: skip
+    loopback = next((name for _, name in socket.if_nameindex() if name in ("lo", "lo0")), None)
+    limits |= {} if loopback is None else {"GLOO_SOCKET_IFNAME": loopback}  # not what its name stands for
+    shared = {**os.environ, **limits, "WORLD_SIZE": str(processes)}
     return [{**shared, "RANK": str(number), "LOCAL_RANK": str(number)} for number in range(processes)]
 
 
@@ -185,7 +189,7 @@ def _wait(children: list[subprocess.Popen[bytes]], folder: Path) -> list[int | N
 
 def _mistakes(folder: Path) -> list[str]:
     """What processes said, each mistake once; that another is lost only where nobody said more."""
-    said = {file.name: file.read_text("utf-8") for file in sorted(folder.iterdir())}
+    said = {file.name: file.read_text("utf-8") for file in sorted(folder.glob("*-*"))}  # error-, lost-
     errors = dict.fromkeys(text for name, text in said.items() if name.startswith("error") and text)
     return list(errors) or list(said.values())[:1]
 

@@ -72,6 +72,7 @@ def next(
     ] = 2.0,
     gold: options.Gold = None,
     set_: options.Set = None,
+    pseudonymise: options.Pseudonymise = None,
     seed: options.Seed = 0,
     json: options.Json = False,
     format: options.Format = None,
@@ -84,23 +85,34 @@ def next(
     max_classes: options.MaxClasses = options.MAX_CLASSES,
 ) -> None:
     """Say which answers to buy next: whom to ask about which task, and why."""
+    import pyarrow as pa
+
     from crowdwise.acquire import propose
+    from crowdwise.answers.pseudonyms import key_of, names
     from crowdwise.io import check_target, write
 
     if out is not None:
         check_target(out)
-    refuse_same_file([*files, features, gold, hopeless, _file(workers)], [out])
+    refuse_same_file([*files, features, gold, hopeless, _file(workers)], [out], pseudonymise)
     check_features(method, features)
     if alpha is not None and hopeless is None:
         message = f"--alpha {alpha:g} is a share of the tasks that --hopeless ranks: give --hopeless RANKING too."
         raise ParameterError(message)
     model = build(method, settings(set_ or []), seed, features=features is not None)
-    answers = read_answers(
-        files, format=format, question=question, task=task, worker=worker, label=label,
-        duplicates=duplicates, nulls=nulls, max_classes=max_classes,
-    )  # fmt: skip
+    with options.withheld(files, really=pseudonymise is not None):
+        answers = read_answers(
+            files, format=format, question=question, task=task, worker=worker, label=label,
+            duplicates=duplicates, nulls=nulls, max_classes=max_classes,
+        )  # fmt: skip
+    with options.withheld(["--workers"], "leave that out to see it", really=pseudonymise is not None):
+        asked = None if workers is None else worker_ids(workers, answers)
+    answers, _ = options.renamed(answers, pseudonymise)
+    if asked is not None:
+        if pseudonymise is not None:  # names that a run has shown are taken as they are
+            known, given = set(answers.workers.tolist()), names(pa.array(asked), key_of(pseudonymise)).to_pylist()
+            asked = [each if each in known else name for each, name in zip(asked, given, strict=True)]
+        tell_new(asked, answers)
     answers, _, held_fixed = known_labels(answers, None, gold)
-    asked = None if workers is None else worker_ids(workers, answers)
     left_out = None if hopeless is None else hopeless_of(hopeless, alpha, answers)
     X = None if features is None else match(features, answers)
     seconds = fit(model, method, answers, held_fixed) if X is None else train(model, method, X, answers, held_fixed)
@@ -254,12 +266,16 @@ def worker_ids(text: str, answers: Answers) -> list[Any]:
             message = f"--workers: the workers of these answers are numbers, {wrong[0]!r} is not (nor a file)."
             raise ParameterError(message)
         ids = [int(name) for name in names]
+    return ids
+
+
+def tell_new(ids: list[Any], answers: Answers) -> None:
+    """Say which of the workers have not answered yet."""
     known = set(answers.workers.tolist())
     new = [str(name) for name in ids if name not in known]
     if new:
         more = ", ..." if len(new) > SHOWN else ""
         note(f"{len(new):,} workers have not answered yet and are taken for average: {', '.join(new[:SHOWN])}{more}.")
-    return ids
 
 
 def _file(text: str | None) -> Path | None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import difflib
 import shlex
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crowdwise.cli.screen import progress
-from crowdwise.errors import ParameterError
+from crowdwise.errors import CrowdwiseError, CrowdwiseWarning, ParameterError
 
 if TYPE_CHECKING:
     from crowdwise.answers import Answers
@@ -63,6 +65,13 @@ MaxClasses = Annotated[
     typer.Option("--max-classes", min=1, help="More distinct labels are taken for a mistake.", rich_help_panel=READING),
 ]
 Missing = Annotated[Nulls, typer.Option("--nulls", help="Rows that lack a value.", rich_help_panel=READING)]
+Pseudonymise = Annotated[
+    Path | None,
+    typer.Option(
+        "--pseudonymise", metavar="KEYFILE",
+        help="Workers under other names, by the key in this file (made if need be): no id is shown or written.",
+    ),
+]  # fmt: skip
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")]
 Truth = Annotated[Path | None, typer.Option("--truth", help="Known labels to score against; never used to fit.")]
 Gold = Annotated[Path | None, typer.Option("--gold", help="Known labels of some tasks, held fixed in the fit.")]
@@ -84,8 +93,58 @@ def method_names(incomplete: str) -> list[str]:
     return [method.name for method in methods() if method.name.startswith(incomplete)]
 
 
-def read_answers(files: list[Path], **options: Any) -> Answers:
+def read_answers(files: list[Path], pseudonymise: Path | None = None, **options: Any) -> Answers:
     """Read one or more files of answers into one set; options left at None are recognised by the reader."""
+    if pseudonymise is None:
+        return _read(files, **options)
+    with withheld(files):
+        answers = _read(files, **options)
+    return renamed(answers, pseudonymise)[0]
+
+
+def renamed(answers: Answers, pseudonymise: Path | None) -> tuple[Answers, Any]:
+    """The answers with other names for the workers, and which row each stood in; as they are where there is no key."""
+    from crowdwise.answers.pseudonyms import pseudonymised
+
+    return (answers, slice(None)) if pseudonymise is None else pseudonymised(answers, pseudonymise)
+
+
+@contextmanager
+def withheld(what: Iterable[Path | str], remedy: str | None = None, *, really: bool = True) -> Iterator[None]:
+    """Say of errors and warnings no more than their kind, while they may name workers by their ids.
+
+    A reader quotes the cell it stumbles over, and any cell may hold an id.
+    """
+    if not really:
+        yield
+        return
+    named = " ".join(shlex.quote(str(each)) for each in what)
+    remedy = remedy or f"`crowdwise inspect {named}` shows it"
+    more = f"What it says may name workers, and is withheld under --pseudonymise: {remedy}."
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", CrowdwiseWarning)
+        try:
+            yield
+        except CrowdwiseError as error:
+            message = f"{named}: {_kind(type(error))} {more}"
+            raise type(error)(message) from None
+    for each in told:
+        own = issubclass(each.category, CrowdwiseWarning)
+        said = f"{named}: {_kind(each.category)} {more}" if own else str(each.message)
+        warnings.warn(said, each.category, stacklevel=3)
+
+
+def _kind(cls: type) -> str:
+    """What a class of errors is about.
+
+    >>> from crowdwise.errors import DuplicateError
+    >>> _kind(DuplicateError)
+    'A worker answered a task more than once.'
+    """
+    return (cls.__doc__ or cls.__name__).strip().splitlines()[0]
+
+
+def _read(files: list[Path], **options: Any) -> Answers:
     from crowdwise.io import read
 
     with progress(f"Reading {', '.join(file.name for file in files)}"):
@@ -102,9 +161,13 @@ def sizes(answers: Answers) -> dict[str, int]:
     return {name: getattr(answers, f"n_{name}") for name in ("tasks", "workers", "answers", "classes")}
 
 
-def refuse_same_file(read: Iterable[Path | None], written: Iterable[Path | None]) -> None:
-    """Refuse to write over a file that is read, or two results to one file."""
+def refuse_same_file(read: Iterable[Path | None], written: Iterable[Path | None], key: Path | None = None) -> None:
+    """Refuse to write over a file that is read, or two results to one file; and a key that is a file of data."""
     taken = {file.resolve() for file in read if file is not None}
+    if key is not None and key.resolve() in taken:
+        message = f"--pseudonymise {key}: that is a file of data. Name one that is not there: a key is made."
+        raise ParameterError(message)
+    taken |= set() if key is None else {key.resolve()}
     for file in written:
         if file is None:
             continue

@@ -45,6 +45,7 @@ def rank(
     network: Annotated[Networks | None, typer.Option(help="The classifier; by the shape of X if not given.")] = None,
     epochs: Annotated[int | None, typer.Option(metavar="N", min=1, help="How long to train.")] = None,
     set_: options.Set = None,
+    pseudonymise: options.Pseudonymise = None,
     seed: options.Seed = 0,
     json: options.Json = False,
     format: options.Format = None,
@@ -65,7 +66,7 @@ def rank(
 
     for target in filter(None, (out, kept)):
         check_target(target)
-    refuse_same_file([*files, features], [out, kept])
+    refuse_same_file([*files, features], [out, kept], pseudonymise)
     if alpha >= 1:
         message = f"--alpha {alpha:g}: give the share of tasks to leave out, below 1."
         raise ParameterError(message)
@@ -75,7 +76,7 @@ def rank(
     model = build(method, parameters(set_ or [], network, epochs, None), seed)
     answers = read_answers(
         files, format=format, question=question, task=task, worker=worker, label=label,
-        duplicates=duplicates, nulls=nulls, max_classes=max_classes,
+        duplicates=duplicates, nulls=nulls, max_classes=max_classes, pseudonymise=pseudonymise,
     )  # fmt: skip
     seconds = train(model, method, match(features, answers), answers, None)
     ranking, pruned = model.ranking(), model.prune(alpha, random=random)

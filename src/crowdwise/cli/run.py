@@ -13,8 +13,9 @@ import typer
 
 from crowdwise.cli import options
 from crowdwise.cli.learn import FEATURES, match
-from crowdwise.cli.options import read_answers, refuse_same_file, sizes
+from crowdwise.cli.options import read_answers, refuse_same_file, renamed, sizes, withheld
 from crowdwise.cli.screen import as_json, console, fields, note, percent, progress, say, table
+from crowdwise.cli.stopping import goes_on
 from crowdwise.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def run(
     folds: Annotated[int, typer.Option(metavar="N", min=2, max=100, help="Parts of the answers held out in turn.")] = 5,
     jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Fits at once.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was killed.")] = False,
+    pseudonymise: options.Pseudonymise = None,
     seed: options.Seed = 0,
     json: options.Json = False,
     format: options.Format = None,
@@ -88,18 +90,24 @@ def run(
     """
     from crowdwise.io import read_beside
     from crowdwise.run import run as whole_job
+    from crowdwise.run.work import check_place
 
     place = default_folder(files[0]) if out is None else out
-    refuse_same_file([*files, features, truth], [place])
-    columns = {"format": format, "question": question, "task": task, "worker": worker, "label": label}
-    answers = read_answers(files, **columns, duplicates=duplicates, nulls=nulls, max_classes=max_classes)
-    beside = read_beside(files, answers, text=text, **columns)
+    refuse_same_file([*files, features, truth], [place], pseudonymise)
+    check_place(place)  # before much is read
+    columns: dict[str, Any] = {"format": format, "question": question, "task": task, "worker": worker, "label": label}
+    with withheld(files, really=pseudonymise is not None):
+        answers = read_answers(files, **columns, duplicates=duplicates, nulls=nulls, max_classes=max_classes)
+        beside = read_beside(files, answers, text=text, **columns)
+    answers, row = renamed(answers, pseudonymise)
+    seconds = None if beside.seconds is None else beside.seconds[row]
     for sentence in beside.notes:
         note(sentence)
-    with shown() as told:
+    how = f"What is finished is kept in {place}: --resume goes on from there."
+    with goes_on(lambda: how), shown() as told:
         made = whole_job(
             answers, place, features=None if features is None else match(features, answers), images=images,
-            texts=beside.texts, encode=text is not None or images is not None, seconds=beside.seconds, truth=truth,
+            texts=beside.texts, encode=text is not None or images is not None, seconds=seconds, truth=truth,
             method=method or "auto", accept=accept, budget=budget, folds=folds, time_budget=time_budget, seed=seed,
             n_jobs=jobs, resume=resume, callback=told,
             inputs=list(inputs(answers=files, features=features, images=images, truth=truth)),
@@ -190,7 +198,8 @@ def time_left(seconds: float | None) -> str:
 
 def brief(made: Run) -> dict[str, Any]:
     """A run as one JSON object."""
-    from crowdwise.run.folder import TIMES, read_json
+    from crowdwise.run.folder import TIMES
+    from crowdwise.run.layout import read_json
 
     figures = made.metrics
     names = ("method", "why", "beats_vote", "words", "counts", "expected_accuracy", "truth", "calibration", "methods",

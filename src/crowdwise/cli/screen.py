@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,11 @@ from rich.text import Text
 
 from crowdwise.errors import CrowdwiseWarning
 
+# What a terminal would obey rather than show: control characters, marks that turn the direction of what follows or have
+# no width, and halves of characters, which it cannot be sent.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
 PIPE_WIDTH = 100  # columns of a table when nobody looks at it on a terminal
 Step = Callable[..., None]
 
@@ -29,10 +35,19 @@ def console(*, stderr: bool = False) -> Console:
     return screen
 
 
+def shown(text: str) -> str:
+    r"""Text with everything in it to be seen: ids and names of files are not ours.
+
+    >>> print(shown("\x1b[2Ja\u202eb"))
+    \x1b[2Ja\u202eb
+    """
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
 def say(text: str = "", style: str = "", *, stderr: bool = False) -> None:
     """Print a line as it is: wrapped at words on a terminal, left whole in a pipe."""
     screen = console(stderr=stderr)
-    screen.print(text, style=style, markup=False, soft_wrap=not screen.is_terminal)
+    screen.print(shown(text), style=style, markup=False, soft_wrap=not screen.is_terminal)
 
 
 def note(text: str) -> None:
@@ -52,7 +67,7 @@ def fields(rows: Sequence[tuple[str, str]]) -> None:
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in rows:
-        grid.add_row(Text(name), Text(value))
+        grid.add_row(Text(shown(name)), Text(shown(value)))
     screen.print(grid)
 
 
@@ -63,9 +78,9 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 
     screen = console()
     grid = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     for i, header in enumerate(headers):
-        grid.add_column(header, justify="left" if i < left else "right", no_wrap=i == 0)
+        grid.add_column(Text(shown(header)), justify="left" if i < left else "right", no_wrap=i == 0)
     for row in rows:
-        grid.add_row(*row)
+        grid.add_row(*(Text(shown(cell)) for cell in row))  # as text: brackets in an id are no markup
     if screen.is_terminal:
         screen.print(grid)
     else:
@@ -94,7 +109,8 @@ def to_json(result: Mapping[str, Any]) -> str:
             return None
         return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
 
-    return json.dumps(plain(result), indent=2, ensure_ascii=False)
+    text = json.dumps(plain(result), indent=2, ensure_ascii=False)
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)  # the same to a reader of JSON
 
 
 @contextmanager
@@ -109,12 +125,12 @@ def progress(what: str) -> Iterator[Step]:
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (BarColumn(bar_width=24), TimeElapsedColumn(), TextColumn("{task.description}"))
+    columns = (BarColumn(bar_width=24), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
     with Progress(*columns, console=screen, transient=True) as bar:
-        job = bar.add_task(what, total=None)
+        job = bar.add_task(shown(what), total=None)
 
         def step(text: str, done: int | None = None, total: int | None = None) -> None:
-            bar.update(job, description=text, completed=done, total=total)
+            bar.update(job, description=shown(text), completed=done, total=total)
 
         yield step
 

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crowdwise.cli.options import build, settings
+from crowdwise.cli.options import build, refuse_same_file, settings
 from crowdwise.cli.screen import note, progress
-from crowdwise.cli.spark_tables import FORMATS, confident, format_of, held_fixed, read, scores, sizes
+from crowdwise.cli.spark_tables import FORMATS, confident, format_of, held_fixed, read, renamed, scores, sizes
+from crowdwise.cli.stopping import goes_on
 from crowdwise.errors import CrowdwiseError, ParameterError
 
 if TYPE_CHECKING:
@@ -111,24 +112,27 @@ def aggregate(
     set_: list[str] | None, seed: int, *, format: str | None,
     columns: Mapping[str, str | None], duplicates: str, max_classes: int, master: str | None,
     checkpoint: Path | None, resume: bool, bad: str, parts: int | None, broadcast_limit: int | None,
-    overwrite: bool, spark_conf: list[str] | None,
+    overwrite: bool, spark_conf: list[str] | None, pseudonymise: Path | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Fit on Spark and write the tables; what is to be said about it."""
+    from crowdwise.answers.pseudonyms import key_of
     from crowdwise.engines.model import BROADCAST_LIMIT
     from crowdwise.engines.session import session
 
     model = on_spark(build(method, settings(set_ or []), seed), method)
     refuse_target(files, out)
+    refuse_same_file([*map(Path, files), truth, gold], [], pseudonymise)
     check_known(truth, gold)
     check_checkpoint(model, method, checkpoint, resume)
     kind = format_of(files, format)
     conf = dict(_pair(each) for each in spark_conf or [])
-    with progress("Starting Spark") as step, in_options(), session(master, conf) as spark:
+    with alone_with(checkpoint), progress("Starting Spark") as step, in_options(), session(master, conf) as spark:
         await_machines(spark)
         if out is not None and not (overwrite or resume):
             refuse_results(spark, out)
         step("Reading the answers")
         frame, found = read(spark, files, kind, columns)
+        frame = frame if pseudonymise is None else renamed(frame, found, key_of(pseudonymise))
         start, most = time.perf_counter(), getattr(model.model, "max_iter", None)
         step("Numbering and packing the answers")
         reading: dict[str, Any] = {
@@ -220,7 +224,19 @@ def check_checkpoint(model: SparkModel, method: str, checkpoint: Path | None, re
             f"--checkpoint {checkpoint}: name a folder of this machine, or one that all machines mount; no address."
         )
         raise ParameterError(message)
-    checkpoint.mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def alone_with(checkpoint: Path | None) -> Iterator[None]:
+    """Have the folder of the checkpoint, if there is one, to this command: tables are made from it, too."""
+    from crowdwise.whole import alone
+
+    if checkpoint is None:
+        yield
+        return
+    how = f"What is learned is kept in {checkpoint}: the same command with --resume goes on from there."
+    with goes_on(lambda: how), alone(checkpoint):
+        yield
 
 
 @contextmanager

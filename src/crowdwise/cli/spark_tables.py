@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from crowdwise.errors import FormatError, GoldError, IdTypeError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from crowdwise.engines.model import SparkModel
@@ -52,6 +54,35 @@ def read(
         frame = spark.read.csv(list(files), header=True, sep=separator, escape='"', nullValue="", emptyValue="")
     found = recognise(frame.columns, **given)
     return (typed(frame, list(found.values())) if kind in ("csv", "tsv") else frame), found
+
+
+def renamed(frame: DataFrame, found: Mapping[str, str], key: bytes) -> DataFrame:
+    """The answers with other names for the workers, the same as on one machine; columns nobody asked for are left."""
+    from pyspark.sql import types as t
+
+    from crowdwise.engines.session import need_spark
+
+    need_spark()
+    wanted = [*found.values(), *({"weight"} & set(frame.columns) - set(found.values()))]
+    frame, worker = frame.select(*(f"`{name}`" for name in wanted)), found["worker"]
+    kinds = (t.StringType, t.ByteType, t.ShortType, t.IntegerType, t.LongType, t.BooleanType)
+    if not isinstance(frame.schema[worker].dataType, kinds):
+        message = f"{worker!r} is of type {dict(frame.dtypes)[worker]}. Ids are integers, strings or booleans: cast it."
+        raise IdTypeError(message)
+    named = t.StructField(worker, t.StringType())
+    schema = t.StructType([named if field.name == worker else field for field in frame.schema])
+    return frame.mapInArrow(partial(_rename, worker=worker, key=key), schema)
+
+
+def _rename(batches: Iterator[pa.RecordBatch], worker: str, key: bytes) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    from crowdwise.answers.pseudonyms import names
+
+    for batch in batches:
+        distinct = batch.column(worker).dictionary_encode()
+        name = names(distinct.dictionary, key).cast(pa.string()).take(distinct.indices)
+        yield batch.set_column(batch.schema.get_field_index(worker), worker, name)
 
 
 def typed(frame: DataFrame, columns: Iterable[str]) -> DataFrame:

@@ -21,6 +21,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from crowdwise.errors import CrowdwiseError, FormatError
+from crowdwise.io.files import leads_out
 
 TRIES = 3
 PAUSE = 1.0  # seconds before another try
@@ -117,7 +118,7 @@ def members(archive: Path, names: list[str]) -> dict[str, bytes]:
 
 def _is_wanted(archive: Path, name: str, size: int, wanted: set[str]) -> bool:
     path = PurePosixPath(name.replace("\\", "/"))
-    if path.is_absolute() or ".." in path.parts or ":" in name.partition("/")[0]:
+    if leads_out(name):
         message = f"{archive} holds the path {name!r}, which leads out of its folder: it is refused."
         raise FormatError(message)
     if path.name in wanted and size > MAX_BYTES:

@@ -24,7 +24,7 @@ class Agreement(NamedTuple):
     alpha: float | None  # Krippendorff's
     pairwise: float | None
     kappa: float | None  # Fleiss'
-    rejected: DataFrame  # task, worker, label, reason: rows that were not used
+    rejected: DataFrame  # task, worker, label, file, reason: rows that were not used
     removed: dict[str, int]  # their number, by reason
 
 

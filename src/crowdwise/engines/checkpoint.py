@@ -1,12 +1,12 @@
 """Where EM stands after each iteration, on disk: a driver that dies loses one iteration at most.
 
 One file, `state.safetensors`, replaced whole or not at all: the parameters as tensors; model, settings, data and
-the bounds so far as JSON. A fit goes on from it only when model, settings and answers are the same.
+the bounds so far as JSON; a checksum shows damage. A fit goes on from it only when model, settings and answers are
+the same.
 """
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,14 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from crowdwise import sealed
 from crowdwise.engines.intake import Data
 from crowdwise.errors import ModelFileError
 from crowdwise.truth.em import Climber, EMModel
 from crowdwise.whole import whole
 
-FORMAT = 1
+FORMAT = 2
+KEY = "state"
 
 
 def stamp(model: EMModel, data: Data) -> dict[str, Any]:
@@ -28,7 +30,7 @@ def stamp(model: EMModel, data: Data) -> dict[str, Any]:
 
     settings = {name: value for name, value in model.get_params(deep=False).items() if name not in ("max_iter", "tol")}
     return {
-        "format": FORMAT, "model": type(model).__name__, "settings": digest(sorted(settings.items())),
+        "version": FORMAT, "model": type(model).__name__, "settings": digest(sorted(settings.items())),
         "classes": data.class_ids.to_pylist(), "tasks": data.n_tasks, "workers": data.n_workers,
         "answers": data.n_answers, "digest": data.digest,
     }  # fmt: skip
@@ -55,13 +57,9 @@ class Kept:
 def save(file: Path, stamp: dict[str, Any], parameters: Any, history: list[float]) -> None:
     """Write the parameters (a named tuple of arrays and numbers) and the bounds so far."""
     tensors = {name: np.array(value, order="C") for name, value in parameters._asdict().items()}
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with whole(file) as beside:
-            save_file(tensors, beside, metadata={"state": json.dumps({**stamp, "history": history})})
-    except (OSError, SafetensorError) as error:
-        message = f"the checkpoint {str(file)!r} cannot be written: {error}"
-        raise ModelFileError(message) from None
+    with whole(file) as beside:
+        facts = {**stamp, "history": history}
+        sealed.seal(beside, KEY, facts, lambda metadata: save_file(tensors, beside, metadata=metadata))
 
 
 def load(file: Path, stamp: dict[str, Any], kind: Any) -> tuple[Any, list[float]] | None:
@@ -69,11 +67,11 @@ def load(file: Path, stamp: dict[str, Any], kind: Any) -> tuple[Any, list[float]
     if not file.exists():
         return None
     try:
+        state = sealed.facts(file, KEY, FORMAT) or {}
+        history = state.pop("history")
         with safe_open(file, framework="numpy") as opened:
-            state = json.loads(opened.metadata()["state"])
             arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - not a mapping
-            history = state.pop("history")
-            parameters = kind(**{name: array if array.ndim else array.item() for name, array in arrays.items()})
+        parameters = kind(**{name: array if array.ndim else array.item() for name, array in arrays.items()})
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         message = f"the checkpoint {str(file)!r} cannot be read: {error}. Delete it to begin anew."
         raise ModelFileError(message) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from crowdwise.answers.encoding import some
+from crowdwise.answers.encoding import EXACT, some
 from crowdwise.errors import IdTypeError, MissingColumnError, ParameterError, WeightError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Columns(NamedTuple):
 
 
 def answer_rows(frame: DataFrame, columns: Columns) -> DataFrame:
-    """The columns under our names, and the place of each row, which settles answers given twice."""
+    """The columns under our names, the file each row is from, and its place, which settles answers given twice."""
     from pyspark.sql import functions as f
 
     kinds = dict(frame.dtypes)
@@ -39,7 +39,20 @@ def answer_rows(frame: DataFrame, columns: Columns) -> DataFrame:
     elif "weight" in kinds:
         message = "there is a column 'weight': use it with weight='weight', or take it out with .drop('weight')."
         raise WeightError(message)
-    return frame.select(*chosen, weight.cast("double").alias("weight"), f.monotonically_increasing_id().alias("row"))
+    place = f.monotonically_increasing_id().alias("row")
+    return frame.select(*chosen, weight.cast("double").alias("weight"), _file(frame).alias("file"), place)
+
+
+def _file(frame: DataFrame) -> Column:
+    """The file that a row was read from; null where it is from none, or from several that were joined."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as f
+
+    try:
+        frame.select(f.input_file_name())
+    except AnalysisException:
+        return f.lit(None).cast("string")
+    return f.nullif(f.input_file_name(), f.lit(""))
 
 
 def find_column(frame: DataFrame, name: str, role: str) -> str:
@@ -71,17 +84,18 @@ def _whole(frame: DataFrame, name: str, role: str) -> Column:
     """Whole numbers of 64 bits, whatever they are kept as; no number is a missing id, as in data frames with gaps."""
     from pyspark.sql import functions as f
 
-    value = f.col(f"`{name}`")
-    if dict(frame.dtypes)[name] == _UNSIGNED:
+    value, kind = f.col(f"`{name}`"), dict(frame.dtypes)[name]
+    if kind == _UNSIGNED:
         fits = value.try_cast("bigint").isNotNull()
     else:
         value = f.nullif(value.cast("double"), f.lit(float("nan")))
-        fits = (value == f.rint(value)) & (value >= -(2.0**63)) & (value < 2.0**63)  # a cast would cut and clip
+        fits = (value == f.rint(value)) & (f.abs(value) <= EXACT[kind])  # a cast would cut and clip
     wrong = frame.where(value.isNotNull() & ~fits).select(value.alias("id")).first()
     if wrong is not None:
         message = (
-            f"the {role} ids in {name!r} are fractional numbers, or do not fit into 64 bits ({wrong.id}). Ids are "
-            f"integers, strings or booleans: round the column, or convert it to strings."
+            f"the {role} ids in {name!r} are fractional numbers, or so large that a float does not tell them apart or "
+            f"64 bits do not hold them ({wrong.id}). Ids are integers, strings or booleans: round the column, or write "
+            f"it as text in the first place."
         )
         raise IdTypeError(message)
     return value.cast("bigint")

@@ -21,7 +21,7 @@ from crowdwise.engines.parts import Sums, add, to_bytes
 from crowdwise.engines.results import id_kind, plain, spread
 from crowdwise.truth.base import Array
 from crowdwise.truth.dawid_skene import dense_confusion
-from crowdwise.truth.tables import information, wilson, worst_pair
+from crowdwise.truth.tables import belief_interval, information, worst_pair
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -124,9 +124,9 @@ def _quality(group: Any, *, n_workers: int, ids: pa.Array) -> bytes:
     sums = add([part for _, part in sorted(arrived, key=lambda numbered: numbered[0])])
     first, size = block * WORKERS, min(WORKERS, n_workers - block * WORKERS)
     pairs = pairs_of(sums.at, first, size, len(ids))
-    given, _, confirmed, sure = sums.counts.T  # (pairs,) each
-    count, expected, agreed, _ = np.add.reduceat(sums.counts, pairs.worker_starts[:-1]).T  # (workers,) each
-    low, high = wilson(expected, count)
+    given, _, confirmed, sure, *_ = sums.counts.T  # (pairs,) each
+    count, expected, agreed, _, *shared = np.add.reduceat(sums.counts, pairs.worker_starts[:-1]).T  # (workers,) each
+    low, high = belief_interval(expected, count, *shared)
     worst = worst_pair(pairs, given, confirmed, sure)
     columns = {
         "code": np.arange(first, first + size), "answers": count.astype(np.int64), "quality": expected / count,

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.answers.answers import MAX_CLASSES
-from crowdwise.answers.rows import Duplicates, id_table
+from crowdwise.answers.rows import LARGEST_WEIGHT, Duplicates, id_table
 from crowdwise.engines.columns import Columns, answer_rows, check_frame
 from crowdwise.engines.known import check_strangers, known_labels
 from crowdwise.engines.parts import pack, unpacked
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 Bad = Literal["aside", "error"]
 TWICE, UNKNOWN = "worker gave this task another answer", "label is not among the classes"
-BAD_WEIGHT = "weight is missing, negative or not finite"
+BAD_WEIGHT = f"weight is missing, negative or above {LARGEST_WEIGHT:g}"
 _ANSWERS_A_PART = 1_000_000  # enough work for each task of a job, and far below the 2 GB one row may hold
 _PACKED = "part int, packed binary, ids binary, twice binary, strangers binary, tasks long, answers long, repeats long"
 
@@ -50,7 +50,7 @@ class Data(NamedTuple):
     workers: DataFrame  # worker, code
     class_ids: pa.Array
     task_kind: str  # Spark's type of the ids of tasks
-    rejected: DataFrame  # task, worker, label, weight where there are weights, reason
+    rejected: DataFrame  # task, worker, label, weight where there are weights, file, reason
     removed: dict[str, int]  # rows left out, by reason
     n_parts: int
     n_tasks: int
@@ -105,7 +105,7 @@ def take(
     if dict(codes.dtypes)["label"] != dict(rows.dtypes)["label"]:
         message = f"labels are {dict(rows.dtypes)['label']} where {table.type} classes are declared; convert one."
         raise IdTypeError(message)
-    unusable = f.col("weight").isNull() | f.isnan("weight") | (f.col("weight") < 0) | (f.col("weight") == float("inf"))
+    unusable = f.col("weight").isNull() | f.isnan("weight") | ~f.col("weight").between(0, LARGEST_WEIGHT)
     reason = f.when(f.col("class").isNull(), UNKNOWN).when(unusable, BAD_WEIGHT)
     for role in ("label", "worker", "task"):  # the first to be missing is named
         reason = f.when(f.col(role).isNull(), f"{role} is missing").otherwise(reason)
@@ -114,7 +114,7 @@ def take(
     found = rows.groupBy("reason").agg(f.count("*"), digest).collect()
     removed = {row[0]: row[1] for row in found if row[0] is not None}
     good = [row for row in found if row[0] is None]
-    shown = ("task", "worker", "label", *(("weight",) if columns.weight is not None else ()))
+    shown = ("task", "worker", "label", *(("weight",) if columns.weight is not None else ()), "file")
     rejected = rows.where("reason is not null").select(*shown, "reason")
     if bad == "error" and removed:
         raise _refusal(rejected, removed)
@@ -142,8 +142,10 @@ def take(
     if gold is not None:
         check_strangers(packed.select("strangers").mapInArrow(unpacked, rows.select("task").schema))
     if repeats:
-        twice = packed.select("twice").mapInArrow(unpacked, coded.select("task", "worker", "label", "weight").schema)
+        kinds = coded.select("task", "worker", "label", "weight", "row").schema
+        twice = packed.select("twice").mapInArrow(unpacked, kinds)
         ids = twice.withColumnsRenamed({"worker": "code", "label": "class"}).join(workers, "code").join(codes, "class")
+        ids = ids.join(rows.select("row", "task", "file"), ["row", "task"], "left")  # both: rows are numbered once more
         twice = ids.select(*shown, f.lit(TWICE).alias("reason"))
         if duplicates == "error":
             raise _repeats(twice, repeats)
@@ -222,8 +224,12 @@ def _too_large(n_workers: int, n_classes: int, room: int) -> Exception:
 
 
 def _repeats(twice: DataFrame, repeats: int) -> Exception:
-    shown = ", ".join(f"worker {row.worker!r} on task {row.task!r}" for row in twice.sort("task", "worker").take(3))
-    message = (
-        f"{repeats:,} answers are given a second time or more: {shown}. Keep one of each with duplicates='first', "
+    first = twice.sort("task", "worker").take(3)
+    shown = ", ".join(
+        f"worker {row.worker!r} on task {row.task!r}{f' ({row.file})' if row.file else ''}" for row in first
     )
-    return DuplicateError(f"{message}'last' or 'vote'.")
+    message = (
+        f"{repeats:,} answers are given a second time or more: {shown}. Keep one of each with duplicates='first' "
+        f"(or last, or vote)."
+    )
+    return DuplicateError(message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -16,8 +17,9 @@ from crowdwise.engines.crowd import worker_frame
 from crowdwise.engines.driver import add_up
 from crowdwise.engines.intake import Bad, Data, take
 from crowdwise.engines.results import Learned, finish, label_frame, plain, sizes_of
-from crowdwise.errors import NotFittedError, WeightError
+from crowdwise.errors import NotFittedError, ParameterError, SparkError, WeightError
 from crowdwise.truth.base import Array, Callback, TruthModel, require
+from crowdwise.whole import alone
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,13 +41,13 @@ class SparkModel:
         task, label, confidence, runner_up, agreement, answers, proba (in the order of the classes); one row a task.
     workers : DataFrame
         worker, answers, quality and its 95 % interval, agreement_with_consensus, informativeness, worst_class: the
-        columns of the local `worker_table`; and what else the model knows of each.
+        columns of the local `worker_table` with interval="belief"; and what else the model knows of each.
     classes : DataFrame
         class, and its share `prior`.
     confusion : DataFrame or None
         worker, truth, label, probability: the confusion matrices, for models that have them.
     rejected : DataFrame
-        task, worker, label, weight (with `weight`), reason: rows that were not used. `removed_` counts them by reason.
+        task, worker, label, weight (with `weight`), file, reason: rows that were not used. `removed_` counts them.
     history_, n_iter_, converged_
         As of the local model.
     """
@@ -134,7 +136,8 @@ class SparkModel:
         self.history_, self.n_iter_, self.converged_ = [], 0, True
         self._limit, self._kept = broadcast_limit, []
         file = None if checkpoint is None else Path(checkpoint) / "state.safetensors"
-        learned = self._learn(data, file, resume, callback)
+        with nullcontext() if file is None else alone(file.parent, file.name):
+            learned = self._learn(data, file, resume, callback)
         finished, used = finish(data, learned, getattr(self.model, "random_state", 0))
         sizes = add_up(finished.mapValues(sizes_of), data.n_parts).totals
         self.class_prior_ = prior = getattr(self.model, "class_prior_", sizes / data.n_tasks)
@@ -165,7 +168,8 @@ class SparkModel:
     def write(self, path: str, *, overwrite: bool = False) -> None:
         """Write all tables as Parquet: labels, workers, classes, confusion, rejected, and how the fit went (fit).
 
-        `fit` is written last: where it is there, all of them are, and of this model.
+        A table is written beside its place, and appears there when it is whole; in object stores, which cannot rename,
+        by what Spark commits it with. `fit` comes last: where it is there, all of them are, and of this model.
         """
         if not hasattr(self, "labels"):
             message = f"this {type(self).__name__} is not fitted yet; call fit first."
@@ -183,9 +187,21 @@ class SparkModel:
             tables["confusion"] = self.confusion
         if overwrite:
             for name in ("fit", *({"confusion"} - set(tables))):  # of another model, which may have had more tables
-                _remove(spark, f"{place}/{name}")
+                _Place(spark, f"{place}/{name}").remove()
         for name, table in {**tables, "fit": fit}.items():
-            table.write.mode("overwrite" if overwrite else "errorifexists").parquet(f"{place}/{name}")
+            at = _Place(spark, f"{place}/{name}")
+            if at.exists() and not overwrite:
+                message = (
+                    f"{place} holds results already ({name}). Name another folder, or replace them: overwrite=True."
+                )
+                raise ParameterError(message)
+            if not at.renames():
+                table.write.mode("overwrite" if overwrite else "errorifexists").parquet(f"{place}/{name}")
+                continue
+            beside = _Place(spark, f"{place}/.{name}.partial")
+            table.write.mode("overwrite").parquet(f"{place}/.{name}.partial")
+            at.remove()
+            beside.move(at)
 
     def _learn(self, data: Data, file: Path | None, resume: bool, callback: Callback | None) -> Learned:
         """Fit the parameters."""
@@ -197,8 +213,25 @@ class SparkModel:
         return None
 
 
-def _remove(spark: SparkSession, path: str) -> None:
-    """Remove a folder wherever Spark finds it, if it is there."""
-    jvm: Any = spark._jvm
-    folder = jvm.org.apache.hadoop.fs.Path(path)
-    folder.getFileSystem(spark._jsc.hadoopConfiguration()).delete(folder, True)
+class _Place:
+    """A folder wherever Spark finds it."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        jvm: Any = spark._jvm
+        self.path = jvm.org.apache.hadoop.fs.Path(path)
+        self.system = self.path.getFileSystem(spark._jsc.hadoopConfiguration())
+
+    def exists(self) -> bool:
+        return bool(self.system.exists(self.path))
+
+    def renames(self) -> bool:
+        """Whether a folder is renamed in one step there, and not file by file."""
+        return self.system.getScheme() in ("file", "hdfs", "viewfs")
+
+    def remove(self) -> None:
+        self.system.delete(self.path, True)
+
+    def move(self, to: _Place) -> None:
+        if not self.system.rename(self.path, to.path):
+            message = f"{to.path.toString()} cannot be written: is another process at work there?"
+            raise SparkError(message)

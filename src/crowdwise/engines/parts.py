@@ -115,7 +115,7 @@ def pack(table: pa.Table, n_classes: int, duplicates: Duplicates, weighted: bool
         arrays["gold"][at.drop_null().to_numpy()] = column(known, "label").to_numpy()[found]
     twice = np.ones(len(row), bool)
     twice[kept["weight"]] = False
-    aside = table.filter(pa.array(twice)).select(["task", "worker", "label", "weight"])
+    aside = table.filter(pa.array(twice)).select(["task", "worker", "label", "weight", "row"])
     return pa.table(
         {
             "part": pa.array([part.as_py()], pa.int32()),

@@ -21,7 +21,7 @@ from crowdwise.engines.parts import Part, Sums, column, from_bytes, to_bytes, un
 from crowdwise.engines.steps import rows_of
 from crowdwise.truth import kernels
 from crowdwise.truth.base import Array, fix_gold, pick
-from crowdwise.truth.tables import label_columns
+from crowdwise.truth.tables import label_columns, shared_doubt
 from crowdwise.truth.threads import use_threads
 
 if TYPE_CHECKING:
@@ -137,15 +137,20 @@ def _posterior(inputs: Any, learned: Learned, n_classes: int) -> tuple[Part, Arr
 
 
 def _pair_sums(part: Part, answers: Answers, proba: Array, codes: Array) -> Sums:
-    """Sums over the answers of each pair: of 1, of their probability, of those that say the label, of its certainty."""
+    """Sums over the answers of each pair: of 1, of their probability, of those that say the label, of its certainty.
+
+    And of `shared_doubt`.
+    """
+    belief = proba[answers.task, answers.label]  # (answers,)
     confidence = proba[np.arange(len(codes)), codes]  # (tasks,)
     columns = (
         np.ones(answers.n_answers),
-        proba[answers.task, answers.label],
+        belief,
         answers.label == codes[answers.task],
         confidence[answers.task],
     )
-    counts = np.stack([np.bincount(part.of_answer, each, len(part.pair)) for each in columns], axis=1)
+    sums = [np.bincount(part.of_answer, each, len(part.pair)) for each in columns]
+    counts = np.stack([*sums, *shared_doubt(answers, belief, part.of_answer, len(part.pair))], axis=1)
     return Sums(part.pair, counts, proba.sum(axis=0), 0.0)
 
 

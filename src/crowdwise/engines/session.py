@@ -6,6 +6,7 @@ that is gone with the session, and what a user can mend is said in a sentence.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -38,6 +39,10 @@ _REMEDIES = {  # what Spark says, and what a user can do about it
     "--spark-conf spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION, with the version of Spark's Hadoop.",
     r"OutOfMemoryError|GC overhead": "Java ran out of memory. Give it more: --spark-conf spark.executor.memory=8g, and "
     "spark.driver.memory=8g for the driver or a local master.",
+    r"No space left on device": "no space left on device, where tables go or in Spark's own folder (spark.local.dir). "
+    "Make room there, and try again.",
+    r"Permission denied|Mkdirs failed|AccessControlException": "the folder of the tables, or Spark's own "
+    "(spark.local.dir), may not be written to. Name another one.",
     r"Could not parse Master URL|Master must either be|invalid master": "what is given is no address of a master. "
     "Write local[2], spark://HOST:7077, yarn or k8s://...",
 }
@@ -73,6 +78,7 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
     reach(master)
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):  # else errors are told as JSON too
         PySparkLogger.getLogger(name).disabled = True
+    logging.getLogger("py4j").addHandler(logging.NullHandler())  # else a command that is stopped shows a traceback
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with tempfile.TemporaryFile("w+") as log, in_plain_words():
         context = _start(master, settings or {}, log)

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from crowdwise.errors import FormatError
 from crowdwise.io.files import is_parquet
+from crowdwise.io.parquet import check_rows
 from crowdwise.io.raw import Choose, Raw
 from crowdwise.io.records import Collector, choose_question, expect, field, json_records
 
@@ -43,6 +44,7 @@ def _records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         yield from json_records(path)
         return
     with pq.ParquetFile(path) as file:
+        check_rows(file, 100 * len(file.schema_arrow.names))  # as objects of Python
         for number, record in enumerate(file.read().to_pylist()):
             yield f"row {number} (counted from 0)", record
 

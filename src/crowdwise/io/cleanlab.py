@@ -18,6 +18,7 @@ from crowdwise.answers.encoding import as_arrow
 from crowdwise.errors import FormatError, MissingColumnError
 from crowdwise.io.delimited import header, read_cells
 from crowdwise.io.files import head, is_parquet
+from crowdwise.io.parquet import check_rows
 from crowdwise.io.raw import Raw, encoded, is_integers, is_text, joined, plain, text_ids
 
 _INDEX = ("", "Unnamed: 0", "__index_level_0__", "task", "task_id", "id", "index", "item", "example")
@@ -49,6 +50,7 @@ def read_cleanlab(path: Path, *, task: str | None = None) -> Raw:
 
 def _parquet(path: Path) -> dict[str, pa.Array]:
     with pq.ParquetFile(path) as file:
+        check_rows(file, 4 * len(file.schema_arrow.names))  # two numbers of 8 bytes for each cell
         table = file.read()
     _refuse_repeats(table.column_names)
     return {name: as_arrow(plain(encoded(table.column(name))), "class") for name in table.column_names}
@@ -75,5 +77,6 @@ def _typed(ids: pa.Array, what: str) -> pa.Array:
     if not is_text(ids.type) or not len(ids):
         return ids
     if what == "class" and pc.all(pc.match_substring_regex(ids, _WHOLE)).as_py():
-        ids = pc.replace_substring_regex(ids, r"\.0*$", "")
+        bare = pc.replace_substring_regex(ids, r"\.0*$", "")
+        return bare.cast(pa.int64()) if is_integers(bare) else ids
     return ids.cast(pa.int64()) if is_integers(ids) else ids

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +19,10 @@ import pyarrow.csv as arrow_csv
 from crowdwise.answers.columns import NO_IDS, casts
 from crowdwise.answers.encoding import some
 from crowdwise.errors import CrowdwiseError, EmptyError, FormatError
-from crowdwise.io.files import head, open_arrow, open_text
+from crowdwise.io.files import LINE, head, lines_of, open_arrow, open_text
 from crowdwise.io.raw import Choose, Raw, encoded, from_text
 
-BLOCK = 32 << 20  # bytes parsed at a time: large, since ids are collected block by block before they are merged
+BLOCK = LINE  # bytes parsed at a time: large, since ids are collected block by block before they are merged
 
 
 def read_csv(path: Path, choose: Choose) -> Raw:
@@ -43,7 +44,22 @@ def _read_long(path: Path, choose: Choose, delimiter: str) -> Raw:
 
 def header(path: Path, delimiter: str) -> list[str]:
     """Names of the columns."""
-    return next(row for row in csv.reader(io.StringIO(head(path), newline=""), delimiter=delimiter) if row)
+    with long_cells():
+        names = next(row for row in csv.reader(io.StringIO(head(path), newline=""), delimiter=delimiter) if row)
+    if any("\0" in name for name in names):
+        message = "the names of its columns hold NUL bytes. Is it in UTF-16? Save the file as UTF-8."
+        raise FormatError(message)
+    return names
+
+
+@contextmanager
+def long_cells() -> Iterator[None]:
+    """Python's csv takes no cell above 128 kB unless told so."""
+    before = csv.field_size_limit(LINE)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 def read_cells(path: Path, delimiter: str, found: Mapping[str, str]) -> dict[str, pa.Array]:
@@ -69,8 +85,8 @@ def read_cells(path: Path, delimiter: str, found: Mapping[str, str]) -> dict[str
 
 def records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Rows that are not blank, each with the line it begins on. Slow: for finding what is wrong."""
-    with open_text(path, newline="") as stream:
-        reader = csv.reader(stream, delimiter=delimiter)
+    with open_text(path, newline="") as stream, long_cells():
+        reader = csv.reader(lines_of(stream), delimiter=delimiter)
         line = 1
         for row in reader:
             if row:

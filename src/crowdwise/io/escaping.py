@@ -1,8 +1,8 @@
 """Cells a spreadsheet would run as a formula, made harmless and restored.
 
-A cell that begins with `=`, `+`, `-`, `@`, tab or carriage return is a formula to a spreadsheet; a leading apostrophe
-says "this is text". To get ids back exactly, the escape is a bijection: one apostrophe is put before
-every text of the form
+A cell that begins with `=`, `+`, `-`, `@` (or one of these in full width), or with a tab, line break or NUL that hides
+one, is a formula to a spreadsheet; a leading apostrophe says "this is text". To get ids back exactly, the escape is a
+bijection: one apostrophe is put before every text of the form
 
     '''...'core     any number of apostrophes, none included, then a core, which is
                     a formula that is no plain number,
@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 INTEGER = r"^(0|-?[1-9][0-9]{0,18})$"
 BOOLEAN = r"^(True|False)$"
-_FORMULA = r"^'*[=+\-@\t\r]"
+_FORMULA = r"^'*[=+\-@\t\r\n\x00\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}]"  # the last four in full width
 _NUMBER = r"^'*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _TYPED_OR_EMPTY = r"^'*(0|-?[1-9][0-9]{0,18}|True|False)?$"
 

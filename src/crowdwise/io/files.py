@@ -12,7 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Any, TextIO
 
 import pyarrow as pa
@@ -20,7 +20,12 @@ import pyarrow as pa
 from crowdwise.errors import CrowdwiseError, EmptyError, FormatError, ParameterError, TooLargeError
 
 HEAD = 1 << 20  # bytes looked at to tell the format; a header line is no longer
+LINE = 32 << 20  # characters of a line, bytes of a row: longer is none, and would have to fit into memory
+FREELY, RATIO = 64 << 20, 200  # bytes an archive may unpack to in any case, and beyond that to how many times its size
 GZIP = b"\x1f\x8b"
+MARKS = {  # that text in another encoding begins with; the longer ones first
+    b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16",
+}  # fmt: skip
 
 
 def files(path: Any) -> list[Path]:
@@ -95,7 +100,7 @@ def guard(path: Path) -> Iterator[None]:
 
 
 def _unreadable(path: Path, error: Exception) -> FormatError:
-    why = getattr(error, "strerror", None) or error
+    why = str(getattr(error, "strerror", None) or error).partition("; use sys.")[0].rstrip(".")
     return FormatError(f"{path}: cannot be read: {why}. Is it damaged or cut short?")
 
 
@@ -111,9 +116,65 @@ def is_parquet(path: Path) -> bool:
         return stream.read(4) == b"PAR1"
 
 
+class _Unpacked(io.RawIOBase):
+    """The bytes of a gzipped file, counted: a few bytes can unpack to what fills the memory, or takes days."""
+
+    def __init__(self, path: Path) -> None:
+        self._stream, self._size, self._seen = gzip.GzipFile(path), path.stat().st_size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: Any) -> int:
+        read = self._stream.readinto(room)
+        self._seen += read
+        check_unpacked(self._seen, self._size)
+        return read
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+class _Cut(_Unpacked):
+    """The same for Arrow: it ends where something is wrong, which is told later.
+
+    Of an error amid reading Arrow leaves tasks behind, and waits for them for ever when the process ends.
+    """
+
+    error: Exception | None = None
+
+    def readinto(self, room: Any) -> int:
+        try:
+            return super().readinto(room)
+        except Exception as error:
+            self.error = error
+            return 0
+
+
+def check_unpacked(unpacked: int, packed: int) -> None:
+    """Refuse what unpacks to far more than answers do."""
+    if unpacked > max(FREELY, RATIO * packed):
+        message = (
+            f"its {packed:,} bytes unpack to {unpacked:,} or more, over {RATIO} times as many, which no answers do. If "
+            f"they are to be read all the same, unpack the file first."
+        )
+        raise TooLargeError(message)
+
+
+def leads_out(name: str) -> bool:
+    r"""Whether the name of a member of an archive leads out of the folder it would be unpacked to.
+
+    >>> [leads_out(name) for name in ("a/b.csv", "../b.csv", "/b.csv", "C:/b.csv", r"a\..\..\b.csv")]
+    [False, True, True, True, True]
+    """
+    path = PurePosixPath(name.replace("\\", "/"))
+    return path.is_absolute() or ".." in path.parts or ":" in "".join(path.parts[:1])
+
+
 def open_binary(path: Path) -> IO[bytes]:
     """The bytes of a file, decompressed."""
-    return gzip.open(path, "rb") if is_gzip(path) else path.open("rb")  # type: ignore[return-value]
+    return io.BufferedReader(_Unpacked(path), HEAD) if is_gzip(path) else path.open("rb")
 
 
 def open_text(path: Path, newline: str = "\n") -> TextIO:
@@ -121,9 +182,31 @@ def open_text(path: Path, newline: str = "\n") -> TextIO:
     return io.TextIOWrapper(open_binary(path), "utf-8-sig", newline=newline)
 
 
-def open_arrow(path: Path) -> pa.NativeFile:
-    """The same for Arrow's readers, without going through Python."""
-    return pa.input_stream(str(path), compression="gzip" if is_gzip(path) else None)
+def lines_of(stream: TextIO) -> Iterator[str]:
+    """The lines of an open text, none of which may be endless."""
+    number = 1
+    while line := stream.readline(LINE):
+        if len(line) == LINE:
+            message = f"line {number} is longer than {LINE >> 20} MB: are there no line breaks?"
+            raise FormatError(message)
+        yield line
+        number += 1
+
+
+@contextmanager
+def open_arrow(path: Path) -> Iterator[pa.NativeFile]:
+    """The same for Arrow's readers, which take plain files without going through Python."""
+    if not is_gzip(path):
+        with pa.input_stream(str(path), compression=None) as stream:
+            yield stream
+        return
+    unpacked = _Cut(path)
+    try:
+        with pa.PythonFile(io.BufferedReader(unpacked, HEAD), "r") as stream:
+            yield stream
+    finally:
+        if unpacked.error is not None:
+            raise unpacked.error from None
 
 
 def head(path: Path) -> str:
@@ -138,7 +221,12 @@ def head(path: Path) -> str:
 
 
 def _first_bad_byte(path: Path) -> str:
-    """Where a file stops being UTF-8."""
+    """Where a file stops being UTF-8, or what it is instead."""
+    with open_binary(path) as stream:
+        start = stream.read(4)
+    for mark, name in MARKS.items():
+        if start.startswith(mark):
+            return f"the text is in {name}"
     line, seen = 1, 0
     decoder = codecs.getincrementaldecoder("utf-8")()
     with open_binary(path) as stream:

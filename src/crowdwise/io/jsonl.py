@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from sys import float_info
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from crowdwise.io.files import open_arrow
 from crowdwise.io.raw import BESIDE, Choose, Raw, encoded
 from crowdwise.io.records import cells, json_lines
 
+LARGEST = float_info.max  # beyond it, as 1e400, numbers are infinite
 PEEK = 1000  # objects looked at to find the fields and their types
 _ARROW = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 
@@ -89,16 +91,18 @@ def _explain(path: Path, schema: Mapping[str, pa.DataType], error: Exception) ->
         for name, kind in schema.items():
             value = record.get(name)
             if value is not None and not _fits(value, kind):
+                if type(value) is int and pa.types.is_integer(kind):
+                    return IdTypeError(f"line {line}: the field {name!r} is {value}, over 64 bits. Write it as text.")
                 return IdTypeError(
-                    f"line {line}: the field {name!r} is {value!r}, a {type(value).__name__}, where {in_words(kind)} "
-                    f"are expected. Make it one type throughout."
+                    f"line {line}: the field {name!r} is {value!r:.80}, a {type(value).__name__}, where "
+                    f"{in_words(kind)} are expected. Make it one type throughout."
                 )
     return FormatError(f"not JSON lines as expected: {error}")
 
 
 def _fits(value: Any, kind: pa.DataType) -> bool:
     if pa.types.is_floating(kind):
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST
     if pa.types.is_integer(kind):
         return type(value) is int and -(2**63) <= value < 2**63
     return _ARROW.get(type(value)) == kind

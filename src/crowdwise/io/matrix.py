@@ -5,13 +5,14 @@ Tasks and workers are numbered from 0 in the order of the file, those without an
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from crowdwise.errors import FormatError
-from crowdwise.io.files import head, open_text
+from crowdwise.io.files import head, lines_of, open_text
 from crowdwise.io.raw import Raw
 
 
@@ -20,8 +21,8 @@ def read_matrix(path: Path) -> Raw:
     head(path)
     task, worker, label = [], [], []
     width, n_tasks = 0, 0
-    with open_text(path) as lines:
-        for number, line in enumerate(lines, start=1):
+    with open_text(path) as stream:
+        for number, line in enumerate(lines_of(stream), start=1):
             if not line.strip():
                 continue
             row = _row(line, number)
@@ -41,10 +42,15 @@ def read_matrix(path: Path) -> Raw:
 
 def _row(line: str, number: int) -> np.ndarray:
     try:
-        row = np.array(line.split(), dtype=np.int64)
-    except (ValueError, OverflowError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DeprecationWarning)  # how older numpy says that it stopped midway
+            row = np.fromstring(line, dtype=np.int64, sep=" ")  # Python's integers would take a hundred times the line
+    except (ValueError, DeprecationWarning):
         message = f"line {number} holds more than whole numbers: {line.strip()[:40]!r}."
         raise FormatError(message) from None
+    if row.max() == np.iinfo(np.int64).max:  # what does not fit into 64 bits is cut down to this
+        message = f"line {number} holds a number of {row.max()} or more: classes are numbered from 0."
+        raise FormatError(message)
     if row.min() < -1:
         message = f"line {number} holds {row.min()}; classes are 0 and up, and -1 stands for no answer."
         raise FormatError(message)

@@ -24,7 +24,7 @@ def read_by_worker(path: Path) -> Raw:
 
 def _read(path: Path, *, tasks_outside: bool) -> Raw:
     out = Collector()
-    for outer, inner in expect(load_json(path), dict, "the file").items():
+    for outer, inner in expect(load_json(path, keys_are_ids=True), dict, "the file").items():
         for key, label in expect(inner, dict, f"what stands under {outer!r}").items():
             out.answer(*((outer, key) if tasks_outside else (key, outer)), label)
     raw = out.raw()

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.answers.encoding import as_arrow, in_words
+from crowdwise.answers.encoding import as_arrow, in_words, one_array
 from crowdwise.errors import FormatError, IdTypeError
 from crowdwise.io.escaping import BOOLEAN, INTEGER, undo
 
@@ -89,9 +89,7 @@ def encoded(column: pa.ChunkedArray) -> pa.Array:
         column = column.cast(pa.large_string())
     if is_text(column.type):
         column = column.dictionary_encode()
-    elif pa.types.is_dictionary(column.type):
-        column = column.unify_dictionaries()
-    array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    array = one_array(column)
     if pa.types.is_dictionary(array.type) and is_text(array.type.value_type):
         return pa.DictionaryArray.from_arrays(array.indices, array.dictionary.cast(pa.large_string()))
     return array

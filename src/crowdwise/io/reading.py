@@ -33,6 +33,7 @@ from crowdwise.io.sniffing import sniff
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 ChooseBeside = Callable[..., dict[str, str]]  # (format, names of the columns[, those taken]) -> the column of each role
 
+FILES = 10  # whose rows an error tells apart
 _TRUTH = ("truth", "gold", "label", "ground_truth", "true_label")  # names of the known label, in order of preference
 
 
@@ -85,8 +86,7 @@ def read(
         for file, raw in zip(paths, raws, strict=True):
             with guard(file):
                 _check_nulls(raw)
-    drops = options.get("nulls") == "drop"
-    first_line = raws[0].first_line if len(raws) == 1 and not drops else None
+    counted = "" if options.get("nulls") == "drop" else _counting(paths, raws)
     with guard(paths[0]):
         raw = combine(raws, paths)
     del raws
@@ -96,8 +96,7 @@ def read(
     try:
         answers = Answers.from_columns(raw.columns, raw.names, removed=raw.removed, **options)
     except CrowdwiseError as error:
-        note = f" Row r is line r + {first_line} of the file, if no cell holds a line break."
-        note = "" if first_line is None or "row" not in str(error) else note
+        note = counted if "row" in str(error) else ""
         message = f"{paths[0]}{' and others' if len(paths) > 1 else ''}: {error}{note}"
         raise type(error)(message) from None
     del raw
@@ -172,6 +171,16 @@ def load(
                 _check_format(file, form.name, paths[0])
             raise
     return raws
+
+
+def _counting(paths: Sequence[Path], raws: Sequence[Raw]) -> str:
+    """Where the rows that an error names are to be found."""
+    if len(raws) > 1:
+        starts = np.cumsum([0, *(len(raw.columns["task"]) for raw in raws)]).tolist()
+        listed = ", ".join(f"{path.name} from {start}" for path, start in zip(paths[:FILES], starts, strict=False))
+        return f" Rows are counted over all files: {listed}{', ...' if len(paths) > FILES else ''}."
+    line = raws[0].first_line
+    return "" if line is None else f" Row r is line r + {line} of the file, if no cell holds a line break."
 
 
 def _check_format(file: Path, name: str, first: Path) -> None:

@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import pyarrow as pa
 
 from crowdwise.answers.encoding import as_arrow, some
-from crowdwise.errors import DuplicateError, FormatError, QuestionError
-from crowdwise.io.files import head, open_text
+from crowdwise.errors import DuplicateError, FormatError, IdTypeError, QuestionError
+from crowdwise.io.files import head, lines_of, open_text
 from crowdwise.io.raw import Choose, Raw
 
 T = TypeVar("T")
 
 
-def load_json(path: Path) -> Any:
-    """A whole JSON document."""
+def load_json(path: Path, *, keys_are_ids: bool = False) -> Any:
+    """A whole JSON document. Where its keys are ids, one that stands twice in an object is refused."""
     head(path)  # refuses an empty file, and text in another encoding
     try:
         with open_text(path) as stream:
-            return json.load(stream)
+            return json.load(stream, object_pairs_hook=_each_once if keys_are_ids else None)
     except json.JSONDecodeError as error:
         message = f"not JSON at line {error.lineno}, column {error.colno}: {error.msg}. Is the file cut short?"
         raise FormatError(message) from None
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) < len(pairs):
+        repeated, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        message = f"the key {repeated!r:.80} stands twice in one object: what stands under the first would be lost."
+        raise DuplicateError(message)
+    return out
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -35,9 +45,9 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         yield from objects(stream)
 
 
-def objects(lines: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+def objects(stream: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
     """The objects of an open JSON lines file."""
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(lines_of(stream), start=1):
         if line.strip():
             try:
                 record = json.loads(line)
@@ -201,6 +211,9 @@ def scalar(value: Any, what: str) -> Any:
     if not isinstance(value, (str, int, float)):
         message = f"the {what} is {json.dumps(value, default=str)[:60]}; ids are strings, integers or booleans."
         raise FormatError(message)
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        message = f"the {what} is {str(value)[:60]}, over 64 bits. Write it as text."
+        raise IdTypeError(message)
     return value
 
 

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from crowdwise.answers.columns import KNOWN
 from crowdwise.errors import FormatError
 from crowdwise.io import argilla, ground_truth, mturk, toloka
+from crowdwise.io.delimited import long_cells
 from crowdwise.io.files import head, is_gzip, is_parquet
 from crowdwise.io.formats import FORMATS
 
@@ -55,7 +56,7 @@ def _of_json(text: str, suffix: str) -> str:
     start = len(text) - len(text[1:].lstrip()) if in_list else 0
     try:
         record, end = json.JSONDecoder().raw_decode(text, start)
-    except ValueError:
+    except json.JSONDecodeError:
         _unknown(f"JSON that is cut short, or whose first object is longer than {len(text):,} characters")
     if not isinstance(record, dict):
         _unknown(f"a JSON list that begins with {text[start : start + 20]!r} where objects were expected")
@@ -86,7 +87,8 @@ def _of_table(text: str, suffix: str) -> str:
     if suffix not in TABLES and re.fullmatch(r"-?\d+(\s+-?\d+)*\s*", first):
         return "matrix"
     by_tabs = suffix in (".tsv", ".tab") or (suffix != ".csv" and "\t" in first)
-    names = next(csv.reader([first], delimiter="\t" if by_tabs else ","))
+    with long_cells():
+        names = next(csv.reader([first], delimiter="\t" if by_tabs else ","))
     if {"HITId", "WorkerId"} <= {*names} and any(name.startswith(mturk.PREFIX) for name in names):
         return "mturk"
     if toloka.WORKER in names and any(name.startswith(toloka.PREFIX) for name in names):

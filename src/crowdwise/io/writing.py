@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.answers import Answers
+from crowdwise.answers.encoding import one_array
 from crowdwise.errors import FormatError
 from crowdwise.io.escaping import escape, glue
 from crowdwise.io.raw import is_text
@@ -48,9 +49,6 @@ def write(data: Answers | pa.Table, path: str | os.PathLike[str]) -> None:
                     _WRITERS[suffix](table, cast(IO[bytes], packed))
             else:
                 _WRITERS[suffix](table, stream)
-    except OSError as error:
-        message = f"{file} cannot be written: {error.strerror}."
-        raise FormatError(message) from None
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
         message = f"{file.name}: a column cannot be written as {suffix}: {error}"
         raise FormatError(message) from None
@@ -65,6 +63,10 @@ def check_target(path: str | os.PathLike[str]) -> str:
         raise FormatError(message)
     if not file.parent.is_dir():
         message = f"{file} cannot be written: there is no folder {str(file.parent)!r}. Make it first."
+        raise FormatError(message)
+    if file.is_dir() or not os.access(file.parent, os.W_OK):
+        folder = f"you may not write to {str(file.parent)!r}. Name another place."
+        message = f"{file} cannot be written: {'it is a folder. Name a file in it.' if file.is_dir() else folder}"
         raise FormatError(message)
     return suffix
 
@@ -112,16 +114,17 @@ def _write_delimited(table: pa.Table, stream: IO[bytes], delimiter: str) -> None
         words = values.cast(pa.large_string())
         if pa.types.is_boolean(values.type):
             words = pc.utf8_capitalize(words)
-        return _quoted(escape(words), delimiter) if is_text(values.type) else words.fill_null("")
+        return _quoted(escape(words)) if is_text(values.type) else words.fill_null("")
 
-    names = _quoted(escape(pa.array(table.column_names, pa.large_string())), delimiter).to_pylist()
+    names = _quoted(escape(pa.array(table.column_names, pa.large_string()))).to_pylist()
     stream.write((delimiter.join(names) + "\n").encode())
     _write_rows(table, stream, cells, ["", *[delimiter] * (table.num_columns - 1), "\n"], "")
 
 
-def _quoted(texts: pa.Array, delimiter: str) -> pa.Array:
+def _quoted(texts: pa.Array) -> pa.Array:
+    """Cells in quotation marks where one holds any separator: a spreadsheet may split at another than ours."""
     inside = pc.replace_substring(texts, '"', '""')
-    needed = pc.match_substring_regex(texts, f'[{delimiter}"\r\n]')
+    needed = pc.match_substring_regex(texts, '[,;\t"\r\n]')
     return pc.if_else(needed, glue('"', inside, '"'), texts)
 
 
@@ -152,8 +155,8 @@ def _write_rows(
     for column in table.columns:
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
-        whole = column.unify_dictionaries().combine_chunks()
-        columns.append(pa.DictionaryArray.from_arrays(whole.indices, cells(whole.dictionary)))
+        distinct = one_array(column)
+        columns.append(pa.DictionaryArray.from_arrays(distinct.indices, cells(distinct.dictionary)))
     for start in range(0, table.num_rows, ROWS):
         parts: list[str | pa.Array] = [between[0]]
         for column, after in zip(columns, between[1:], strict=True):

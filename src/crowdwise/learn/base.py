@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from crowdwise.answers import Answers
 from crowdwise.errors import (
-    EmptyError,
     FeaturesError,
     ParameterError,
     SingleClassError,
@@ -19,7 +19,7 @@ from crowdwise.errors import (
 )
 from crowdwise.fitted import Fitted
 from crowdwise.learn.features import Features, open_features
-from crowdwise.truth.base import pick, require
+from crowdwise.truth.base import check_answers, pick, require
 
 Array = np.ndarray[Any, np.dtype[Any]]
 # Called after each epoch or iteration with what is known: "epoch", "epochs" and "loss", or "iteration", "iterations"
@@ -97,12 +97,7 @@ class CrowdClassifier(Fitted):
         callback : callable, optional
             Called after each epoch or iteration with a mapping of what was measured, and of the "module" in training.
         """
-        if not isinstance(answers, Answers):
-            message = f"fit takes Answers, not {type(answers).__name__}; use crowdwise.Answers.from_frame(...)."
-            raise ParameterError(message)
-        if answers.n_answers == 0:
-            message = "there are no answers to learn from."
-            raise EmptyError(message)
+        check_answers(answers)
         if answers.n_classes < 2:
             message = f"all answers say {answers.classes.tolist()[0]!r}: a classifier needs two classes or more."
             raise SingleClassError(message)
@@ -123,9 +118,20 @@ class CrowdClassifier(Fitted):
         self.answers_ = answers
         self.history_ = []
         known = None if gold is None else answers.codes_of_truth(gold)
-        self._fit(Given(features, answers, task_weights(sample_weight, answers.n_tasks), known, validation, callback))
+        with self._alone():
+            self._fit(
+                Given(features, answers, task_weights(sample_weight, answers.n_tasks), known, validation, callback)
+            )
         self.codes_ = pick(self.proba_, np.random.default_rng(getattr(self, "random_state", 0)))
         return self
+
+    def _alone(self) -> AbstractContextManager[None]:
+        """Have the checkpoint, where there is one, to this fit alone."""
+        if getattr(self, "checkpoint", None) is None:
+            return nullcontext()
+        from crowdwise.learn.checkpoint import alone_with  # which imports torch
+
+        return alone_with(self.checkpoint)
 
     def predict_proba(self, X: Any) -> Array:
         """Probability of each class, (tasks, classes), from features alone."""
@@ -282,6 +288,7 @@ def task_weights(weight: Any, n_tasks: int) -> Array | None:
     fits = out.shape == (n_tasks,) and bool(np.isfinite(out).all() and (out >= 0).all() and out.any())
     shown = f"array of shape {out.shape}, from {out.min():g} to {out.max():g}" if out.size else weight
     require(fits, "sample_weight", shown, f"{n_tasks} finite weights, one a task, none below 0 and some above")
+    out = out / out.max()  # so that the sum is finite
     return out / out[out > 0].mean()
 
 

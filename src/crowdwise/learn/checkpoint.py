@@ -1,14 +1,16 @@
 """The state of a training on disk, so that a run that was killed goes on bit for bit as if it had not been.
 
 One safetensors file, replaced whole after each epoch: the module, the optimiser, the best epoch so far, and a JSON
-header with the counters, the history, and a fingerprint of the data and settings it belongs to.
+header with the counters, the history, and a fingerprint of the data and settings it belongs to. A checksum
+shows damage.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,17 +18,20 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.torch import load, save_file
 
+from crowdwise import sealed
 from crowdwise.answers import Answers
+from crowdwise.digests import digest
 from crowdwise.errors import CrowdwiseError, ModelFileError
 from crowdwise.learn import parallel
 from crowdwise.learn.features import Features
 from crowdwise.learn.torched import Tensor
-from crowdwise.whole import whole
+from crowdwise.whole import alone, whole
 
 if TYPE_CHECKING:
     from crowdwise.learn.training import Trainer
 
-VERSION = 1
+VERSION = 2
+KEY = "checkpoint"
 HASHED = 64  # rows of the features that the fingerprint looks at
 
 
@@ -43,16 +48,8 @@ class Saved:
 
     def __init__(self, path: str | os.PathLike[str], fingerprint: str) -> None:
         self.path, self.fingerprint = Path(path), fingerprint
-        if not parallel.is_first():  # on another machine its folders may not be there
-            return
-        if self.path.is_dir():
-            message = f"checkpoint={str(path)!r} is a folder: give the path of a file in it."
-            raise ModelFileError(message)
-        try:
-            self.path.parent.mkdir(exist_ok=True)
-        except OSError as error:
-            message = f"checkpoint={str(path)!r}: there is no folder for it, and none can be made ({error.strerror})."
-            raise ModelFileError(message) from None
+        if parallel.is_first():  # on another machine its folders may not be there
+            make_room(self.path)
 
     def save(self, trainer: Trainer) -> None:
         """Write the trainer's state, whole or not at all."""
@@ -74,19 +71,21 @@ class Saved:
             return
         header = {"version": VERSION, "fingerprint": self.fingerprint, **state}
         copies = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-        try:
-            with whole(self.path, sync=False) as beside:  # after each epoch, which may take as long as a disk
-                save_file(copies, beside, metadata={"checkpoint": json.dumps(header)})
-        except (OSError, SafetensorError) as error:
-            message = f"the checkpoint {str(self.path)!r} cannot be written: {error}"
-            raise ModelFileError(message) from None
+        with whole(self.path, sync=False) as beside:  # after each epoch, which may take as long as a disk
+            sealed.seal(beside, KEY, header, lambda metadata: save_file(copies, beside, metadata=metadata))
 
     def load_into(self, trainer: Trainer) -> None:
         """Put the trainer where the file says it was; nothing happens when there is no file, or an earlier phase's."""
         found = self.read()
         if found is None:
             return
-        header, tensors = found
+        try:
+            self._put(trainer, *found)
+        except (KeyError, TypeError, AttributeError, RuntimeError) as error:  # none that we wrote: its checksum fits
+            message = f"{str(self.path)!r} is no state of this training ({error}). Delete it to start anew."
+            raise ModelFileError(message) from error
+
+    def _put(self, trainer: Trainer, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         if header["phase"] < trainer.phase:
             return
         parts: dict[str, dict[str, Tensor]] = {"module": {}, "best": {}, "optimiser": {}}
@@ -121,10 +120,10 @@ class Saved:
                 raise
             message = f"{str(self.path)!r} is damaged or no checkpoint: {error}. Delete it to start anew."
             raise ModelFileError(message) from None
-        if not isinstance(header, dict) or header.get("version") != VERSION:
+        if header is None or header.get("version") != VERSION:
             message = f"{str(self.path)!r} is no checkpoint of this crowdwise. Delete it, or give another path."
             raise ModelFileError(message)
-        if header["fingerprint"] != self.fingerprint:
+        if header.get("fingerprint") != self.fingerprint:
             message = f"{str(self.path)!r} belongs to other data or settings. Delete it, or give another path."
             raise ModelFileError(message)
         return header, tensors
@@ -136,21 +135,50 @@ class Saved:
             return None
 
 
-def _parsed(content: bytes) -> tuple[Any, dict[str, Tensor]]:
+def make_room(path: Path) -> None:
+    """Make the folder of a checkpoint, where the one above is there."""
+    if path.is_dir():
+        message = f"checkpoint={str(path)!r} is a folder: give the path of a file in it."
+        raise ModelFileError(message)
+    try:
+        path.parent.mkdir(exist_ok=True)
+    except OSError as error:
+        message = f"checkpoint={str(path)!r}: there is no folder for it, and none can be made ({error.strerror})."
+        raise ModelFileError(message) from None
+
+
+@contextmanager
+def alone_with(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Have a checkpoint to this fit alone: another one would go on from its epochs, and write over them."""
+    if not parallel.is_first():
+        yield
+        return
+    file = Path(path)
+    make_room(file)
+    with alone(file.parent, file.name):
+        yield
+
+
+def _parsed(content: bytes) -> tuple[dict[str, Any] | None, dict[str, Tensor]]:
     """The header and the tensors of a file."""
     tensors = load(content)  # says when it is no such file
-    length = int.from_bytes(content[:8], "little")
-    metadata = json.loads(content[8 : 8 + length]).get("__metadata__", {})
-    return json.loads(metadata.get("checkpoint", "null")), tensors
+    return sealed.facts(content, KEY, VERSION), tensors
 
 
 def fingerprint(answers: Answers, features: Features, parameters: dict[str, Any], *more: Any) -> str:
     """A hash of the answers, the parameters, more arrays, and the features: their shape, and some rows among all."""
-    # A function is known by its name: where it lies in memory changes from run to run.
-    named = {name: getattr(value, "__qualname__", repr(value)) for name, value in parameters.items()}
-    facts = [features.shape, sorted(named.items())]
-    digest = hashlib.sha256(json.dumps(facts).encode())
-    digest.update(features.rows(np.linspace(0, features.n_rows - 1, HASHED).astype(np.int64)).tobytes())
+    facts = [(name, _known_by(value)) for name, value in sorted(parameters.items())]
+    found = hashlib.sha256(digest(features.shape, facts).encode())
+    found.update(features.rows(np.linspace(0, features.n_rows - 1, HASHED).astype(np.int64)).tobytes())
     for column in (answers.task, answers.worker, answers.label, answers.weight, answers.pseudo, *more):
-        digest.update(b"-" if column is None else np.ascontiguousarray(column).tobytes())
-    return digest.hexdigest()
+        found.update(b"-" if column is None else np.ascontiguousarray(column).tobytes())
+    return found.hexdigest()
+
+
+def _known_by(value: Any) -> Any:
+    """What tells a parameter from another: itself, if the next process has the same."""
+    if hasattr(value, "state_dict"):  # a network, whose weights may be drawn anew: those that count are in the file
+        return repr(value)
+    if hasattr(value, "get_params"):  # a model, whose parameters stand beside it
+        return type(value).__qualname__
+    return getattr(value, "__qualname__", value)  # where a function lies in memory changes from run to run

@@ -132,8 +132,11 @@ def posterior_of(
         kept = logs[known, gold[known]]
         logs[known] = -np.inf
         logs[known, gold[known]] = kept
-    evidence = np.logaddexp.reduce(logs, axis=1)
-    return np.exp(logs - evidence[:, None]), float((evidence if weight is None else weight * evidence).sum())
+    top = logs.max(axis=1)
+    p = np.exp(logs - top[:, None])
+    total = p.sum(axis=1)
+    evidence = top + np.log(total)
+    return p / total[:, None], float((evidence if weight is None else weight * evidence).sum())
 
 
 class Joint:

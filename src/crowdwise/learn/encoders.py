@@ -20,7 +20,10 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
 
+from crowdwise import sealed
 from crowdwise.answers import Answers
 from crowdwise.answers.encoding import some
 from crowdwise.errors import CrowdwiseWarning, FeaturesError, MissingDependencyError
@@ -29,6 +32,7 @@ from crowdwise.learn.features.opening import opened
 from crowdwise.learn.features.pictures import Pictures
 from crowdwise.whole import whole
 
+VERSION, KEY = 2, "encoded"  # of the files in the cache
 Cache = str | os.PathLike[str] | Literal[False] | None
 Encode = Callable[[Sequence[Any]], Array]  # a batch of images or texts -> (batch, numbers)
 
@@ -124,7 +128,7 @@ def _encoded(encoder: Encoder, parts: Iterable[bytes | memoryview], batches: Ite
     file = None
     if cache is not False:
         folder = Path(cache) if cache is not None else default_cache()
-        file = folder / f"{encoder.name}-{version}-{_digest(parts)}.npy"
+        file = folder / f"{encoder.name}-{version}-{_digest(parts)}.safetensors"
         if (kept := _kept(file)) is not None:
             return kept
     try:
@@ -155,19 +159,21 @@ def _digest(parts: Iterable[bytes | memoryview]) -> str:
 
 def _kept(file: Path) -> Array | None:
     try:
-        return np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError):  # none, or damaged: encoded anew
+        found = sealed.facts(file, KEY, VERSION)
+        return None if found != {"version": VERSION} else np.asarray(load_file(file)["rows"])
+    except (OSError, ValueError, KeyError, SafetensorError):  # none, or damaged: encoded anew
         return None
 
 
 def _keep(file: Path, out: Array) -> None:
     """Write whole or not at all; a disk that cannot be written to costs no result."""
+    rows = {"rows": np.ascontiguousarray(out)}
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with whole(file) as beside, beside.open("wb") as stream:
-            np.save(stream, out, allow_pickle=False)
+        with whole(file) as beside:
+            sealed.seal(beside, KEY, {"version": VERSION}, lambda data: save_file(rows, beside, metadata=data))
     except OSError as error:
-        message = f"the encoding cannot be kept in {file.parent}: {error.strerror}. Choose another folder with cache=."
+        message = f"the encoding cannot be kept ({error}) Choose another folder with cache=."
         warnings.warn(message, CrowdwiseWarning, stacklevel=4)
 
 

@@ -56,7 +56,10 @@ class TrainingOptions(TypedDict, total=False):
     checkpoint : path or None
         File that keeps the state after each epoch; a fit that finds one goes on from there.
     random_state : int
-        Seed of everything random.
+        Seed of everything random. The same seed gives the same numbers, to the last bit on one thread; where torch
+        computes on several (predictions, and networks of 20 million multiplications a batch or more) sums may be added
+        in another order: predictions then agree to 1e-6, and after training on several threads to 1e-4 (the tests hold
+        them to that).
     """
 
     network: Spec

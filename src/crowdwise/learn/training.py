@@ -8,6 +8,7 @@ seed and e alone, so a run that was killed goes on from its checkpoint bit for b
 from __future__ import annotations
 
 import math
+import threading
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ from crowdwise.learn.modules import Dense, Dropout, Network
 from crowdwise.learn.torched import Tensor, functional, nn, torch
 
 WORTH_THREADS = 20_000_000  # multiplications in a forward pass from which a second thread pays
+_borrowing = threading.Lock()  # torch has one generator a process
 Scheduler = Literal["cosine", "step", "cyclic"] | Callable[[float], float] | None
 
 
@@ -280,26 +282,50 @@ def _optimiser(module: CrowdModule, settings: Settings, parameters: list[nn.Para
     return kinds[settings.optimizer](groups, lr=settings.lr, fused=True)
 
 
+class _OneThread:
+    """Blocks in which torch computes on one thread.
+
+    Its number of threads is the process's: of fits that overlap, in threads of ours, the first to enter looks at what
+    it was and the last to leave puts it back.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.inside, self.before = threading.Lock(), 0, 1
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if not self.inside:
+                self.before = torch.get_num_threads()
+            self.inside += 1
+            torch.set_num_threads(1)
+
+    def __exit__(self, *error: object) -> None:
+        with self.lock:
+            self.inside -= 1
+            if not self.inside:
+                torch.set_num_threads(self.before)
+
+
+_one_thread = _OneThread()
+
+
 @contextmanager
 def _threads(module: CrowdModule, batches: Batches) -> Iterator[None]:
     """One thread for small networks: a second brings little, and stalls both when another process wants the core."""
     size = sum(p.numel() for p in module.network.parameters())
     if not isinstance(module.network, Dense) or size * batches.batch_size > WORTH_THREADS:
         yield
-        return
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    else:
+        with _one_thread:
+            yield
 
 
 @contextmanager
 def _seeded(module: nn.Module, seed: list[int], rank: int) -> Iterator[None]:
     """Dropout follows from the seed: ours has its own generator; that of the user's layers borrows torch's.
 
-    Of the processes of a group each has other rows, and draws its own masks for them where it borrows.
+    Of the processes of a group each has other rows, and draws its own masks for them where it borrows. Fits in threads
+    that borrow take turns, epoch by epoch.
     """
     state = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] >> 1)
     borrowed = False
@@ -311,6 +337,6 @@ def _seeded(module: nn.Module, seed: list[int], rank: int) -> Iterator[None]:
     if not borrowed:
         yield
         return
-    with torch.random.fork_rng():
+    with _borrowing, torch.random.fork_rng():
         torch.manual_seed(state + rank)
         yield

@@ -8,7 +8,7 @@
 A confusion is named when the crowd's share would hardly ever give so many: P(count or more of `of`, each with
 `crowd_share`) is below 5 % shared among all pairs of classes, so that 1 worker in 20 who is like the others is told
 anything. A worker's own answer has a say in the belief, so confusions are rather missed than made up. Praise is counted
-likewise, but by what the others say alone (`run.peers`): by his own answers everybody is right. Of whom too little is
+likewise, but by what the others say alone (`truth.peers`): by his own answers everybody is right. Of whom too little is
 known, and who spams, is not praised.
 """
 
@@ -27,7 +27,8 @@ from scipy.special import betainc
 from crowdwise.errors import UnknownIdError
 from crowdwise.run.advice import UNSURE, Confusion, Example, Feedback, Strength, listed
 from crowdwise.run.folder import Run
-from crowdwise.run.peers import (
+from crowdwise.truth.base import Array, is_whole, require
+from crowdwise.truth.peers import (
     CAUTION,
     EDGE,
     base_of,
@@ -39,7 +40,6 @@ from crowdwise.run.peers import (
     smoothed,
     workers_of_pairs,
 )
-from crowdwise.truth.base import Array, is_whole, require
 
 CHANCE = 0.05  # probability that a worker like all others is told of a confusion
 FEW = 5  # tasks of a class, below which nobody is called good at it

@@ -12,17 +12,18 @@
     images/             small pictures of the most ambiguous tasks
     report.html         all of this to look at
 
-Each is written whole or not at all.
+Each is written whole or not at all, and `metrics.json` has their checksums (`layout`).
 """
 
 from __future__ import annotations
 
-import json
 import os
+from collections.abc import Iterable
 from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,7 @@ from crowdwise.answers import Answers
 from crowdwise.display import as_html
 from crowdwise.errors import FormatError
 from crowdwise.io.escaping import undo
+from crowdwise.run.layout import check_file, read_figures, read_json, understood
 from crowdwise.saving import load, load_answers
 
 if TYPE_CHECKING:
@@ -41,10 +43,10 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-FORMAT = 1  # of the folder; another number is another layout
 CONFIG, METRICS, TIMES = "config.json", "metrics.json", "times.json"
 LABELS, LABELS_CSV, WORKERS, TASKS, NEXT = "labels.parquet", "labels.csv", "workers.csv", "tasks.csv", "next.csv"
 MODEL, CLASSIFIER, REPORT, IMAGES = "model.safetensors", "classifier.safetensors", "report.html", "images"
+READ = (CONFIG, LABELS, WORKERS, TASKS, NEXT, MODEL, CLASSIFIER)  # again, by `Run`
 PROBA = "proba_"  # begins the names of the columns of labels.parquet that hold probabilities
 
 
@@ -77,48 +79,48 @@ class Run:
             remedy = "the run was not finished: `crowdwise run ... --resume` goes on" if unfinished else "it is no run"
             message = f"{path} holds no {METRICS}: {remedy}."
             raise FormatError(message)
-        if (found := self.metrics.get("format")) != FORMAT:
-            message = f"{path} has run format {found!r}, this crowdwise reads {FORMAT}: upgrade, or run again."
-            raise FormatError(message)
+        self.metrics  # noqa: B018 (says when the folder is of a newer format, or damaged)
 
     @cached_property
     def config(self) -> dict[str, Any]:
         """What was asked for."""
-        return read_json(self.path / CONFIG)
+        return read_json(self._file(CONFIG))
 
     @cached_property
     def metrics(self) -> dict[str, Any]:
         """Every figure of the report."""
-        return read_json(self.path / METRICS)
+        return read_figures(self.path / METRICS)
 
     @cached_property
     def labels(self) -> pa.Table:
         """A row a task."""
-        return pq.read_table(self.path / LABELS)
+        path = self._file(LABELS)
+        with understood(path), path.open("rb") as stream:  # by its name, Arrow would take `a:b` for an address
+            return _with_columns(pq.read_table(stream), ("task", "label", "confidence", "verdict"))
 
     @cached_property
     def workers(self) -> pa.Table:
         """A row a worker."""
         texts = dict.fromkeys(("worst_class", "worst_confusion"), pa.string())
-        return _read_csv(self.path / WORKERS, {"worker": self.answers.worker_ids.type, **texts})
+        return _read_csv(self._file(WORKERS), {"worker": self.answers.worker_ids.type, **texts})
 
     @cached_property
     def tasks(self) -> pa.Table:
         """A row a task, the most ambiguous first; who said what stands in lists written as JSON."""
         lists = ("workers", "labels", "trust", "text", "image")
-        return _read_csv(self.path / TASKS, {"task": self.answers.task_ids.type, **dict.fromkeys(lists, pa.string())})
+        return _read_csv(self._file(TASKS), {"task": self.answers.task_ids.type, **dict.fromkeys(lists, pa.string())})
 
     @cached_property
     def next(self) -> pa.Table:
         """Answers to buy next, the best first."""
         answers = self.answers
         kinds = {"task": answers.task_ids.type, "worker": answers.worker_ids.type}
-        return _read_csv(self.path / NEXT, kinds | dict.fromkeys(("belief", "expected"), pa.string()))
+        return _read_csv(self._file(NEXT), kinds | dict.fromkeys(("belief", "expected"), pa.string()))
 
     @cached_property
     def answers(self) -> Answers:
         """What the run was made from."""
-        return load_answers(self.path / MODEL)
+        return load_answers(self._file(MODEL))
 
     @cached_property
     def proba(self) -> Array:
@@ -135,14 +137,20 @@ class Run:
     @cached_property
     def model(self) -> Any:
         """The model that made the labels."""
-        return load(self.path / MODEL)
+        return load(self._file(MODEL))
 
     @cached_property
     def classifier(self) -> Any:
         """What classifies tasks by their features: the model itself where it can; None without features."""
         if (self.path / CLASSIFIER).is_file():
-            return load(self.path / CLASSIFIER)
+            return load(self._file(CLASSIFIER))
         return self.model if hasattr(self.model, "predict_proba") else None
+
+    def _file(self, name: str) -> Path:
+        """A file of the folder, as the run wrote it."""
+        path = self.path / name
+        check_file(path, self.metrics.get("files", {}))
+        return path
 
     def confusion_counts(self, workers: Array) -> Array:
         """Expected counts, (workers, classes, classes): how often each of these said l (last) where the truth is c.
@@ -185,21 +193,9 @@ class Run:
         means = self.metrics["verdict_words"]
         rows = ((verdict, f"{count:,}", means[verdict]) for verdict, count in self.metrics["counts"].items())
         where = f"In {self.path}: {LABELS_CSV}, {WORKERS}, {TASKS}, {NEXT}"
-        link = f'<p><a href="{escape((self.path / REPORT).as_posix())}">{REPORT}</a></p>'
+        address = escape(quote((self.path / REPORT).as_posix()))  # quoted, no name of a folder is read as `javascript:`
+        link = f'<p><a href="{address}">{REPORT}</a></p>'
         return as_html(rows, ["verdict", "tasks", "what to do"], [*self.metrics["words"], where]) + link
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object of the folder; says which file is damaged."""
-    try:
-        content = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        message = f"{path} cannot be read: {error}. Run again with --resume."
-        raise FormatError(message) from None
-    if not isinstance(content, dict):
-        message = f"{path} holds no JSON object: is this the folder of a run?"
-        raise FormatError(message)
-    return content
 
 
 def _read_csv(path: Path, kinds: dict[str, pa.DataType]) -> pa.Table:
@@ -209,15 +205,20 @@ def _read_csv(path: Path, kinds: dict[str, pa.DataType]) -> pa.Table:
         column_types=text, strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""],
         true_values=["True"], false_values=["False"],
     )  # fmt: skip
-    try:
-        parse = pyarrow.csv.ParseOptions(newlines_in_values=True)
-        table = pyarrow.csv.read_csv(path, parse_options=parse, convert_options=convert)
-    except (OSError, pa.ArrowInvalid) as error:
-        message = f"{path} cannot be read: {error}. Run again with --resume."
-        raise FormatError(message) from None
-    for name, kind in kinds.items():
-        if name in table.column_names:
+    parse = pyarrow.csv.ParseOptions(newlines_in_values=True)
+    with understood(path):
+        table = _with_columns(pyarrow.csv.read_csv(path, parse_options=parse, convert_options=convert), kinds)
+        for name, kind in kinds.items():
             cells = table.column(name).combine_chunks().dictionary_encode()
             column = pa.DictionaryArray.from_arrays(cells.indices, undo(cells.dictionary)).dictionary_decode()
             table = table.set_column(table.column_names.index(name), name, column.cast(kind))
+        return table
+
+
+def _with_columns(table: pa.Table, names: Iterable[str]) -> pa.Table:
+    """The table, if it has these columns."""
+    missing = [name for name in names if name not in table.column_names]
+    if missing:
+        message = f"it has no column {missing[0]!r}"
+        raise ValueError(message)
     return table

@@ -29,10 +29,11 @@ from crowdwise.answers import Answers
 from crowdwise.choose import Choice, choose
 from crowdwise.choose.choosing import VOTE
 from crowdwise.choose.scoring import Criterion
-from crowdwise.errors import CrowdwiseError, CrowdwiseWarning
+from crowdwise.errors import CrowdwiseError, CrowdwiseWarning, UnwritableError
 from crowdwise.evaluate import vote_belief
 from crowdwise.io import write
-from crowdwise.run import folder, metrics, words
+from crowdwise.orphans import Process, end_with, this_process
+from crowdwise.run import folder, layout, metrics, words
 from crowdwise.run.candidates import Candidates
 from crowdwise.run.folder import Run
 from crowdwise.run.given import Given
@@ -86,7 +87,7 @@ class Job:
         with work.step("Asking what more answers would bring"):
             name, points = self._curve(choice, models)
             figures = {
-                "format": folder.FORMAT, "method": best, "notes": self.notes, "summary": summary,
+                "method": best, "notes": self.notes, "summary": summary,
                 **self._figures(labelled, labels, models, beliefs, best, choice),
                 "spammers": int(np.sum(quality.column("spammer").to_numpy(zero_copy_only=False))),
                 "alike": metrics.alike_of(given.answers, self.seed), "ambiguity": words.ambiguity_words(ranked),
@@ -96,7 +97,7 @@ class Job:
             why, beats = words.why(choice, best, self.tried.told)
             figures |= {"why": why, "beats_vote": beats}
             figures["words"] = words.headline(figures, why)
-            work.write(folder.METRICS, figures)
+            work.write(folder.METRICS, layout.sealed(figures, work.folder, folder.READ))
         return Run(work.folder)
 
     def _choose(self) -> Choice | None:
@@ -116,6 +117,8 @@ class Job:
                 answers, X, self.tried.models, criterion=criterion, folds=self.folds, random_state=self.seed,
                 n_jobs=self.n_jobs, callback=told, checkpoint=work.kept / "choose", time_budget=self.time_budget,
             )  # fmt: skip
+        except UnwritableError:  # says nothing of the methods: with room on the disk the run goes on to another result
+            raise
         except CrowdwiseError as error:
             self.notes.append(f"No method could be chosen by held-out answers: {error}")
             return None
@@ -138,7 +141,8 @@ class Job:
         todo = [name for name in wanted if not files[name].is_file()]
         typical = float(np.mean(list(seconds.values()))) if seconds else 1.0
         results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
-            delayed(_fit_to)(wanted[name], self.given.X, self.given.answers, files[name]) for name in todo
+            delayed(_fit_apart)(this_process(), wanted[name], self.given.X, self.given.answers, files[name])
+            for name in todo
         )
         for done, (name, _) in enumerate(zip(todo, results, strict=True), 1):
             left = sum(seconds.get(other, typical) for other in todo[done:]) / self.n_jobs
@@ -239,6 +243,12 @@ def _fitted(model: Any, X: Any, answers: Answers) -> Any:
 def _fit_to(model: Any, X: Any, answers: Answers, file: Path) -> None:
     """Fit and keep a model; its file appears when it is whole."""
     _fitted(model, X, answers).save(file)
+
+
+def _fit_apart(parent: Process, *what: Any) -> None:
+    """The same in a process of its own, which ends with its parent."""
+    end_with(parent)
+    _fit_to(*what)
 
 
 def _choice_facts(choice: Choice) -> dict[str, Any]:

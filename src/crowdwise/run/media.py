@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from crowdwise.errors import FeaturesError
 from crowdwise.learn.features.opening import opened
 from crowdwise.learn.features.pictures import Pictures
 from crowdwise.run.folder import IMAGES
+from crowdwise.whole import whole
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -62,9 +62,8 @@ def keep_pictures(images: Any, order: Sequence[int], folder: Path) -> dict[int, 
             times = SIDE // side
             picture = picture.resize((picture.width * times, picture.height * times), Image.Resampling.NEAREST)
         place = f"{IMAGES}/{number}.png"
-        buffer = io.BytesIO()
-        picture.save(buffer, "PNG", optimize=True)
-        (folder / place).write_bytes(buffer.getvalue())
+        with whole(folder / place, sync=False) as beside:
+            picture.save(beside, "PNG", optimize=True)
         places[int(number)] = place
     return places
 

@@ -120,6 +120,7 @@ def run(
             made = Job(given, tried, work, accept, budget, folds, time_budget, seed, n_jobs).do()
             with work.step("Writing the report"):
                 reported(made)
+        if not (place / TIMES).is_file():  # killed as it was complete, it has none; else they are those of the last one
             work.write(TIMES, work.times)
         work.clear()
     return made

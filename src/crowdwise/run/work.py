@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crowdwise.errors import ParameterError
-from crowdwise.run.folder import CONFIG, FORMAT, METRICS, read_json
+from crowdwise.run.folder import CONFIG, METRICS
+from crowdwise.run.layout import FORMAT, read_json
 from crowdwise.whole import LOCK, whole
 
 KEPT = ".work"

@@ -1,9 +1,9 @@
 """How good each worker is: the table `workers.csv`.
 
-Two figures say how often a worker is right. By what others say (`run.peers`) nobody confirms himself, but a worker has
-one quality for all classes. By the labels (`agreement_with_consensus`) the worker has a say in what is held true, which
-flatters. The interval `quality_low` to `quality_high` holds Wilson's, at 95 %, of both; `quality` is the first, and at
-most the upper bound of the second, as what flatters a worker is the most that can be believed.
+Two figures say how often a worker is right. By what others say (`truth.peers`) nobody confirms himself, but a worker
+has one quality for all classes. By the labels (`agreement_with_consensus`) the worker has a say in what is held true,
+which flatters. The interval `quality_low` to `quality_high` holds Wilson's, at 95 %, of both; `quality` is the first,
+and at most the upper bound of the second, as what flatters a worker is the most that can be believed.
 
 In simulated crowds of 40 workers and 1,000 tasks with 1.5 to 5 answers each, classes even or up to 20 to 1, it holds
 the true accuracy 94 to 99 times in 100; with one answer a task it is nearly 0 to 1. On real tasks workers are misled
@@ -30,7 +30,9 @@ import pyarrow.compute as pc
 
 from crowdwise.answers import Answers
 from crowdwise.errors import ParameterError
-from crowdwise.run.peers import (
+from crowdwise.truth import tables
+from crowdwise.truth.base import Array
+from crowdwise.truth.peers import (
     CAUTION,
     ByPeers,
     base_of,
@@ -42,9 +44,7 @@ from crowdwise.run.peers import (
     smoothed,
     workers_of_pairs,
 )
-from crowdwise.truth import tables
-from crowdwise.truth.base import Array
-from crowdwise.truth.tables import information, says_label, share_of, wilson, worst_label
+from crowdwise.truth.tables import both_intervals, information, says_label, share_of, wilson, worst_label
 
 LEAST = 5  # answers, below which nobody is called a spammer
 HEEDS = 0.3
@@ -105,8 +105,7 @@ def judge(
     told = by_peers(answers, base_of(answers, proba), errors_of(average))
     agrees = says_label(answers, codes)  # (answers,)
     agreed = np.bincount(answers.worker, agrees, minlength=len(n))  # (workers,)
-    low, high = wilson(told.quality * told.known, told.known)
-    label_low, label_high = wilson(agreed, n)
+    low, high = both_intervals(told.quality, told.known, agreed, n)
     worst = worst_label(answers, agrees, proba[np.arange(answers.n_tasks), codes])
     bits = _bits(answers, counts, average, proba.mean(axis=0))
     confused, share = _worst_confusion(answers, counts, average)
@@ -114,9 +113,9 @@ def judge(
         {
             "worker": answers.worker_ids,
             "answers": n,
-            "quality": pa.array(np.minimum(told.quality, label_high), mask=n == 0),
-            "quality_low": np.minimum(low, label_low),
-            "quality_high": np.maximum(high, label_high),
+            "quality": pa.array(np.minimum(told.quality, wilson(agreed, n)[1]), mask=n == 0),
+            "quality_low": low,
+            "quality_high": high,
             "agreement_with_consensus": share_of(agreed, n),
             "informativeness": pa.nulls(len(n), pa.float64()) if bits is None else pa.array(bits, mask=n == 0),
             "worst_class": answers.class_ids.take(pa.array(worst, mask=worst < 0)),

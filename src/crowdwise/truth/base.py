@@ -13,6 +13,7 @@ from crowdwise.answers.rows import Duplicates
 from crowdwise.errors import EmptyError, ParameterError, WeightError
 from crowdwise.fitted import Fitted
 from crowdwise.truth import kernels
+from crowdwise.truth.room import require_room
 from crowdwise.truth.threads import threads_for
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class TruthModel(Fitted):
     # What the model can do with answers; the generic tests and the command line read these.
     uses_weights: ClassVar[bool] = True
     needs_gold: ClassVar[bool] = False
+    has_matrices: ClassVar[bool] = False  # a confusion matrix for each worker, which memory has to hold
 
     gold_: Array | None
     history_: list[float]
@@ -64,18 +66,15 @@ class TruthModel(Fitted):
         callback : callable, optional
             Called with the iteration and the bound as the fit proceeds.
         """
-        if not isinstance(answers, Answers):
-            message = f"fit takes Answers, not {type(answers).__name__}; use crowdwise.Answers.from_frame(...)."
-            raise ParameterError(message)
-        if answers.n_answers == 0:
-            message = "there are no answers to learn from."
-            raise EmptyError(message)
+        check_answers(answers)
         if answers.weight is not None and not self.uses_weights:
             message = f"{type(self).__name__} cannot weigh answers; fit it on answers without weights."
             raise WeightError(message)
         self._check_flags()
         self._check_common_parameters()
         self._check_parameters()
+        groups = getattr(self, "num_groups", 1)
+        require_room(type(self).__name__, answers, matrices=self.has_matrices, groups=groups)
         self.answers_ = answers
         self.gold_ = None if gold is None else answers.codes_of_truth(gold)
         self.history_, self.n_iter_, self.converged_ = [], 0, True
@@ -145,6 +144,19 @@ class TruthModel(Fitted):
 
     def _check_parameters(self) -> None:
         """Refuse constructor arguments that make no sense."""
+
+
+def check_answers(answers: Any) -> None:
+    """Refuse what is no `Answers`, and answers of which none counts."""
+    if not isinstance(answers, Answers):
+        message = f"fit takes Answers, not {type(answers).__name__}; use crowdwise.Answers.from_frame(...)."
+        raise ParameterError(message)
+    if answers.n_answers == 0:
+        message = "there are no answers to learn from."
+        raise EmptyError(message)
+    if answers.weight is not None and not answers.weight.any():
+        message = f"there is nothing to learn from: all {answers.n_answers:,} answers have weight 0."
+        raise EmptyError(message)
 
 
 def pick(proba: Array, rng: np.random.Generator) -> Array:

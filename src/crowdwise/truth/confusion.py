@@ -76,6 +76,9 @@ def _em_pass(lanes: int, fixed_width: int) -> Callable[..., None]:
             for t in range(bounds[chunk], bounds[chunk + 1]):
                 first, end = starts[t], starts[t + 1]
                 prior_row = 0 if shared_prior else t * width
+                fixed = -1
+                if gold.shape[0] > 0:
+                    fixed = gold[t]
                 if end - first <= _PRODUCT_ANSWERS and not weighted:
                     for b in range(0, width, lanes):
                         row_copy(row, b, prior, prior_row + b, lanes)
@@ -100,12 +103,10 @@ def _em_pass(lanes: int, fixed_width: int) -> Callable[..., None]:
                         else:
                             for b in range(0, width, lanes):
                                 row_add(row, b, log_table, at + b, lanes)
-                    shift = row.max()
+                    # That of a known class may lie so far below the top that its exponential is zero.
+                    shift = row[fixed] if fixed >= 0 else row.max()
                     for c in range(width):
-                        row[c] = np.exp(row[c] - shift)
-                fixed = -1
-                if gold.shape[0] > 0:
-                    fixed = gold[t]
+                        row[c] = np.exp(row[c] - shift) if fixed < 0 or c == fixed else 0.0
                 if hard and fixed < 0:
                     fixed = np.argmax(row)
                 if fixed >= 0:  # known, or decided: all of the mass on one class

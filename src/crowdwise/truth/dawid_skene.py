@@ -104,6 +104,7 @@ class DawidSkene(EMModel):
         self.warm_start = warm_start
         self.random_state = random_state
 
+    has_matrices = True
     class_prior_: Array
     table_: Array
     prior_: Array

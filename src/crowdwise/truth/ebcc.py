@@ -120,6 +120,7 @@ class EBCC(EMModel):
         self.warm_start = warm_start
         self.random_state = random_state
 
+    has_matrices = True
     class_prior_: Array
     subtype_share_: Array
     table_: Array

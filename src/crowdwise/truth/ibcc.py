@@ -20,7 +20,10 @@ and never above the log evidence of the answers. A label a worker never used has
 posterior, so its terms of the KL cancel: only pairs (worker, label) that occur, and the sums, are ever touched.
 
 Kim and Ghahramani, "Bayesian classifier combination", AISTATS 2012. Workers of few answers keep wide posteriors and say
-little. With many classes a large b_v drowns the diagonal (20 classes and b_v = 1: worse than majority vote).
+little. With many classes a large b_v drowns the diagonal (20 classes and b_v = 1: worse than majority vote). Mean field
+is too sure where answers are few: on crowds from its own prior (3 classes, 30 answers a worker) labels believed at .967
+were right .922 of the time with 3 answers a task, .994 and .971 with 5, 1.000 and .997 with 10; the exact posterior of
+tiny crowds, by enumeration, is calibrated to .003 (`benchmarks/statistical_checks.py`).
 """
 
 from __future__ import annotations
@@ -109,6 +112,7 @@ class IBCC(EMModel):
         self.warm_start = warm_start
         self.random_state = random_state
 
+    has_matrices = True
     class_prior_: Array
     table_: Array
     prior_: Array

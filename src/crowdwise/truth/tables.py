@@ -2,18 +2,27 @@
 
     belief[a]          = proba[task[a], label[a]]                                           a = answer, w = worker
     quality[w]         = mean of belief over w's answers                                    expected share of right ones
-    interval           Wilson's for that share of so many answers, at 95 %
     informativeness[w] = sum_cl prior[c] confusion[w, c, l] log2(confusion[w, c, l] / said[w, l])    bits an answer
     said[w, l]         = sum_c prior[c] confusion[w, c, l]
 
 A worker's own answer has a say in what is held to be true, so `quality` and `agreement_with_consensus` flatter workers
-whose tasks have one or two answers. Column names follow cleanlab's quality tables where the meaning is the same.
-Everything is counted over the answers, and over the (worker, label) pairs that occur.
+whose tasks have one or two answers. The interval about `quality` at 95 % makes up for it:
+
+    "peers"    holds Wilson's interval about the quality by what others say (`truth.peers`), of as many answers as that
+               is known from, and Wilson's about the agreement with the labels
+    "belief"   Wilson's about `quality`, of as many answers to tasks of known truth as would tell as much (Louis, 1982):
+               shared - sum of belief (1 - belief) / (quality (1 - quality)), of answers to tasks that others answered
+               too. One pass; it trusts the model's belief, and is too narrow where that is too sure: where answers are
+               few or classes many, and of voting methods.
+
+`benchmarks/statistical_checks.py` measures how often each holds the true accuracy. Column names follow cleanlab's
+quality tables where the meaning is the same. Everything is counted over the answers, and over the
+(worker, label) pairs that occur.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -22,9 +31,11 @@ from scipy.special import rel_entr
 
 from crowdwise.answers import Answers, Pairs
 from crowdwise.answers.encoding import gather
+from crowdwise.truth import peers
 from crowdwise.truth.base import Array, TruthModel
 
 _NORMAL_95 = 1.959963984540054  # two-sided 95 % of the normal distribution
+PEER_CELLS = 3_000_000  # answers x classes up to which workers are judged by their peers: a few seconds
 MAX_CONFUSION_CELLS = 20_000_000  # dense matrices beyond this are not built: their column is left empty
 
 
@@ -65,8 +76,15 @@ def label_columns(answers: Answers, proba: Array, codes: Array) -> dict[str, Any
     }
 
 
-def worker_table(model: TruthModel) -> pa.Table:
+def worker_table(model: TruthModel, interval: Literal["peers", "belief"] | None = None) -> pa.Table:
     """How good each worker is, as far as the model can tell.
+
+    Parameters
+    ----------
+    model : fitted truth model
+    interval : {"peers", "belief"}, optional
+        How the interval is found, as said at the top. By peers unless answers times classes are more than `PEER_CELLS`:
+        that goes through all of them up to twenty times.
 
     Returns
     -------
@@ -89,7 +107,11 @@ def worker_table(model: TruthModel) -> pa.Table:
     agrees = says_label(answers, codes)  # (answers,)
     belief = model.proba_[answers.task, answers.label]  # (answers,)
     expected = np.bincount(answers.worker, belief, minlength=answers.n_workers)
-    low, high = wilson(expected, count)
+    agreed = np.bincount(answers.worker, agrees, minlength=answers.n_workers)
+    if (interval or ("peers" if answers.n_answers * answers.n_classes <= PEER_CELLS else "belief")) == "peers":
+        low, high = peer_interval(answers, model.proba_, expected, agreed)
+    else:
+        low, high = belief_interval(expected, count, *shared_doubt(answers, belief, answers.worker, answers.n_workers))
     bits = _information(model)
     worst = worst_label(answers, agrees, model.proba_[np.arange(answers.n_tasks), codes])
     table = pa.table(
@@ -99,9 +121,7 @@ def worker_table(model: TruthModel) -> pa.Table:
             "quality": share_of(expected, count),
             "quality_low": low,
             "quality_high": high,
-            "agreement_with_consensus": share_of(
-                np.bincount(answers.worker, agrees, minlength=answers.n_workers), count
-            ),
+            "agreement_with_consensus": share_of(agreed, count),
             "informativeness": pa.nulls(len(count), pa.float64()) if bits is None else bits,
             "worst_class": answers.class_ids.take(pa.array(worst, mask=worst < 0)),
         }
@@ -110,6 +130,42 @@ def worker_table(model: TruthModel) -> pa.Table:
         if hasattr(model, f"{name}_"):
             table = table.append_column(name, pa.array(getattr(model, f"{name}_")))
     return table
+
+
+def peer_interval(answers: Answers, proba: Array, expected: Array, agreed: Array) -> tuple[Array, Array]:
+    """Interval (workers,) of quality by what others say, of a belief (tasks, classes) and its sums over each worker."""
+    count = np.diff(answers.worker_starts)
+    wrong = peers.errors_of(peers.smoothed(peers.crowd_counts(answers, peers.pair_counts(answers, proba))))
+    quality, known, _, _ = peers.quality_by_peers(answers, peers.base_of(answers, proba), wrong)
+    low, high = both_intervals(quality, known, agreed, count)
+    own = expected / np.maximum(count, 1)
+    return np.minimum(low, np.where(count, own, 1.0)), np.maximum(high, np.where(count, own, 0.0))
+
+
+def both_intervals(quality: Array, known: Array, agreed: Array, count: Array) -> tuple[Array, Array]:
+    """What holds the interval by peers, and that by the labels."""
+    low, high = wilson(quality * known, known)
+    label_low, label_high = wilson(agreed, count)
+    return np.minimum(low, label_low), np.maximum(high, label_high)
+
+
+def shared_doubt(answers: Answers, belief: Array, of: Array, n: int) -> tuple[Array, Array]:
+    """Sums over answers to tasks that others answered too, by what each answer belongs to: of 1, and of their doubt."""
+    shared = ~peers.are_alone(answers)
+    return np.bincount(of, shared, minlength=n), np.bincount(of, shared * belief * (1 - belief), minlength=n)
+
+
+def belief_interval(expected: Array, count: Array, shared: Array, doubt: Array) -> tuple[Array, Array]:
+    """Interval (workers,) of quality by the model's belief alone, from sums over each worker's answers.
+
+    >>> [round(float(x), 2) for x in belief_interval(np.array(8.0), np.array(10), np.array(10), np.array(0.0))]
+    [0.49, 0.94]
+    >>> belief_interval(np.array(8.0), np.array(10), np.array(0), np.array(0.0))  # nobody else answered these tasks
+    (np.float64(0.0), np.float64(1.0))
+    """
+    middle = (expected + 1) / (count + 2)
+    known = np.maximum(shared - doubt / (middle * (1 - middle)), 0.0)
+    return wilson(expected / np.maximum(count, 1) * known, known)
 
 
 def wilson(successes: Array, trials: Array) -> tuple[Array, Array]:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from crowdwise.answers import Answers
-from crowdwise.errors import FeaturesError, FormatError
+from crowdwise.errors import CrowdwiseError, FeaturesError, FormatError, TooLargeError
 from crowdwise.io.files import guard
 from crowdwise.learn.features.arrays import ArrayFeatures, SparseFeatures
 from crowdwise.learn.features.base import Array, Features, from_tensor
 from crowdwise.learn.features.datasets import DatasetFeatures
 from crowdwise.learn.features.pictures import folder_pictures, joined_pictures
 from crowdwise.learn.features.tables import file_features, frame_features, is_frame
+from crowdwise.memory import available, gigabytes
 
 
 def open_features(X: Any, answers: Answers | None = None) -> Features:
@@ -118,7 +121,7 @@ def _from_path(given: str | os.PathLike[str], answers: Answers | None) -> Featur
         if path.suffix == ".npy":
             return ArrayFeatures(_load(path, "r"))
         if path.suffix == ".npz":
-            with _load(path) as arrays:
+            with _load(path) as arrays, _damage_named():
                 return _from_npz(arrays, split)
         if path.suffix in (".csv", ".tsv", ".parquet") or path.name.endswith((".csv.gz", ".tsv.gz")):
             return file_features(path, answers)
@@ -128,12 +131,23 @@ def _from_path(given: str | os.PathLike[str], answers: Answers | None) -> Featur
 
 def _load(path: Path, mode: Any = None) -> Any:
     try:
-        return np.load(path, mmap_mode=mode, allow_pickle=False)
+        with _damage_named():
+            return np.load(path, mmap_mode=mode, allow_pickle=False)
     except ValueError as error:
-        if "pickle" not in str(error) and "Python objects" not in str(error):
+        if isinstance(error, CrowdwiseError) or ("pickle" not in str(error) and "Python objects" not in str(error)):
             raise
         message = "no plain numpy file, or one of Python objects, which are not loaded: save X.astype('float32')."
         raise FeaturesError(message) from None
+
+
+@contextmanager
+def _damage_named() -> Iterator[None]:
+    """What numpy raises on damage: it reads the head of an array as Python's literals, and members by their names."""
+    try:
+        yield
+    except (SyntaxError, TokenError, TypeError, KeyError) as error:
+        message = f"the head of the numpy file is damaged: {error}"
+        raise FormatError(message) from None
 
 
 def _from_npz(arrays: Mapping[str, Array], split: str | None) -> Features:
@@ -155,6 +169,10 @@ def _from_npz(arrays: Mapping[str, Array], split: str | None) -> Features:
 
 
 def _array(arrays: Mapping[str, Array], name: str) -> Array:
+    size, free = arrays.zip.getinfo(f"{name}.npy").file_size, available()  # type: ignore[attr-defined]
+    if size > free:
+        message = f"the array {name} unpacks to {gigabytes(size)}, with {gigabytes(free)} free: save it as .npy."
+        raise TooLargeError(message)
     try:
         return arrays[name]
     except ValueError:

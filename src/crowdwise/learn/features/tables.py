@@ -19,6 +19,7 @@ from crowdwise.errors import FeaturesError, MissingColumnError
 from crowdwise.io.delimited import header
 from crowdwise.io.escaping import undo
 from crowdwise.io.files import head, open_arrow
+from crowdwise.io.parquet import check_rows
 from crowdwise.learn.features.arrays import ArrayFeatures
 from crowdwise.learn.features.base import places
 
@@ -46,8 +47,10 @@ def frame_features(frame: Any, answers: Answers | None) -> ArrayFeatures:
         plain.columns = tuple(names)
         return plain
     try:
-        pandas = hasattr(frame, "iloc")
-        table = pa.Table.from_pandas(frame, preserve_index=False) if pandas else pa.table(frame)
+        if hasattr(frame, "iloc"):  # pandas
+            table = pa.Table.from_pandas(frame, preserve_index=False)
+        else:  # old versions of polars know no other way
+            table = frame.to_arrow() if hasattr(frame, "to_arrow") else pa.table(frame)
     except (ValueError, TypeError, pa.ArrowException) as error:
         message = f"the data frame is no table of numbers: {error}"
         raise FeaturesError(message) from None
@@ -76,7 +79,7 @@ def file_features(path: Path, answers: Answers | None) -> ArrayFeatures:
             message = f"no column of task ids among {some(names)}: call it 'task'."
             raise MissingColumnError(message) from None
         ids = INDEX
-    table = pq.read_table(path) if parquet else _read_csv(path, delimiter, names, ids)
+    table = _read_parquet(path) if parquet else _read_csv(path, delimiter, names, ids)
     if not parquet:  # ids as `write` escapes them for spreadsheets
         place = table.column_names.index(ids)
         table = table.set_column(place, ids, undo(table.column(place).combine_chunks()))
@@ -119,6 +122,12 @@ def _require_numbers(columns: pa.Table) -> None:
             f"{example!r:.60}). Encode it as numbers, or leave it out."
         )
         raise FeaturesError(message)
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    with pq.ParquetFile(path) as file:
+        check_rows(file, 4 * len(file.schema_arrow.names))  # two numbers of 8 bytes for each cell
+        return file.read()
 
 
 def _read_csv(path: Path, delimiter: str, names: list[str], ids: str) -> pa.Table:

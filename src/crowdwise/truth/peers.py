@@ -65,17 +65,8 @@ def by_peers(answers: Answers, base: Array, wrong: Array) -> ByPeers:
     """
     worker, pairs, n = answers.worker, answers.pairs, np.diff(answers.worker_starts)
     who, given = workers_of_pairs(answers), np.bincount(pairs.of_answer, minlength=len(pairs.label))
-    everybody = np.zeros(answers.n_answers, np.int8)
-    alone = (np.diff(answers.task_starts) == 1)[answers.task]  # (answers,): there are no peers
-    mean, quality = np.array([START]), np.full(len(n), START)
-    for _ in range(ROUNDS):
-        right, amiss, counts, _ = look(answers, quality, base, wrong)
-        right[alone] = amiss[alone] = 1.0
-        mean, _ = mixture(right, amiss, everybody, mean, mean=0.5, weight=TRUST, steps=STEPS)
-        before = quality
-        quality, known = mixture(right, amiss, worker, quality, mean=float(mean[0]), weight=TRUST, steps=STEPS)
-        if np.abs(quality - before).max(initial=0.0) < EDGE:
-            break
+    alone = are_alone(answers)
+    quality, known, right, counts = quality_by_peers(answers, base, wrong)
     said = np.bincount(answers.label, minlength=answers.n_classes) / max(answers.n_answers, 1)  # (labels,)
     habit = (given + said[pairs.label]) / (n[who] + 1)  # (pairs,)
     by_habit = np.where(alone, 1.0, habit[pairs.of_answer])  # (answers,)
@@ -88,6 +79,26 @@ def by_peers(answers: Answers, base: Array, wrong: Array) -> ByPeers:
     unknown = xlogy(n, n) - xlogy(seen, seen).sum(axis=1)
     freedom = np.maximum((seen > 0.5).sum(axis=1) - 1, 0) * np.maximum(np.diff(pairs.worker_starts) - 1, 0)
     return ByPeers(quality, known, *heeds, nats, unknown, freedom)
+
+
+def quality_by_peers(answers: Answers, base: Array, wrong: Array) -> tuple[Array, Array, Array, Array]:
+    """`quality` and `known` of each worker, and of the last round `right` (answers,) and the counts of `look`."""
+    everybody, alone = np.zeros(answers.n_answers, np.int8), are_alone(answers)
+    mean, quality = np.array([START]), np.full(answers.n_workers, START)
+    for _ in range(ROUNDS):
+        right, amiss, counts, _ = look(answers, quality, base, wrong)
+        right[alone] = amiss[alone] = 1.0
+        mean, _ = mixture(right, amiss, everybody, mean, mean=0.5, weight=TRUST, steps=STEPS)
+        before = quality
+        quality, known = mixture(right, amiss, answers.worker, quality, mean=float(mean[0]), weight=TRUST, steps=STEPS)
+        if np.abs(quality - before).max(initial=0.0) < EDGE:
+            break
+    return quality, known, right, counts
+
+
+def are_alone(answers: Answers) -> Array:
+    """Which answers (answers,) nobody can confirm: those that are their task's only one."""
+    return (np.diff(answers.task_starts) == 1)[answers.task]
 
 
 def mixture(

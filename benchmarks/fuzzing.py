@@ -1,0 +1,218 @@
+"""A million files, well-formed, damaged and made of rubbish, through every reader: right answers, or an error of ours.
+
+    python benchmarks/fuzzing.py                          all targets, 500,000 cases
+    python benchmarks/fuzzing.py --cases 5000 --only csv  some of them
+
+The documents, and what is right of them, are those of the tests (tests/io/fuzz_*.py), drawn with other seeds. Targets:
+
+    <format>, whole      a file made from known answers: what is read equals them
+    <format>, damaged    a file with bytes or values changed, or rubbish; of CSV, TSV and JSON lines a second reader,
+                         on Python's own csv and json, must find the same answers
+    ..., by Hypothesis   the same documents, drawn by Hypothesis with ids of its own
+
+A case fails when anything but a CrowdwiseError is raised, when answers are wrong, when it takes over SECONDS, or when
+it raises the most memory its process ever took by more than ROOM and FACTOR times its own size. Guided by coverage, the
+same judges are asked by benchmarks/fuzzing_guided.py, whose counts are added to the results if they are there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "io"))
+RESULTS = ROOT / "benchmarks" / "results" / "fuzzing.json"
+GUIDED = ROOT / "benchmarks" / "results" / "fuzzing_guided.json"
+BLOCK = 1000  # cases that a process is given at a time, each block with a seed of its own
+ROOM, FACTOR = 64 << 20, 100  # bytes of memory a case may take, and for each byte of its file
+LIMIT = 6 << 30  # bytes of a process: beyond, it is refused memory
+
+
+def targets() -> dict[str, Any]:
+    """Name -> function of (random, folder) that says how a case went."""
+    import fuzz_documents as documents
+    import fuzz_others as others
+    import fuzz_targets as judges
+
+    def whole(form, draw, folder):
+        return judges.judge(documents.document(form, documents.answers_of(draw), draw), folder)
+
+    def damaged(judge, form, draw, folder):
+        return judge(judges.damaged(form, draw), folder)
+
+    out = {f"{form}, whole": partial(whole, form) for form in documents.WRITERS}
+    out |= {f"{form}, damaged": partial(damaged, judges.judge, form) for form in documents.WRITERS}
+    out |= {f"beside {form}, damaged": partial(damaged, judges.judge_beside, form) for form in documents.WRITERS}
+    for form in ("csv", "tsv", "jsonl", "parquet"):
+        out[f"known labels {form}, damaged"] = partial(damaged, judges.judge_truth, form)
+    out["tables of Python, numpy, pandas, polars, whole"] = others.frame_whole
+    out["tables of Python and numpy, odd"] = others.frame_odd
+    out["features, whole"], out["features, damaged"] = others.features_whole, others.features_damaged
+    out["run folders, damaged"] = others.run_damaged
+    return out
+
+
+SHARES = {"whole": 1.0, "damaged": 4.0, "odd": 8.0, "beside": 0.7, "by Hypothesis": 0.4}  # of all cases, by kind
+
+
+def plan(cases: int, only: list[str]) -> dict[str, int]:
+    """How many cases each target gets: whole blocks."""
+    names = [*targets(), *(f"{form}, by Hypothesis" for form in _formats())]
+    names = [name for name in names if not only or any(part in name for part in only)]
+    share = {
+        name: next((s for k, s in SHARES.items() if name.startswith(k)), SHARES[name.rpartition(", ")[2]])
+        for name in names
+    }
+    total = sum(share.values())
+    return {name: max(1, round(cases * part / total / BLOCK)) for name, part in share.items()}
+
+
+def _formats():
+    import fuzz_documents as documents
+
+    return documents.WRITERS
+
+
+def prepare() -> None:
+    """Before the first block of a process."""
+    import pyarrow as pa
+
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    warnings.simplefilter("ignore")
+    resource.setrlimit(resource.RLIMIT_DATA, (LIMIT, LIMIT))
+    with tempfile.TemporaryDirectory() as folder:  # what is slow the first time, as it is compiled, is no hang
+        for run in targets().values():
+            for seed in range(5):
+                with suppress(Exception):
+                    run(Random(seed), Path(folder))
+
+
+def block(name: str, seed: int, folder: str) -> dict[str, Any]:
+    """One block of cases: outcomes, and what failed. Case i is drawn with the seed `seed * BLOCK + i`."""
+    from fuzz_targets import SECONDS, alarm
+
+    place = Path(folder) / str(os.getpid())
+    place.mkdir(exist_ok=True)
+    if name.endswith("by Hypothesis"):
+        return by_hypothesis(name.partition(",")[0], seed, place)
+    run, outcomes, failures, slowest = targets()[name], Counter(), [], 0.0
+    for number in range(seed * BLOCK, (seed + 1) * BLOCK):
+        start, peak = time.perf_counter(), memory()
+        try:
+            with alarm(SECONDS):
+                outcomes[run(Random(number), place)] += 1
+        except BaseException as error:
+            outcomes["FAILED"] += 1
+            failures.append({"target": name, "seed": number, "error": f"{type(error).__name__}: {error}"[:500]})
+        size = max((file.stat().st_size for file in place.iterdir()), default=0)
+        if memory() - peak > ROOM + FACTOR * size:
+            outcomes["FAILED"] += 1
+            failures.append({"target": name, "seed": number, "error": f"{(memory() - peak) >> 20} MB for {size} bytes"})
+        slowest = max(slowest, time.perf_counter() - start)
+    return {"outcomes": outcomes, "failures": failures, "slowest": slowest, "peak": memory()}
+
+
+def by_hypothesis(form: str, seed: int, place: Path) -> dict[str, Any]:
+    """A block drawn by Hypothesis."""
+    from fuzz_strategies import documents, settings_of
+    from fuzz_targets import SECONDS, alarm, judge
+    from hypothesis import given
+    from hypothesis import seed as seeded
+
+    outcomes, failures = Counter(), []
+
+    @seeded(seed)
+    @settings_of(BLOCK)
+    @given(documents(form))
+    def check(case):
+        with alarm(SECONDS):
+            outcomes[judge(case, place)] += 1
+
+    try:
+        check()
+    except BaseException as error:
+        outcomes["FAILED"] += 1
+        failures.append(
+            {"target": f"{form}, by Hypothesis", "seed": seed, "error": f"{type(error).__name__}: {error}"[:500]}
+        )
+    return {"outcomes": outcomes, "failures": failures, "slowest": 0.0, "peak": memory()}
+
+
+def memory() -> int:
+    """The most memory this process has taken, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+def main() -> None:
+    """Run the blocks of all targets, several at a time, and keep the counts as they come."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=float, default=5e5)
+    parser.add_argument("--only", default="", help="targets with one of these words, separated by commas")
+    parser.add_argument("--seed", type=int, default=1000, help="of the first block of each target")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument(
+        "--folder", default="/dev/shm" if Path("/dev/shm").is_dir() else None, help="where files go: best in memory"
+    )
+    given = parser.parse_args()
+    only = [part for part in given.only.split(",") if part]
+    blocks = plan(int(given.cases), only)
+    start = time.time()
+    readers: dict[str, Counter[str]] = {name: Counter() for name in blocks}
+    failures, slowest, peak = [], 0.0, 0
+    work = [(name, given.seed + i) for i in range(max(blocks.values())) for name in blocks if i < blocks[name]]
+    with (
+        tempfile.TemporaryDirectory(dir=given.folder) as folder,
+        ProcessPoolExecutor(given.jobs, initializer=prepare) as pool,
+    ):
+        under_way = {pool.submit(block, name, seed, folder): name for name, seed in work}
+        for done, future in enumerate(as_completed(under_way), start=1):
+            found = future.result()
+            readers[under_way[future]] += found["outcomes"]
+            failures += found["failures"]
+            slowest, peak = max(slowest, found["slowest"]), max(peak, found["peak"])
+            for failure in found["failures"][:3]:
+                print("FAILED", failure, flush=True)
+            if done % 10 == 0 or done == len(work):
+                save(given, readers, failures, slowest, peak, time.time() - start)
+                print(f"{done}/{len(work)} blocks, {sum(c.total() for c in readers.values()):,} cases, "
+                      f"{len(failures)} failures, {time.time() - start:.0f} s", flush=True)  # fmt: skip
+
+
+def save(given, readers, failures, slowest, peak, seconds) -> None:
+    """Keep the counts."""
+    import pyarrow
+
+    guided = json.loads(GUIDED.read_text()) if GUIDED.exists() and given.out == RESULTS else {}
+    cases = sum(counts.total() for counts in readers.values())
+    result = {
+        "cases": cases + sum(sum(counts["outcomes"].values()) for counts in guided.values()),
+        "failures": failures,
+        "seconds": round(seconds),
+        "first_seed": given.seed * BLOCK,
+        "slowest_case_seconds": round(slowest, 3),
+        "most_memory_of_a_process_bytes": peak,
+        "versions": {"python": sys.version.split()[0], "pyarrow": pyarrow.__version__},
+        "readers": {name: dict(sorted(counts.items())) for name, counts in readers.items() if counts},
+        "guided_by_coverage": guided,
+    }
+    given.out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

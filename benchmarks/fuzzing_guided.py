@@ -1,0 +1,112 @@
+"""Text for the readers of CSV and JSON, bred by coverage (atheris, libFuzzer): what reaches new lines is kept.
+
+    .venv-fuzz/bin/python benchmarks/fuzzing_guided.py                   50,000 cases of each format
+
+Each format is a process of its own, with the judge of the tests (tests/io/fuzz_targets.py) and some of its documents to
+begin with. The Python code of crowdwise.io is instrumented; Arrow's parsers are C++ and are not, so they are guided
+only by what our code does next. The first byte of a case chooses the name of the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "io"))
+RESULTS = ROOT / "benchmarks" / "results" / "fuzzing_guided.json"
+NAMES = {
+    "csv": ("a.csv", "a.txt", "a"), "tsv": ("a.tsv", "a.tab"), "jsonl": ("a.jsonl", "a.json", "a"), "mturk": ("a.csv",),
+    "toloka": ("a.tsv",), "label-studio": ("a.json",), "argilla": ("a.json", "a.jsonl"), "prodigy": ("a.jsonl",),
+    "ground-truth": ("a.manifest",), "peerannot": ("a.json",), "matrix": ("a.txt",), "cleanlab": ("a.csv", "a.tsv"),
+}  # fmt: skip
+SAVE = 500  # cases after which the counts are kept: libFuzzer ends without a word
+
+
+def breed(form: str, cases: int, seed: int, counts: Path, folder: Path) -> None:
+    """Ask the judge about `cases` files of a format. Does not return."""
+    import atheris
+
+    import crowdwise.answers.distinct  # compiled by numba, which takes no instrumented code
+
+    with atheris.instrument_imports(include=["crowdwise.io"]):
+        import crowdwise.io
+
+        for name in (part.stem for part in Path(crowdwise.io.__file__).parent.glob("[a-z]*.py")):
+            __import__(f"crowdwise.io.{name}")
+    import warnings
+
+    import pyarrow as pa
+    from fuzz_documents import Document, answers_of, document
+    from fuzz_targets import SECONDS, alarm, judge
+
+    warnings.simplefilter("ignore")
+    pa.set_cpu_count(1)
+    outcomes: Counter[str] = Counter()
+
+    def check(data: bytes) -> None:
+        names = NAMES[form]
+        name = names[data[0] % len(names)] if data else names[0]
+        options = {} if len(data) > 1 and data[0] >= 128 else {"format": form}
+        with alarm(SECONDS):
+            outcomes[judge(Document(name, data[1:], options, None), folder)] += 1
+        if outcomes.total() % SAVE == 0 or outcomes.total() >= cases:
+            counts.write_text(json.dumps(outcomes))
+
+    corpus = folder / "corpus"
+    corpus.mkdir()
+    for number in range(50):
+        draw = Random(number)
+        case = document(form, answers_of(draw), draw)
+        judge(case, folder)  # what is slow the first time, as it is compiled, is no hang
+        if not case.name.endswith(".gz"):
+            (corpus / str(number)).write_bytes(bytes([number * 5]) + case.data)
+    arguments = [f"-runs={cases}", f"-seed={seed}", "-max_len=1024", "-timeout=120", "-rss_limit_mb=2048",
+                 f"-artifact_prefix={folder}/", str(corpus)]  # fmt: skip
+    atheris.Setup([sys.argv[0], *arguments], check)
+    atheris.Fuzz()
+
+
+def main() -> None:
+    """A process for each format, one after the other, and their counts."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=int, default=50_000, help="of each format")
+    parser.add_argument("--only", choices=NAMES, help="one format")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--breed", nargs=2, metavar=("COUNTS", "FOLDER"), help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.breed:
+        breed(given.only, given.cases, given.seed, *map(Path, given.breed))
+    found = json.loads(given.out.read_text()) if given.out.exists() else {}  # of other formats and seeds
+    for form in [given.only] if given.only else NAMES:
+        with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
+            counts = Path(folder) / "counts.json"
+            command = [sys.executable, __file__, "--only", form, "--cases", str(given.cases), "--seed", str(given.seed)]
+            done = subprocess.run([*command, "--breed", str(counts), folder], capture_output=True, text=True)
+            failed = [line for line in done.stderr.splitlines() if line.startswith(("==", "SUMMARY"))]
+            cover = [line for line in done.stderr.splitlines() if " cov: " in line][-1:]
+            outcomes = json.loads(counts.read_text()) if counts.exists() else {}
+            found[f"{form}, seed {given.seed}"] = {
+                "outcomes": outcomes,
+                "exit": done.returncode,
+                "failed": failed,
+                "covered": cover,
+            }
+            if done.returncode:
+                print(done.stderr[-3000:])
+                for file in Path(folder).glob("[cto][rio][am]*-*"):  # crash-, timeout-, oom-: what it failed on
+                    print(file.name, file.read_bytes()[:500])
+            print(form, outcomes, *cover, flush=True)
+            given.out.write_text(json.dumps(found, indent=1) + "\n")
+    sys.exit(any(result["exit"] for result in found.values()))
+
+
+if __name__ == "__main__":
+    main()

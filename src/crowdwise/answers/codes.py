@@ -1,0 +1,137 @@
+"""Answers as codes: who said what about which task, in numbers, and the indexes and tables of counts made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from crowdwise.answers.encoding import gather, present, stable_order, starts, to_numpy
+from crowdwise.answers.rows import Array
+
+if TYPE_CHECKING:
+    import scipy.sparse
+
+
+class Pairs(NamedTuple):
+    """The distinct (worker, label) pairs that occur, sorted by worker: what confusion counts are kept for."""
+
+    of_answer: Array  # (answers,) int32: the pair of each answer
+    label: Array  # (pairs,) int32
+    worker_starts: Array  # (workers + 1,) int64: pairs of worker w are worker_starts[w]:worker_starts[w + 1]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Codes:
+    """What `Answers` holds, how much of it there is, and where the answers of a task or of a worker stand."""
+
+    task: Array
+    worker: Array
+    label: Array
+    task_ids: pa.Array
+    worker_ids: pa.Array
+    class_ids: pa.Array
+    weight: Array | None = None
+    pseudo: Array | None = None
+    truth: Array | None = None
+    removed: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for array in (self.task, self.worker, self.label, self.weight, self.pseudo, self.truth):
+            if array is not None:
+                array.setflags(write=False)
+
+    def __len__(self) -> int:
+        return self.n_tasks
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks, answered or not."""
+        return len(self.task_ids)
+
+    @property
+    def n_workers(self) -> int:
+        """Number of workers."""
+        return len(self.worker_ids)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.class_ids)
+
+    @property
+    def n_answers(self) -> int:
+        """Number of answers."""
+        return len(self.task)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """(tasks,): what scikit-learn asks of a `y`."""
+        return (self.n_tasks,)
+
+    @cached_property
+    def tasks(self) -> Array:
+        """Ids of the tasks."""
+        return to_numpy(self.task_ids)
+
+    @cached_property
+    def workers(self) -> Array:
+        """Ids of the workers."""
+        return to_numpy(self.worker_ids)
+
+    @cached_property
+    def classes(self) -> Array:
+        """The classes."""
+        return to_numpy(self.class_ids)
+
+    @cached_property
+    def task_starts(self) -> Array:
+        """Answers to task t are `task_starts[t]:task_starts[t + 1]`."""
+        return starts(self.task, self.n_tasks)
+
+    @cached_property
+    def by_worker(self) -> Array:
+        """Row numbers sorted by worker, then task."""
+        return stable_order(self.worker, self.n_workers)
+
+    @cached_property
+    def worker_starts(self) -> Array:
+        """Answers of worker w are `by_worker[worker_starts[w]:worker_starts[w + 1]]`."""
+        return starts(self.worker, self.n_workers)
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """The distinct (worker, label) pairs, so that confusion counts cost no more than the answers do."""
+        n_codes = self.n_workers * self.n_classes
+        if n_codes <= min(4 * self.n_answers + 1024, np.iinfo(np.int32).max):  # a flag for each beats sorting
+            of_answer = self.worker * np.int32(self.n_classes)  # (answers,)
+            of_answer += self.label
+            found = present(of_answer, n_codes)
+            distinct = np.flatnonzero(found)
+            of_answer = gather(np.cumsum(found, dtype=np.int32) - np.int32(1), of_answer)
+        else:
+            code = self.worker.astype(np.int64) * self.n_classes + self.label  # (answers,)
+            distinct, inverse = np.unique(code, return_inverse=True)
+            of_answer = inverse.astype(np.int32)
+        worker, label = np.divmod(distinct, max(self.n_classes, 1))
+        return Pairs(of_answer, label.astype(np.int32), starts(worker, self.n_workers))
+
+    def counts(self, *, dense: bool = False) -> scipy.sparse.csr_array | Array:
+        """Votes for each class: tasks x classes, sparse unless `dense`. Weights count.
+
+        >>> from crowdwise.answers import Answers
+        >>> Answers.from_arrays([1, 1, 2], ["x", "y", "x"], ["no", "yes", "no"]).counts(dense=True)
+        array([[1., 1.], [1., 0.]])
+        """
+        shape = (self.n_tasks, self.n_classes)
+        votes = np.ones(self.n_answers) if self.weight is None else self.weight
+        if dense:
+            cell = self.task.astype(np.int64) * self.n_classes + self.label
+            return np.bincount(cell, votes, minlength=shape[0] * shape[1]).reshape(shape)
+        from scipy.sparse import coo_array
+
+        return coo_array((votes, (self.task, self.label)), shape=shape).tocsr()

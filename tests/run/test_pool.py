@@ -1,0 +1,88 @@
+"""A run with features, whose fits go to other processes unless told otherwise."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from joblib import Parallel
+
+import crowdwise as cw
+from crowdwise.choose import keeping
+from crowdwise.errors import UnwritableError
+from crowdwise.run import run
+
+METHODS = ["one-coin", "raykar"]
+SCRIPT = """
+import sys
+from test_pool import crowd, run, METHODS
+answers, X = crowd()
+run(answers, sys.argv[1], features=X, method=METHODS, folds=3, n_jobs=2)
+"""
+
+
+def crowd():
+    answers = cw.simulate.simulate(40, n_workers=8, n_classes=2, answers_per_task=3, seed=4)
+    return answers, np.eye(4)[answers.truth] + np.random.default_rng(0).normal(size=(40, 4))
+
+
+def content(folder):
+    files = {file.relative_to(folder).as_posix(): file for file in sorted(folder.rglob("*")) if file.is_file()}
+    return {name: file.read_bytes() for name, file in files.items() if name != "times.json"}
+
+
+def test_fits_at_once_come_to_the_result_of_one_after_another(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    (answers, X), found = crowd(), []
+    with patch("crowdwise.run.job.Parallel", wraps=Parallel) as pool:
+        for name, options in (("pool", {}), ("one", {"n_jobs": 1})):
+            made = run(answers, tmp_path / name / "run", features=X, method=METHODS, folds=2, **options)
+            found.append(content(made.path))
+    assert [call.kwargs["n_jobs"] for call in pool.call_args_list] == [2, 1]
+    assert found[0] == found[1] and {"model.safetensors", "classifier.safetensors", "tasks.csv"} <= set(found[0])
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="looks for processes in /proc")
+def test_the_processes_of_a_killed_run_end_soon_after_it(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parent)])}
+    out = tmp_path / "run"
+    process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(out)], env=environment, start_new_session=True)
+    while not list((out / ".work" / "choose").glob("*")):
+        assert process.poll() is None
+        time.sleep(0.02)
+    assert workers_of(process.pid)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    until = time.monotonic() + 60
+    while (left := workers_of(process.pid)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not left
+
+
+def workers_of(session):
+    """Processes of the pool of a session that have had work: others have none of our code, and write nothing."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            numbers = (folder / "stat").read_text().rpartition(")")[2].split()
+            ours = int(numbers[3]) == session and numbers[0] != "Z" and "popen_loky" in (folder / "cmdline").read_text()
+            if ours and "pyarrow" in (folder / "maps").read_text():
+                found.append(int(folder.name))
+        except OSError:  # it has ended
+            continue
+    return found
+
+
+def test_a_full_disk_is_no_verdict_on_the_methods(tmp_path, monkeypatch):
+    def full(path, outcome):
+        raise UnwritableError(f"{path} cannot be written: no space left on device.")
+
+    monkeypatch.setattr(keeping, "write", full)
+    with pytest.raises(UnwritableError, match="no space left"):
+        run(crowd()[0], tmp_path / "run", method=["one-coin"])
+    assert not (tmp_path / "run" / "metrics.json").exists()
