@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from crowdwise.learn.difficulty import FixedDifficultyEM as FixedDifficultyEM
     from crowdwise.learn.doctornet import DoctorNet as DoctorNet
     from crowdwise.learn.geocrowdnet import GeoCrowdNet as GeoCrowdNet
+    from crowdwise.learn.joint_em import JointEM as JointEM
     from crowdwise.learn.maxmig import MaxMIG as MaxMIG
     from crowdwise.learn.mbem import MBEM as MBEM
     from crowdwise.learn.networks import CNN as CNN
@@ -102,6 +103,7 @@ _HOME = {
     "EBCC": "truth.ebcc",
     "GoldVote": "truth.gold_vote",
     "Aggregated": "learn.aggregated",
+    "JointEM": "learn.joint_em",
     "Raykar": "learn.raykar",
     "AggNet": "learn.aggnet",
     "CrowdLayer": "learn.crowdlayer",

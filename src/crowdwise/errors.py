@@ -115,5 +115,9 @@ class WorseThanVoteWarning(CrowdwiseWarning):
     """Held-out answers do not support the model over majority vote."""
 
 
+class ClassPriorWarning(CrowdwiseWarning):
+    """Held-out answers speak against the class prior that was declared."""
+
+
 class DivergenceWarning(CrowdwiseWarning):
     """An adversarial training went astray: its result is not to be trusted."""

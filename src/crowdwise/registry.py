@@ -61,6 +61,8 @@ _METHODS = (
            "workers who err together on sub-kinds of a class"),
     Method("gold-vote", "truth.gold_vote:GoldVote", "-",
            "votes weighted by accuracy on gold tasks"),
+    Method("joint-em", "learn.joint_em:JointEM", "Crowdwise",
+           "the default with features: a rigid, cross-fitted, calibrated classifier inside EM", needs_features=True),
     Method("aggregated", "learn.aggregated:Aggregated", "-",
            "two steps: labels from the answers, then a classifier of them", needs_features=True, takes_model=True),
     Method("raykar", "learn.raykar:Raykar", "Raykar et al. 2010",

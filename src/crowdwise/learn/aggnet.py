@@ -95,6 +95,10 @@ class AggNet(NetworkLearner):
         """The model of the workers, of one network."""
         return ConfusionWorkers(answers, self.prior, weight)
 
+    def _declared(self, answers: Answers) -> tuple[Array, float] | None:
+        """Shares of the classes that are declared, and how strongly."""
+        return None
+
     def _fit(self, given: Given) -> None:
         features, answers, weight, gold, validation, callback = given
         kept, monitor = self._monitored(features, answers, validation)
@@ -105,7 +109,10 @@ class AggNet(NetworkLearner):
         trainer = self._trainer(module, features, kept, by_network, gold, monitor=monitor, callback=callback)
         workers = [self._workers(kept, weight) for _ in range(self.n_models)]
         classifier = NetworkClassifier(trainer, features, folds, self.epochs_per_round)
-        joint = _Rounds(kept, gold, workers, classifier, max_iter=1, tol=0.0, calibrate=self.calibrate)
+        joint = _Rounds(
+            kept, gold, workers, classifier, max_iter=1, tol=0.0, calibrate=self.calibrate,
+            declared=self._declared(kept), weight=weight,
+        )  # fmt: skip
         if trainer.epoch == 0:
             joint.start(vote_shares(kept))
         else:  # a run that was cut short: on from the labels of its last round

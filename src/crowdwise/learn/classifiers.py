@@ -56,8 +56,12 @@ class LogisticClassifier:
 
     def predict(self, x: Array) -> Array:
         """Class probabilities (rows, classes) of other tasks."""
+        return predict_logistic(x, self.numbers()["coef"])
+
+    def numbers(self) -> dict[str, Array]:
+        """What it has learned: all that predicting needs."""
         assert self.coef is not None
-        return predict_logistic(x, self.coef)
+        return {"coef": self.coef}
 
 
 class EstimatorClassifier:
@@ -141,6 +145,29 @@ class CrossFitted:
     def predict(self, x: Array) -> Array:
         """Class probabilities (rows, classes) of other tasks."""
         return self.whole.predict(x)
+
+
+class Several:
+    """Classifiers side by side, for joint EM to hear all of them.
+
+    Parameters
+    ----------
+    pieces : list of Classifier
+        Of one model each.
+    """
+
+    def __init__(self, pieces: list[Any]) -> None:
+        self.pieces = pieces
+
+    def fit(self, target: Array) -> None:  # noqa: D102
+        for piece in self.pieces:
+            piece.fit(target)
+
+    def proba(self) -> Array:  # noqa: D102
+        return np.concatenate([piece.proba() for piece in self.pieces])
+
+    def penalty(self) -> float:  # noqa: D102
+        return float(sum(piece.penalty() for piece in self.pieces))
 
 
 def draw_folds(n_tasks: int, n_folds: int, seed: int) -> Array:

@@ -26,6 +26,7 @@ import numpy as np
 
 from crowdwise.answers import Answers
 from crowdwise.learn.base import Array, Callback
+from crowdwise.learn.class_prior import pulled
 from crowdwise.learn.classifiers import Classifier
 from crowdwise.learn.pooling import pool, pool_weights
 from crowdwise.truth.base import fix_gold
@@ -33,8 +34,6 @@ from crowdwise.truth.confusion import ConfusionWork, confusion_rows
 from crowdwise.truth.dawid_skene import Prior, dense_confusion, prior_counts
 from crowdwise.truth.em import climb
 from crowdwise.truth.kernels import FLOOR
-
-PULLS = 5  # towards declared shares in each round
 
 
 class Workers(Protocol):
@@ -57,11 +56,21 @@ class ConfusionWorkers:
     """A confusion matrix for each worker, with a Dirichlet prior: Dawid and Skene's.
 
     With `leave_one_out` an answer is judged by what its worker said to the other tasks: the posterior of a task does
-    not hang on a matrix that was counted from it.
+    not hang on a matrix that was counted from it. With `renew` a prior that pools the crowd does so in each round,
+    and not once at the start, where all that is known are votes; the bound is then that of another prior each time.
     """
 
-    def __init__(self, answers: Answers, prior: Prior, weight: Array | None, *, leave_one_out: bool = False) -> None:
-        self.answers, self.setting, self.weight, self.leave_one_out = answers, prior, weight, leave_one_out
+    def __init__(
+        self,
+        answers: Answers,
+        prior: Prior,
+        weight: Array | None,
+        *,
+        leave_one_out: bool = False,
+        renew: bool = False,
+    ) -> None:
+        self.answers, self.setting, self.weight = answers, prior, weight
+        self.leave_one_out, self.renew = leave_one_out, renew
         self.work = ConfusionWork(answers.task_starts, answers.pairs, answers.weight, answers.n_classes)
         self.counter = self.work
         if weight is not None:  # counts weigh tasks; posteriors do not: a task that counts little is no less clear
@@ -75,7 +84,7 @@ class ConfusionWorkers:
     def fit(self, proba: Array, f: Array) -> None:  # noqa: D102
         pairs = self.answers.pairs
         counts = self.counter.count(proba)
-        if self.prior is None:  # fixed once, or the bound would be that of another prior each time
+        if self.prior is None or self.renew:
             self.prior = prior_counts(self.setting, counts, pairs)
         self.table = np.empty_like(counts)
         by_worker = self.prior.reshape(-1, *self.prior.shape[-2:])
@@ -101,6 +110,10 @@ class ConfusionWorkers:
         with np.errstate(divide="ignore"):  # what is known, or cannot be, has no chance at all
             return np.log(self.posterior(np.ones_like(f), gold)[0])
 
+    def evidence(self, f: Array) -> Array:
+        """Log P(answers to t), (tasks,), each answer judged by its worker's others, and the truth by f."""
+        return evidence_of(self._without_itself(), f, self.answers)
+
     def log_prior(self) -> float:  # noqa: D102
         return float(self.log_priors.sum())
 
@@ -124,9 +137,7 @@ def posterior_of(
     each: Array, f: Array, answers: Answers, gold: Array | None, weight: Array | None
 ) -> tuple[Array, float]:
     """Posteriors (tasks, classes) and the log-likelihood, from that of each answer given each class, `each`."""
-    logs = np.log(f)
-    for c in range(f.shape[1]):
-        logs[:, c] += np.bincount(answers.task, each[:, c], minlength=len(f))
+    logs = _joined(each, f, answers)
     if gold is not None:
         known = np.flatnonzero(gold >= 0)
         kept = logs[known, gold[known]]
@@ -137,6 +148,19 @@ def posterior_of(
     total = p.sum(axis=1)
     evidence = top + np.log(total)
     return p / total[:, None], float((evidence if weight is None else weight * evidence).sum())
+
+
+def evidence_of(each: Array, f: Array, answers: Answers) -> Array:
+    """Log-likelihood of the answers to each task, (tasks,), from that of each answer given each class, `each`."""
+    return np.asarray(np.logaddexp.reduce(_joined(each, f, answers), axis=1))
+
+
+def _joined(each: Array, f: Array, answers: Answers) -> Array:
+    """Log of f(x_t)[c] times the likelihood of the answers to t, (tasks, classes)."""
+    logs = np.log(f)
+    for c in range(f.shape[1]):
+        logs[:, c] += np.bincount(answers.task, each[:, c], minlength=len(f))
+    return np.asarray(logs)
 
 
 class Joint:
@@ -180,7 +204,7 @@ class Joint:
         self.calibrate, self.declared, self.weight = calibrate, declared, weight
         self.max_iter, self.tol, self.monotone = max_iter, tol, monotone
         self.weights = np.ones((len(workers), 1))  # (models, classifiers of each)
-        self.proba = np.empty(0)  # posteriors (models, tasks, classes)
+        self.proba = self.f = np.empty(0)  # posteriors, and the classifiers' belief: (models, tasks, classes)
 
     def start(self, proba: Array) -> None:
         """The first M-step, from first posteriors (tasks, classes)."""
@@ -199,13 +223,14 @@ class Joint:
         if self.weights.shape[1] != says.shape[1]:
             self.weights = np.full(says.shape[:2], 1 / says.shape[1])
         bound = -self.classifier.penalty()
-        self.proba = np.empty((len(says), *says.shape[2:]))
+        self.proba, self.f = np.empty((2, len(says), *says.shape[2:]))
         for m, workers in enumerate(self.workers):
             if self.calibrate:
                 f = pool(says[m], self.weights[m])
                 likely = workers.log_likelihood(f, self.gold)
                 self.weights[m] = pool_weights(np.log(np.maximum(says[m], FLOOR)), likely, self.weight, self.weights[m])
-            self.proba[m], log_likelihood = workers.posterior(pool(says[m], self.weights[m]), self.gold)
+            self.f[m] = pool(says[m], self.weights[m])
+            self.proba[m], log_likelihood = workers.posterior(self.f[m], self.gold)
             if self.declared is not None:
                 self.proba[m] = pulled(self.proba[m], *self.declared, self.gold, self.weight)
             bound += log_likelihood + workers.log_prior()
@@ -221,24 +246,15 @@ class Joint:
         for m, workers in enumerate(self.workers):
             workers.fit(proba[m], says[m, 0])
 
+    def evidence(self) -> Array:
+        """Log-likelihood of the answers to each task, (tasks,), each answer judged by others: of the first model."""
+        out: Array = self.workers[0].evidence(self.f[0])
+        return out
+
     def _says(self) -> Array:
         """What the classifiers of each model believe, (models, classifiers, tasks, classes)."""
         says = self.classifier.proba()
         return says.reshape(len(self.workers), -1, *says.shape[1:])
-
-
-def pulled(proba: Array, shares: Array, strength: float, gold: Array | None, weight: Array | None) -> Array:
-    """Posteriors (tasks, classes) whose mean comes nearer to declared shares; known labels stay.
-
-    >>> skewed = np.array([[0.9, 0.1], [0.6, 0.4]])
-    >>> pulled(skewed, np.array([0.5, 0.5]), 1.0, None, None).mean(axis=0).round(2).tolist()
-    [0.5, 0.5]
-    """
-    for _ in range(PULLS):
-        mean = np.maximum(np.average(proba, axis=0, weights=weight), FLOOR)
-        proba = proba * (shares / mean) ** strength
-        proba = fix_gold(proba / proba.sum(axis=1, keepdims=True), gold)
-    return proba
 
 
 def answers_given_truth(f: Array, confusion: Array, row: Array, worker: Array) -> Array:

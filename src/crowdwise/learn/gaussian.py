@@ -42,12 +42,21 @@ class GaussianClassifier:
         Share of the covariance that is the same in all directions, from 0 to 1.
     own : float
         Share of its own in the covariance of a class, from 0 to 1.
+    even : bool
+        Hold all classes for equally likely, instead of as frequent as they are.
     """
 
     def __init__(
-        self, x: Array, weight: Array | None, folds: Array | None, *, shrinkage: float = 0.1, own: float = 0.0
+        self,
+        x: Array,
+        weight: Array | None,
+        folds: Array | None,
+        *,
+        shrinkage: float = 0.1,
+        own: float = 0.0,
+        even: bool = False,
     ) -> None:
-        self.shrinkage, self.own = shrinkage, own
+        self.shrinkage, self.own, self.even = shrinkage, own, even
         self.weight = np.ones(len(x)) if weight is None else weight
         self.centre = np.average(x, axis=0, weights=self.weight)
         self.x = x - self.centre
@@ -63,7 +72,8 @@ class GaussianClassifier:
         n = self._by_part([mass[rows].sum(axis=0) for rows in self.held])  # (parts, classes)
         sums = self._by_part([mass[rows].T @ self.x[rows] for rows in self.held])  # (parts, classes, features)
         self.mean = sums / (n + SMALL)[:, :, None]
-        self.log_share = np.log(np.maximum(n / n.sum(axis=1, keepdims=True), FLOOR))
+        share = np.ones_like(n) / n.shape[1] if self.even else n / n.sum(axis=1, keepdims=True)
+        self.log_share = np.log(np.maximum(share, FLOOR))
         about = np.einsum("pc,pcf,pcg->pfg", n + SMALL, self.mean, self.mean)  # what the means explain
         within = (self.scatter - about) / n.sum(axis=1)[:, None, None]
         cov = self._shrunk(within)[:, None]  # (parts, 1, features, features)
@@ -91,24 +101,21 @@ class GaussianClassifier:
 
     def predict(self, x: Array) -> Array:
         """Class probabilities (rows, classes) of other tasks."""
-        return softmax(self._log_joint(x - self.centre, -1), axis=1)
+        return predict_gaussian(x, self.numbers())
+
+    def numbers(self) -> dict[str, Array]:
+        """What it has learned from all tasks: all that predicting needs."""
+        return {
+            "centre": self.centre, "mean": self.mean[-1], "root": self.root[-1],
+            "offset": self.log_share[-1] - self.half_log_det[-1],
+        }  # fmt: skip
 
     def _joint(self) -> Array:
         """Log share[c] normal(x; mean[c], cov[c]) of the training tasks, (tasks, classes), by the folds' own parts."""
         out = np.empty((len(self.x), self.mean.shape[1]))
         for part, rows in enumerate(self.held):
-            out[rows] = self._log_joint(self.x[rows], part)
-        return out
-
-    def _log_joint(self, x: Array, part: int) -> Array:
-        out = np.empty((len(x), self.mean.shape[1]))
-        alike = self.root.shape[1] == 1
-        inverse = np.linalg.inv(self.root[part])  # (1 or classes, features, features)
-        turned = x @ inverse[0].T
-        for c, mean in enumerate(self.mean[part]):
-            i = 0 if alike else c
-            apart = (turned if alike else x @ inverse[i].T) - inverse[i] @ mean  # (rows, features)
-            out[:, c] = self.log_share[part, c] - self.half_log_det[part, i] - 0.5 * np.square(apart).sum(axis=1)
+            offset = self.log_share[part] - self.half_log_det[part]
+            out[rows] = log_joint(self.x[rows], self.mean[part], self.root[part], offset)
         return out
 
     def _of_classes(self, mass: Array, n: Array) -> Array:
@@ -128,3 +135,30 @@ class GaussianClassifier:
         """Sums over the tasks outside each fold, and over all of them (the last), from those of the folds."""
         total = np.sum(sums, axis=0)
         return np.stack([*(total - own for own in sums), total]) if self.crossed else total[None]
+
+
+def log_joint(x: Array, mean: Array, root: Array, offset: Array) -> Array:
+    """Log of share[c] normal(x; mean[c], cov[c]), (rows, classes), up to a constant.
+
+    Parameters
+    ----------
+    x, mean : (rows, features) and (classes, features) arrays
+    root : (1 or classes, features, features) array
+        Cholesky factors of the covariance, or covariances.
+    offset : (classes,) array
+        Log share less half the log determinant.
+    """
+    out = np.empty((len(x), len(mean)))
+    inverse = np.linalg.inv(root)
+    alike = len(root) == 1
+    turned = x @ inverse[0].T if alike else x
+    for c in range(len(mean)):
+        apart = turned - inverse[0] @ mean[c] if alike else (x - mean[c]) @ inverse[c].T  # (rows, features)
+        out[:, c] = offset[c] - 0.5 * np.square(apart).sum(axis=1)
+    return out
+
+
+def predict_gaussian(x: Array, numbers: dict[str, Array]) -> Array:
+    """Class probabilities (rows, classes), from what a `GaussianClassifier` had learned."""
+    joint = log_joint(x - numbers["centre"], numbers["mean"], numbers["root"], numbers["offset"])
+    return np.asarray(softmax(joint, axis=1))

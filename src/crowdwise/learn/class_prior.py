@@ -1,0 +1,87 @@
+"""Shares of the classes that a user declares: a statement about the data, which posteriors are drawn towards.
+
+    after each E-step, five times:   T[t, c]  proportional to  T[t, c] * (declared[c] / mean over t of T[t, c])^strength
+
+Votes know little of how frequent the classes are: a class that workers often mistake for another one looks rare. Who
+knows how the tasks were gathered (so many of each class, say) knows more. Declared wrongly, it does harm: where the
+answers of tasks, judged by classifiers that never saw them, become much less likely by it, there is a warning.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+
+from crowdwise.errors import ClassPriorWarning
+from crowdwise.learn.base import Array
+from crowdwise.truth.base import fix_gold, is_number, require
+from crowdwise.truth.kernels import FLOOR
+
+ClassPrior = Literal["balanced"] | Mapping[object, float] | None
+PULLS = 5  # in each round
+ERRORS, PART = 2.0, 0.02  # standard errors, and part of what features are worth, from which answers speak against it
+LEAST = 1e-6  # share of a class that was declared never to occur: no posterior is made impossible
+
+
+def check_class_prior(prior: ClassPrior, strength: float) -> None:
+    """Refuse what is no statement about shares; classes are looked at when there are answers."""
+    known = prior is None or isinstance(prior, Mapping) or (isinstance(prior, str) and prior == "balanced")
+    require(known, "class_prior", prior, "None, 'balanced', or a mapping of every class to its share")
+    require(is_number(strength) and strength >= 0, "class_prior_strength", strength, "a number, 0 or more")
+
+
+def declared_shares(prior: ClassPrior, strength: float, classes: Array) -> tuple[Array, float] | None:
+    """Declared shares (classes,), which sum to one, and the strength; None where nothing is declared.
+
+    >>> declared_shares({"cat": 1, "dog": 3}, 1.0, np.array(["cat", "dog"]))[0].tolist()
+    [0.25, 0.75]
+    """
+    if prior is None or strength == 0:
+        return None
+    if isinstance(prior, str):
+        return np.full(len(classes), 1 / len(classes)), strength
+    names = classes.tolist()
+    odd = [name for name in prior if name not in names] + [name for name in names if name not in prior]
+    require(not odd, "class_prior", prior, f"a share for each class and no other: {odd[:3]} is amiss; classes: {names}")
+    values = [prior[name] for name in names]
+    good = all(is_number(value) and value >= 0 for value in values) and sum(values) > 0
+    require(good, "class_prior", prior, "shares of 0 or more, some of them above 0")
+    shares = np.maximum(np.array(values, float) / sum(values), LEAST)
+    return shares / shares.sum(), strength
+
+
+def pulled(proba: Array, shares: Array, strength: float, gold: Array | None, weight: Array | None) -> Array:
+    """Posteriors (tasks, classes) whose mean comes nearer to declared shares; known labels stay.
+
+    >>> skewed = np.array([[0.9, 0.1], [0.6, 0.4]])
+    >>> pulled(skewed, np.array([0.5, 0.5]), 1.0, None, None).mean(axis=0).round(2).tolist()
+    [0.5, 0.5]
+    """
+    for _ in range(PULLS):
+        mean = np.maximum(np.average(proba, axis=0, weights=weight), FLOOR)
+        proba = proba * (shares / mean) ** strength
+        proba = fix_gold(proba / proba.sum(axis=1, keepdims=True), gold)
+    return proba
+
+
+def warn_against(without: Array, declared: Array, blind: Array) -> None:
+    """Warn where answers speak against declared shares.
+
+    Parameters
+    ----------
+    without, declared, blind : (tasks,) arrays
+        Log-likelihood of the answers to each task: fitted without the declaration, with it, and without features.
+    """
+    loss = without - declared
+    error = loss.std(ddof=1) / np.sqrt(len(loss)) if len(loss) > 1 else np.inf
+    worth = max(float((without - blind).mean()), 0.0)
+    if loss.mean() > max(ERRORS * error, PART * worth):
+        message = (
+            f"the answers speak against the declared class_prior: with it their log-likelihood is lower by "
+            f"{loss.mean():.3f} a task (standard error {error:.3f}; all that the features are worth is {worth:.3f}). "
+            f"Declare what is known of the tasks that were answered, or leave class_prior out."
+        )
+        warnings.warn(message, ClassPriorWarning, stacklevel=6)

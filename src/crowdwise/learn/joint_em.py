@@ -1,0 +1,273 @@
+"""JointEM: truth, workers and a rigid, cross-fitted, calibrated classifier together. Our own, and the default of `run`.
+
+    T[t, c]  proportional to  f(x_t)[c] * prod over a to t of confusion[worker[a], c, label[a]]
+    f(x)     proportional to  prod over experts e of f_e(x)^weight[e]      each cross-fitted to T, on a view of x
+
+Raykar's EM with four changes, each of which can be turned off:
+
+    rigid         Gaussian classes (LDA, QDA) cannot learn single wrong answers by heart (`classifier`, `experts`)
+    cross-fitted  f(x_t) comes from tasks outside the fold of t: nobody confirms what he was taught (`cross_fit`)
+    calibrated    weights of the experts in each round by how likely they make the answers (`calibrate`, `pooling`):
+                  this tempers them, and picks the view of the features and the kind of classifier
+    hierarchical  a worker's confusion is drawn towards that of the whole crowd (`prior`), and with `leave_one_out` his
+                  answer to a task is judged by what he said to the others
+
+Where the votes are spread over the classes about evenly, Gaussian experts hold all classes for equally likely: shares
+estimated in EM drift, as a class that is often mistaken for another one is slowly swallowed by it (`EVEN`).
+
+Without cross-fitting, calibration and leaving out, EM with one LDA or logistic regression climbs the likelihood that
+`em` states, and `bounds_` never fall. Each of the three breaks that: a task's likelihood then rewards others than those
+who judge it. Then all rounds are run.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+
+from crowdwise.answers import Answers
+from crowdwise.errors import ParameterError
+from crowdwise.learn.base import Array, Callback, CrowdClassifier, Given
+from crowdwise.learn.class_prior import ClassPrior, check_class_prior, declared_shares, warn_against
+from crowdwise.learn.classifiers import draw_folds
+from crowdwise.learn.em import ConfusionWorkers, Joint, answers_given_truth
+from crowdwise.learn.experts import Expert, make_experts, predict_experts, together, views_of
+from crowdwise.learn.features import Features
+from crowdwise.learn.networks import NAMED as SPECS
+from crowdwise.learn.raykar import answered, check_em, rounds_of, warn_unsettled
+from crowdwise.learn.views import VIEWS, fit_view, numbers_of, view_from
+from crowdwise.truth.base import is_whole, require, vote_shares
+from crowdwise.truth.dawid_skene import Prior, check_prior
+
+NAMED = ("auto", "lda", "qda", "logistic", "mlp")
+EVEN = 0.5  # of an equal share: where every class has that many of the votes, classes are held for equally likely
+TRIAL, HEARD = 3, 0.02  # rounds in which all experts are heard; share of the weight that an expert needs to stay
+
+
+class JointEM(CrowdClassifier):
+    """A rigid classifier, cross-fitted and calibrated by the answers, and confusion matrices by joint EM.
+
+    Parameters
+    ----------
+    classifier : {"auto", "lda", "qda", "logistic", "mlp"}, scikit-learn classifier, or torch module
+        What judges the features. "auto" hears LDA and QDA, and logistic regression where answers are many; "mlp" or a
+        module is a network, trained a little in each round, as many side by side as there are folds.
+    features : {"auto", "plain", "root", "standard", "rank"}, sequence of these, or scikit-learn transformer
+        Views of the features (`views`); of several, the answers pick. Networks take them as they come with "auto".
+    cross_fit : int or None
+        Folds: a task's own answers never train the classifier that judges it.
+    calibrate : bool
+        Choose in each round, by the likelihood of the answers, how far to trust the classifiers; needs `cross_fit`.
+    prior : as `DawidSkene` takes
+        Pseudo-counts of the confusion matrices.
+    class_prior : "balanced", mapping of class to share, or None
+        What is known of how frequent the classes are among the tasks: a statement of yours, never a guess.
+    class_prior_strength : float
+        How far posteriors are drawn to it: 0 not at all, 1 to these shares.
+    leave_one_out : bool
+        Judge an answer by what its worker said to other tasks.
+    max_iter, tol, random_state
+        Rounds at most (None: 100, or 12 with `cross_fit`); rise of the bound per answer that ends them, where nothing
+        breaks it; seed of the folds, and of networks.
+
+    Attributes
+    ----------
+    confusion_ : (workers, classes, classes) array
+        `confusion_[w, c, l]` = P(worker w says l | truth c).
+    experts_ : list of dict
+        The classifiers that were heard, with "view", "kind" and "weight".
+    even_ : bool
+        Whether the classifier holds all classes for equally likely.
+
+    Examples
+    --------
+    >>> from crowdwise import JointEM, simulate
+    >>> X, answers = simulate.digits_crowd()
+    >>> model = JointEM().fit(X, answers)
+    >>> model.predict(X[:2]).shape, [(expert["view"], expert["kind"]) for expert in model.experts_]
+    ((2,), [('plain', 'qda')])
+    """
+
+    def __init__(
+        self,
+        classifier: Literal["auto", "lda", "qda", "logistic", "mlp"] | ClassifierMixin | Any = "auto",
+        *,
+        features: Any = "auto",
+        cross_fit: int | None = 5,
+        calibrate: bool = True,
+        prior: Prior = "hierarchical",
+        class_prior: ClassPrior = None,
+        class_prior_strength: float = 1.0,
+        leave_one_out: bool = True,
+        max_iter: int | None = None,
+        tol: float = 1e-5,
+        random_state: int = 0,
+    ) -> None:
+        self.classifier = classifier
+        self.features = features
+        self.cross_fit = cross_fit
+        self.calibrate = calibrate
+        self.prior = prior
+        self.class_prior = class_prior
+        self.class_prior_strength = class_prior_strength
+        self.leave_one_out = leave_one_out
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    confusion_: Array
+    experts_: list[dict[str, Any]]
+    even_: bool
+    view_: dict[str, Any]
+    bounds_: Array
+    converged_: bool
+    _network: Any
+
+    def _check_parameters(self) -> None:
+        named = self.classifier in NAMED if isinstance(self.classifier, str) else _classifies(self.classifier)
+        require(named, "classifier", self.classifier, f"one of {NAMED}, a scikit-learn classifier, or a torch module")
+        for view in views_of(self.features):
+            known = view in VIEWS if isinstance(view, str) else hasattr(view, "transform")
+            require(known, "features", view, f"'auto', some of {VIEWS}, or scikit-learn transformers")
+        one = self.features == "auto" or (len(views_of(self.features)) == 1 and views_of(self.features)[0] in VIEWS)
+        require(one or not _is_network(self.classifier), "features", self.features, "'auto' or one view, with networks")
+        check_prior(self.prior)
+        check_class_prior(self.class_prior, self.class_prior_strength)
+        check_em(self.cross_fit, self.calibrate, self.max_iter, self.tol)
+        require(is_whole(self.random_state, 0), "random_state", self.random_state, "a whole number, 0 or more")
+        several = len(views_of(self.features)) > 1 or (isinstance(self.classifier, str) and self.classifier == "auto")
+        if several and not self.calibrate and not _is_network(self.classifier):
+            message = (
+                "calibrate=False hears one classifier on one view: name both, as in "
+                "JointEM('qda', features='standard', calibrate=False)."
+            )
+            raise ParameterError(message)
+
+    def _fit(self, given: Given) -> None:
+        self._network = None
+        if _is_network(self.classifier):
+            self._fit_network(given)
+            return
+        answers, weight, gold = given.answers, answered(given.answers, given.weight, given.gold), given.gold
+        x = given.features.matrix()
+        share = np.average(vote_shares(answers), axis=0, weights=weight)
+        self.even_ = bool(share.min() >= EVEN / answers.n_classes)
+        folds = None if self.cross_fit is None else draw_folds(len(x), self.cross_fit, self.random_state)
+        experts = make_experts(
+            x, answers, weight, folds, classifier=self.classifier, features=self.features, even=self.even_
+        )
+        declared = declared_shares(self.class_prior, self.class_prior_strength, answers.classes)
+        if declared is not None:  # first without: whether answers speak against it is a matter of both
+            joint, _ = self._climbed(answers, gold, weight, experts, None, None)
+            without, blind = joint.evidence(), joint.workers[0].evidence(np.tile(share, (len(x), 1)))
+        joint, experts = self._climbed(answers, gold, weight, experts, declared, given.callback)
+        if declared is not None:
+            warn_against(without, joint.evidence(), blind)
+        self.proba_, self.confusion_ = joint.proba[0], joint.workers[0].confusion()
+        joint.classifier.fit(joint.proba)  # what is kept has learned from the labels that are kept
+        self.experts_ = [expert.saved(float(w)) for expert, w in zip(experts, joint.weights[0], strict=True)]
+
+    def _climbed(
+        self,
+        answers: Answers,
+        gold: Array | None,
+        weight: Array | None,
+        experts: list[Expert],
+        declared: tuple[Array, float] | None,
+        callback: Callback | None,
+    ) -> tuple[Joint, list[Expert]]:
+        """EM to its end, first for a few rounds with all experts, then with those that are heard."""
+        exact = not (self.calibrate or self.leave_one_out or self.cross_fit or declared)
+        rounds, tol = rounds_of(self.max_iter, self.tol, self.cross_fit)
+        workers = ConfusionWorkers(answers, self.prior, weight, leave_one_out=self.leave_one_out, renew=not exact)
+
+        def engine(experts: list[Expert], rounds: int) -> Joint:
+            return Joint(
+                answers, gold, [workers], together(experts), max_iter=rounds, tol=tol if exact else 0.0,
+                calibrate=self.calibrate, declared=declared, weight=weight,
+                monotone=exact and experts[0].kind in ("lda", "logistic"),
+            )  # fmt: skip
+
+        first = vote_shares(answers)
+        bounds: list[float] = []
+        if len(experts) > 1 and rounds > TRIAL:
+            joint = engine(experts, TRIAL)
+            joint.start(first)
+            bounds, _ = joint.run(callback)
+            heard = joint.weights[0] >= HEARD * joint.weights[0].sum()
+            experts = [expert for expert, stays in zip(experts, heard, strict=True) if stays]
+            first, rounds = joint.proba[0], rounds - TRIAL
+        joint = engine(experts, rounds)
+        joint.start(first)
+        more, self.converged_ = joint.run(callback)
+        self.bounds_ = np.array([*bounds, *more])
+        self.history_ = [{"iteration": i + 1, "bound": float(bound)} for i, bound in enumerate(self.bounds_)]
+        warn_unsettled(self, self.converged_, rounds, tol if exact else 0.0)
+        return joint, experts
+
+    def _fit_network(self, given: Given) -> None:
+        """The same engine, with networks that the training loop trains between the E-steps."""
+        X: Any = given.features
+        if self.features != "auto":
+            (view,) = views_of(self.features)
+            transformer, X = fit_view(view, X.matrix())
+            self.view_ = {"view": view, "transformer": numbers_of(transformer)}
+        options = {"sample_weight": given.weight, "gold": given.gold}
+        without = None
+        if self.class_prior is not None:
+            without = self._made_network(None).fit(X, given.answers, **options)
+        network = self._made_network(self.class_prior).fit(X, given.answers, callback=given.callback, **options)
+        if without is not None:
+            warn_against(without.evidence, network.evidence, without.blind)
+        self._network, self.proba_, self.confusion_ = network, network.proba_, network.confusion_
+        self.history_ = network.history_
+
+    def _made_network(self, class_prior: ClassPrior) -> Any:
+        from crowdwise.learn.joint_network import JointNetwork  # which imports torch
+
+        rounds = {} if self.max_iter is None else {"epochs": self.max_iter}
+        declared = (class_prior, self.class_prior_strength)
+        return JointNetwork(
+            declared, self.leave_one_out, network=self.classifier, prior=self.prior, cross_fit=self.cross_fit,
+            calibrate=self.calibrate, random_state=self.random_state, **rounds,
+        )  # fmt: skip
+
+    def _predict_proba(self, features: Features) -> Array:
+        return np.concatenate([self._says(lines) for lines in features.lines()])
+
+    def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:
+        return answers_given_truth(self._says(features.rows(rows)), self.confusion_, row, worker)
+
+    def _says(self, x: Array) -> Array:
+        """Class probabilities (rows, classes) from rows of features in their own shape."""
+        if self._network is None:
+            return predict_experts(self.experts_, x.reshape(len(x), -1))
+        if hasattr(self, "view_"):
+            x = view_from(**self.view_).transform(x.reshape(len(x), -1))
+        out: Array = self._network.predict_proba(x)
+        return out
+
+    def _tensors(self) -> dict[str, Array]:
+        return {} if self._network is None else self._network._tensors()
+
+    def _restore(self, tensors: dict[str, Array]) -> None:
+        self._network = None
+        if tensors:
+            self._network = self._made_network(self.class_prior)
+            shape = (
+                self.shape_in_ if not hasattr(self, "view_") else self.view_["transformer"]["pca/components_"].shape[:1]
+            )
+            self._network.restored(self.answers_, tuple(shape), tensors)
+
+
+def _classifies(classifier: Any) -> bool:
+    return hasattr(classifier, "predict_proba") or _is_network(classifier)
+
+
+def _is_network(classifier: Any) -> bool:
+    """A name, a specification such as `MLP()`, or a torch module."""
+    if isinstance(classifier, str):
+        return classifier == "mlp"
+    return isinstance(classifier, tuple(SPECS.values())) or hasattr(classifier, "state_dict")

@@ -1,0 +1,41 @@
+"""The networks of `JointEM(classifier="mlp")`: AggNet's rounds, with the workers and the class prior of `JointEM`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from crowdwise.answers import Answers
+from crowdwise.learn.aggnet import AggNet
+from crowdwise.learn.base import Array
+from crowdwise.learn.class_prior import ClassPrior, declared_shares
+from crowdwise.learn.em import ConfusionWorkers, Joint
+from crowdwise.truth.base import vote_shares
+
+
+class JointNetwork(AggNet):
+    """AggNet as a part of `JointEM`; takes a declared class prior with its strength, and whether to leave one out."""
+
+    def __init__(self, declared: tuple[ClassPrior, float], leave_one_out: bool, **options: Any) -> None:
+        super().__init__(**options)
+        self.declared, self.leave_one_out = declared, leave_one_out
+
+    def _workers(self, answers: Answers, weight: Array | None) -> ConfusionWorkers:
+        return ConfusionWorkers(answers, self.prior, weight, leave_one_out=self.leave_one_out, renew=True)
+
+    def _declared(self, answers: Answers) -> tuple[Array, float] | None:
+        return declared_shares(*self.declared, answers.classes)
+
+    def _finish(self, joint: Joint) -> None:
+        super()._finish(joint)
+        share = vote_shares(joint.answers).mean(axis=0)
+        self.evidence, self.blind = (
+            joint.evidence(),
+            joint.workers[0].evidence(np.tile(share, (joint.answers.n_tasks, 1))),
+        )
+
+    def restored(self, answers: Answers, shape: tuple[int, ...], tensors: dict[str, Array]) -> None:
+        """Stand as after the fit whose numbers these are."""
+        self.answers_, self.shape_in_, self.columns_in_ = answers, shape, None
+        self._restore(tensors)
