@@ -79,6 +79,20 @@ def test_features_texts_and_times(crowd):
     assert made.classifier.predict(np.eye(3)).tolist() == [0, 1, 2]
 
 
+def test_joint_em_is_taken_by_default_and_is_told_of_declared_shares(crowd):
+    np.save("X.npy", np.eye(3)[crowd.truth] + np.random.default_rng(0).normal(0, 0.3, (crowd.n_tasks, 3)))
+    common = "--features X.npy --method one-coin --method joint-em --folds 2 --jobs 1"
+    result = run(f"run answers.csv {common} --out out")
+    assert Run("out").metrics["choice"]["default"] == Run("out").metrics["method"] == "joint-em"
+    assert "The labels are joint-em's, the default; of 2 other methods none was better" in result.stdout
+    assert np.array_equal(cw.load("out/model.safetensors").predict(np.eye(3)), [0, 1, 2])
+    assert "the default" in Path("out/report.html").read_text()
+    Path("shares.json").write_text('{"0": 0.98, "1": 0.01, "2": 0.01}')
+    result = run(f"run answers.csv {common} --class-prior shares.json --out declared")
+    assert Run("declared").config["options"]["class_prior"] == {"0": 0.98, "1": 0.01, "2": 0.01}
+    assert "speak against the declared class_prior" in " ".join(result.output.split())
+
+
 def test_resume_and_refusals():
     run(f"run answers.csv {QUICK} --out out")
     assert "--resume" in run(f"run answers.csv {QUICK} --out out", 1).stderr
@@ -97,6 +111,9 @@ def test_resume_and_refusals():
         ("run answers.csv --truth answers.csv --out answers.csv", "named twice"),
         ("run answers.csv --features nowhere.npy", "nowhere.npy"),
         ("run answers.csv --accept 2", "accept"),
+        ("run answers.csv --class-prior balanced", "joint-em"),
+        ("run answers.csv --class-prior 0=much", "--class-prior 0=much: give balanced"),
+        ("run answers.csv --class-prior nowhere.json", "--class-prior nowhere.json: give balanced"),
         ("report nowhere", "no run folder"),
         ("report .", "no metrics.json"),
         ("compare nowhere nowhere", "no run folder"),

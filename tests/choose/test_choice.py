@@ -86,6 +86,25 @@ def test_a_candidate_has_to_lead_by_its_error(means, noise, expected):
     assert pick(*scored(*means, noise=noise)) == expected
 
 
+@pytest.mark.parametrize(
+    ("means", "noise", "expected"),
+    [
+        ((-1.0, -1.0, -1.0), 0.0, "m1"),  # the simplest is not better
+        ((-0.9, -1.0, -1.0), 1.0, "m1"),  # error of the lead 0.158
+        ((-0.8, -1.0, -1.0), 1.0, "m0"),  # a simpler one is clearly better
+        ((-1.0, -1.0, -0.9), 1.0, "m1"),
+        ((-1.0, -1.0, -0.8), 1.0, "m2"),
+        ((-0.8, -1.0, -0.4), 1.0, "m2"),  # and from the simpler one on, by the same rule: 0.4 > 0.316
+    ],
+)
+def test_the_default_stays_unless_another_leads_it_by_its_error(means, noise, expected):
+    assert pick(*scored(*means, noise=noise), "m1") == expected
+
+
+def test_a_default_that_has_no_score_leaves_the_simplest():
+    assert pick(*scored(-1.0, -1.0), "failed") == "m0"
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_nothing_leads_the_chosen_one_by_its_error(seed):
     rng = np.random.default_rng(seed)
@@ -152,6 +171,38 @@ def test_words_say_when_a_leader_is_not_clear(crowd):
     assert f"{choice.ranking_[0]} leads by +" in low.words
     second = next(name for name in choice.ranking_[1:] if name != "majority-vote")
     assert f"{choice.ranking_[0]} leads it by +" in replace(choice, best_=second).words
+
+
+def test_words_say_what_became_of_the_default(crowd):
+    choice = choose(crowd, candidates=QUICK, default="dawid-skene")
+    assert choice.default == "dawid-skene" and choice.as_dict()["default"] == "dawid-skene"
+    stays = replace(choice, best_="dawid-skene", over_default=None)
+    assert "Chosen: dawid-skene, the default; nothing else was better by its error, " in stays.words
+    other = replace(choice, best_="one-coin", over_default=(0.02, 0.01))
+    assert "better than dawid-skene, the default, by +0.0200 ± 0.0100." in other.words
+    vote = replace(choice, best_="majority-vote", over_default=(0.02, 0.01))
+    assert vote.words.startswith("Keep majority vote: better than dawid-skene, the default, by +0.0200 ± 0.0100.")
+    failed = choose(crowd, candidates={"fine": "one-coin", "bad": cw.OneCoin(max_iter=0)}, default="bad")
+    assert failed.best_ != "bad" and failed.words.endswith("bad, the default, could not be scored.")
+
+
+def test_a_default_no_better_than_the_vote_is_said_to_be(crowd):
+    equal = choose(crowd, candidates={"again": cw.MajorityVote(), "ours": "one-coin"}, default="ours")
+    entries = [entry._replace(to_vote=0.01, to_vote_error=0.02) for entry in equal.entries]
+    assert "do not speak for it over majority vote" in replace(equal, entries=entries, best_="ours").words
+    entries = [entry._replace(to_vote=0.03, to_vote_error=0.02) for entry in equal.entries]
+    assert "do not speak" not in replace(equal, entries=entries, best_="ours").words
+
+
+@pytest.mark.parametrize("default", ["one-coin", "dawid-skene", "majority-vote"])
+def test_nothing_leads_what_is_chosen_from_any_default(crowd, default):
+    choice = choose(crowd, candidates=QUICK, default=default)
+    held = crowd.take(choice.rows)
+    for score in choice.scores.values():
+        lead, error = paired(score - choice.scores[choice.best_], held)
+        assert lead <= error + 1e-9
+    if choice.best_ != default:
+        assert choice.over_default == paired(choice.scores[choice.best_] - choice.scores[default], held)
 
 
 def test_table_and_frames(crowd):

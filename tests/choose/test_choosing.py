@@ -126,6 +126,7 @@ def test_majority_vote_is_always_there_and_first(crowd):
         ({"candidates": [3]}, "candidate '3'"),
         ({"candidates": {"majority-vote": "one-coin"}}, "another label"),
         ({"candidates": cw.CrowdLayer(checkpoint="there.pt")}, "checkpoint"),
+        ({"candidates": ["one-coin"], "default": "joint-em"}, "default='joint-em': use the label of a candidate"),
     ],
 )
 def test_what_makes_no_sense_is_refused(crowd, options, message):
@@ -169,3 +170,4 @@ def test_default_candidates(crowd, featured):
     choice = choose(answers, X, folds=2)
     assert not [entry.failure for entry in choice.entries if entry.failure]
     assert len(choice.entries) >= 5
+    assert choice.default == "joint-em" and choose(crowd, candidates=[], folds=2).default is None

@@ -55,6 +55,31 @@ def test_the_seed_reaches_every_part(answers):
     assert set(seeds.values()) == {7} and "base__random_state" in seeds
 
 
+def test_joint_em_is_the_default_where_there_is_a_choice(answers):
+    def default(method, features=True):
+        return candidates(answers, method, features=features, seed=0).default
+
+    assert default("auto") == default(["glad", "joint-em"]) == "joint-em"
+    assert default("auto", features=False) is default(["glad", "raykar"]) is None
+    assert default("joint-em") is None  # it was asked for: nothing is chosen
+
+
+@pytest.mark.parametrize("shares", ["balanced", {0: 1, 1: 2, 2: 1}])
+def test_declared_shares_reach_joint_em_and_are_told(answers, shares):
+    found = candidates(answers, "auto", features=True, seed=0, class_prior=shares)
+    assert found.models["joint-em"].class_prior == shares
+    assert "joint-em" in found.notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("method", "shares", "message"),
+    [("raykar", "balanced", "joint-em"), ("auto", {0: 1}, "amiss"), ("auto", "even", "balanced")],
+)
+def test_declared_shares_that_nothing_could_use_are_refused(answers, method, shares, message):
+    with pytest.raises(ParameterError, match=message):
+        candidates(answers, method, features=True, seed=0, class_prior=shares)
+
+
 @pytest.mark.parametrize("method", ["nonsense", "crowdlayer", "gold-vote", [], ["auto", "glad"]])
 def test_what_cannot_be_tried_is_refused(answers, method):
     with pytest.raises(ParameterError):

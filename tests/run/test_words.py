@@ -1,6 +1,7 @@
 """What a run says of itself: figures that are said with their check, and sentences that read well."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -93,6 +94,18 @@ def test_a_lead_counts_when_it_is_greater_than_its_error(lead, beats, slim):
         assert found is beats
         assert ("by little more than its error" in text) == slim
     assert ("does NOT beat majority vote" in text) != beats
+
+
+def test_the_default_is_called_so():
+    text, beats = why(replace(choice(0.05, 0.01), default="glad"), "glad", None)
+    assert beats and text == (
+        "The labels are glad's, the default; of 2 other methods none was better by its error at predicting answers it "
+        "has not seen (+0.050 ± 0.010 nats an answer against majority vote)."
+    )
+    text, _ = why(replace(choice(0.05, 0.01), default="wawa", over_default=(0.02, 0.005)), "glad", None)
+    assert text.endswith("It is better than wawa, the default, by 0.020 ± 0.005.")
+    text, beats = why(replace(choice(0.005, 0.01), default="glad"), "glad", None)
+    assert not beats and "do not speak for it over majority vote" in text
 
 
 def test_why_of_the_vote_and_of_too_few_answers():

@@ -52,6 +52,10 @@ class Choice:
         Log-likelihood of each held-out answer, by candidate; those that failed are not here.
     rows : int array
         Which answers were held out: row numbers of the answers, as in the arrays of `scores`.
+    default : str or None
+        The candidate that stays unless another leads it by more than the error of the lead.
+    over_default : (float, float) or None
+        By how much the one chosen leads the default, and the error of that, where it took its place.
     """
 
     criterion: Criterion
@@ -64,6 +68,8 @@ class Choice:
     rows: Array
     n_tasks: int  # of which an answer was held out
     n_never: int  # answers that were never held out
+    default: str | None = None
+    over_default: tuple[float, float] | None = None
 
     @property
     def ranking_(self) -> list[str]:
@@ -93,14 +99,24 @@ class Choice:
         lead = _plus_minus(None if chosen.to_best is None else -chosen.to_best, chosen.to_best_error)
         if len(self.scores) == 1:
             return f"Only {self.best_} could be scored: there was nothing to choose from."
-        if chosen is vote:
+        unscored = f" {self.default}, the default, could not be scored."
+        unscored = "" if self.default is None or self.default in self.scores else unscored
+        if chosen is vote and self.over_default is None:
             text = "Nothing beats majority vote by more than its own error: keep majority vote."
-            return text if first is vote else f"{text} {first.candidate} leads by {lead}."
-        over_vote = f", {_plus_minus(chosen.to_vote, chosen.to_vote_error)} against majority vote"
-        text = f"Chosen: {self.best_}" + ("." if chosen.to_vote is None else f"{over_vote}.")
+            return (text if first is vote else f"{text} {first.candidate} leads by {lead}.") + unscored
+        text = "Keep majority vote" if chosen is vote else f"Chosen: {self.best_}"
+        if self.best_ == self.default:
+            text += ", the default; nothing else was better by its error"
+        if chosen is not vote and chosen.to_vote is not None:
+            text += f", {_plus_minus(chosen.to_vote, chosen.to_vote_error)} against majority vote"
+        if self.over_default is not None:
+            text += f": better than {self.default}, the default, by {_plus_minus(*self.over_default)}"
+        text += "."
+        if self.best_ == self.default and (chosen.to_vote or 0) <= (chosen.to_vote_error or 0):
+            text += " Held-out answers do not speak for it over majority vote."
         if first is not chosen:
             text += f" {first.candidate} leads it by {lead}: not more than its error, so it does not take its place."
-        return text
+        return text + unscored
 
     def to_arrow(self) -> pa.Table:
         """One row a candidate, by rank, those that failed last; `chosen` marks the one to take."""
@@ -117,7 +133,7 @@ class Choice:
 
     def as_dict(self, *, seconds: bool = True) -> dict[str, Any]:
         """Everything but the score of each answer, ready for JSON; without `seconds` the same each time it is run."""
-        names = ("criterion", "folds", "repeats", "best_", "n_tasks", "n_never", "words")
+        names = ("criterion", "folds", "repeats", "best_", "default", "n_tasks", "n_never", "words")
         candidates = self.to_arrow().to_pylist()
         for row in candidates if not seconds else ():
             del row["seconds"]
@@ -182,14 +198,14 @@ def paired(difference: Array, held: Answers) -> tuple[float, float]:
     return mean_and_error(difference, held.task, held.weight)
 
 
-def pick(scores: Mapping[str, Array], held: Answers) -> str:
+def pick(scores: Mapping[str, Array], held: Answers, default: str | None = None) -> str:
     """The rule of `choose`; `scores` in order of simplicity. It ends, for each step leads to a higher mean."""
 
     def leads(name: str, over: str) -> bool:
         lead, error = paired(scores[name] - scores[over], held)
         return lead > error + TINY
 
-    best = next(iter(scores))
+    best = next(iter(scores)) if default is None or default not in scores else default
     while (better := next((name for name in scores if leads(name, best)), None)) is not None:
         best = better
     return best

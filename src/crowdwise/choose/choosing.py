@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from crowdwise.answers import Answers
-from crowdwise.choose.choice import Choice, entries_of, first_failure, pick
+from crowdwise.choose.choice import Choice, entries_of, first_failure, paired, pick
 from crowdwise.choose.fitting import Callback, Fits
 from crowdwise.choose.keeping import Keep
 from crowdwise.choose.scoring import Candidate, Criterion, Outcome, answer_folds, judged, task_folds
@@ -25,7 +25,8 @@ VOTE = "majority-vote"
 MAX_FOLDS = 100  # and repeats: each is a fit of every candidate
 # Simplest first: parameters a worker, then parameters of the tasks and of the crowd.
 WITHOUT_FEATURES = (VOTE, "wawa", "one-coin", "mace", "glad", "dawid-skene", "ibcc", "ebcc")
-WITH_FEATURES = (VOTE, "aggregated(dawid-skene)", "raykar", "crowdlayer", "conal", "aggnet")
+WITH_FEATURES = (VOTE, "aggregated(dawid-skene)", "raykar", "joint-em", "crowdlayer", "conal", "aggnet")
+DEFAULT = "joint-em"  # of these
 SETTINGS: dict[str, dict[str, Any]] = {"raykar": {"cross_fit": 5}}  # of the above, where not the default
 
 
@@ -34,6 +35,7 @@ def choose(
     X: Any = None,
     candidates: Candidate | Iterable[Candidate] | Mapping[str, Candidate] | None = None,
     *,
+    default: str | None = None,
     criterion: Criterion = "common",
     folds: int = 5,
     repeats: int = 1,
@@ -54,6 +56,9 @@ def choose(
     candidates : models or registry names, in order of simplicity, or mapping of labels to them
         Truth models and learners alike; different settings are different models. Majority vote is always among them,
         and first. A handful of quick methods unless given.
+    default : str, optional
+        Label of the candidate to take among those that cannot be told apart, in place of the simplest. JointEM where
+        there are features and no candidates are given.
     criterion : {"common", "own", "tasks"}
         What is predicted and how, see `crowdwise.choose`. "common" judges what is believed of the tasks, "tasks"
         the classifier on tasks it has not seen.
@@ -77,8 +82,9 @@ def choose(
     Returns
     -------
     Choice
-        `best_` by this rule: begin with the simplest; as long as some candidate leads it by more than the standard
-        error of the lead, the first of these takes its place. So nothing leads the one chosen by more than its error.
+        `best_` by this rule: begin with the default, or the simplest; as long as some candidate leads it by more than
+        the standard error of the lead, the first of these takes its place. So nothing leads the one chosen by more than
+        its error.
         A candidate that cannot be fitted is listed with the reason.
 
     Examples
@@ -91,6 +97,9 @@ def choose(
     'majority-vote'
     """
     given = _named(candidates, X is not None)
+    if candidates is None and X is not None and default is None:
+        default = DEFAULT
+    require(default is None or default in given, "default", default, f"the label of a candidate: {', '.join(given)}")
     _check(answers, X, criterion, folds, repeats, random_state, n_jobs, time_budget)
     deal = task_folds if criterion == "tasks" else answer_folds
     splits = [deal(answers, folds, np.random.default_rng([random_state, repeat])) for repeat in range(repeats)]
@@ -119,11 +128,14 @@ def choose(
         message = f"no candidate could be scored ({reasons})."
         raise CrowdwiseError(message)
     held = answers.take(rows)
-    best = pick(scores, held)
+    best = pick(scores, held, default)
+    lead = None
+    if default is not None and default in scores and best != default:
+        lead = paired(scores[best] - scores[default], held)
     return Choice(
         criterion, folds, repeats, best, judged(given[best], criterion), entries_of(outcomes, scores, held), scores,
-        rows,
-        n_tasks=len(np.unique(held.task)), n_never=answers.n_answers - len(rows),
+        rows, n_tasks=len(np.unique(held.task)), n_never=answers.n_answers - len(rows), default=default,
+        over_default=lead,
     )  # fmt: skip
 
 

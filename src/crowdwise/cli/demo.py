@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 METHODS = "Example: crowdwise methods"
 DEMO = "Example: crowdwise demo --seed 1"
-SIDE_BY_SIDE = ("majority-vote", "dawid-skene", "crowdlayer", "waum(crowdlayer)", "dasc(crowdlayer)")
+SIDE_BY_SIDE = ("majority-vote", "dawid-skene", "joint-em", "crowdlayer", "waum(crowdlayer)", "dasc(crowdlayer)")
 
 
 def methods(json: options.Json = False) -> None:
@@ -41,7 +41,8 @@ def demo(
 ) -> None:
     """Do the main job on embedded data: images of digits with a long tail, few answers each, by an uneven crowd.
 
-    Majority vote, Dawid-Skene, CrowdLayer, WAUM and DASC stand side by side; the truth is known, so all can be scored.
+    Majority vote, Dawid-Skene, JointEM, CrowdLayer, WAUM and DASC stand side by side; the truth is known, so all can be
+    scored.
     """
     from crowdwise.run import run
     from crowdwise.simulate import digits_crowd

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import json as jsons
 import shlex
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -213,6 +214,30 @@ def settings(pairs: list[str]) -> dict[str, Any]:
         except (ValueError, SyntaxError):
             out[name] = text
     return out
+
+
+def class_prior(text: str | None, classes: Iterable[Any]) -> Any:
+    """Declared shares of the classes: "balanced", or `class=share,...`, or a JSON file with such an object.
+
+    Classes are named as they are written in the answers; whether all are named is for the method to see.
+
+    >>> class_prior("balanced", ["cat", "dog"]), class_prior("1=0.2, 2=0.8", [1, 2]), class_prior(None, [])
+    ('balanced', {1: 0.2, 2: 0.8}, None)
+    """
+    if text is None or text == "balanced":
+        return text
+    how = "give balanced, shares such as cat=0.3,dog=0.7, or a JSON file that holds an object of them"
+    try:
+        if "=" in text and not Path(text).is_file():
+            given: Any = dict(pair.rsplit("=", 1) for pair in text.split(","))
+        else:
+            given = jsons.loads(Path(text).read_text("utf-8"))
+        shares = {str(name).strip(): float(share) for name, share in given.items()}
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        message = f"--class-prior {text}: {how} ({error})."
+        raise ParameterError(message) from None
+    ids = {str(name): name for name in classes}
+    return {ids.get(name, name): share for name, share in shares.items()}
 
 
 def build(method: str, parameters: dict[str, Any], seed: int, *, features: bool = False) -> Any:

@@ -54,7 +54,14 @@ def run(
             "--method",
             "-m",
             autocompletion=options.method_names,
-            help="auto tries a handful; a name takes that one; repeat it to choose from some.",
+            help="auto tries a handful, joint-em the default; a name takes that one; repeat it to choose from some.",
+        ),
+    ] = None,
+    class_prior: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARES",
+            help="How frequent the classes are, if you know, for joint-em: balanced, cat=0.3,dog=0.7, or a JSON file.",
         ),
     ] = None,
     out: Annotated[
@@ -86,7 +93,7 @@ def run(
     """Do the whole job: labels with confidence, workers, hard tasks, what to buy next, a model and a report.
 
     Methods are compared by how well they predict answers they have not seen; the result says which was chosen and why,
-    and when nothing beats majority vote.
+    and when nothing beats majority vote. With features, JointEM is taken unless another is better by its error.
     """
     from crowdwise.io import read_beside
     from crowdwise.run import run as whole_job
@@ -108,7 +115,8 @@ def run(
         made = whole_job(
             answers, place, features=None if features is None else match(features, answers), images=images,
             texts=beside.texts, encode=text is not None or images is not None, seconds=seconds, truth=truth,
-            method=method or "auto", accept=accept, budget=budget, folds=folds, time_budget=time_budget, seed=seed,
+            method=method or "auto", class_prior=options.class_prior(class_prior, answers.classes.tolist()),
+            accept=accept, budget=budget, folds=folds, time_budget=time_budget, seed=seed,
             n_jobs=jobs, resume=resume, callback=told,
             inputs=list(inputs(answers=files, features=features, images=images, truth=truth)),
         )  # fmt: skip

@@ -23,6 +23,7 @@ from crowdwise.truth.kernels import FLOOR
 ClassPrior = Literal["balanced"] | Mapping[object, float] | None
 PULLS = 5  # in each round
 ERRORS, PART = 2.0, 0.02  # standard errors, and part of what features are worth, from which answers speak against it
+AGAINST = "the answers speak against the declared class_prior"  # so begins the warning
 LEAST = 1e-6  # share of a class that was declared never to occur: no posterior is made impossible
 
 
@@ -80,7 +81,7 @@ def warn_against(without: Array, declared: Array, blind: Array) -> None:
     worth = max(float((without - blind).mean()), 0.0)
     if loss.mean() > max(ERRORS * error, PART * worth):
         message = (
-            f"the answers speak against the declared class_prior: with it their log-likelihood is lower by "
+            f"{AGAINST}: with it their log-likelihood is lower by "
             f"{loss.mean():.3f} a task (standard error {error:.3f}; all that the features are worth is {worth:.3f}). "
             f"Declare what is known of the tasks that were answered, or leave class_prior out."
         )

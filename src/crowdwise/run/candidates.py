@@ -12,14 +12,16 @@ from typing import Any, NamedTuple
 from sklearn.base import BaseEstimator
 
 from crowdwise.answers import Answers
-from crowdwise.choose.choosing import VOTE, WITHOUT_FEATURES
+from crowdwise.choose.choosing import DEFAULT, VOTE, WITHOUT_FEATURES
 from crowdwise.errors import ParameterError
+from crowdwise.learn.class_prior import ClassPrior, check_class_prior, declared_shares
 from crowdwise.registry import line, make
+from crowdwise.truth.base import require
 
 # Learners after the truth models, simplest first: what one training costs, then how many there are.
-LEARNERS = ("crowdlab", "raykar", "aggnet", "crowdlayer", "conal", "waum(crowdlayer)", "dasc(crowdlayer)")
-WITHOUT_TORCH = ("crowdlab", "raykar")
-QUICK_LEARNERS = ("raykar", "crowdlayer")  # where there are many tasks
+LEARNERS = ("crowdlab", "raykar", DEFAULT, "aggnet", "crowdlayer", "conal", "waum(crowdlayer)", "dasc(crowdlayer)")
+WITHOUT_TORCH = ("crowdlab", "raykar", DEFAULT)
+QUICK_LEARNERS = ("raykar", DEFAULT, "crowdlayer")  # where there are many tasks
 QUICK = (VOTE, "one-coin", "dawid-skene")  # where there are many answers; and beside learners, which know more
 MANY_TASKS, MANY_ANSWERS = 50_000, 3_000_000
 SETTINGS: dict[str, dict[str, Any]] = {"raykar": {"cross_fit": 5}}  # or it believes its own labels
@@ -31,9 +33,12 @@ class Candidates(NamedTuple):
     models: dict[str, Any]  # majority vote first
     notes: list[str]
     told: str | None  # the one method the user asked for
+    default: str | None  # what stays unless another is better by its error: JointEM, where it is among several
 
 
-def candidates(answers: Answers, method: str | Sequence[str], *, features: bool, seed: int) -> Candidates:
+def candidates(
+    answers: Answers, method: str | Sequence[str], *, features: bool, seed: int, class_prior: ClassPrior = None
+) -> Candidates:
     """Models to try for these answers, majority vote always among them.
 
     Parameters
@@ -45,6 +50,8 @@ def candidates(answers: Answers, method: str | Sequence[str], *, features: bool,
         Whether tasks have features.
     seed : int
         Of every candidate.
+    class_prior : as `JointEM` takes, optional
+        Declared shares of the classes, which JointEM alone can use.
 
     Examples
     --------
@@ -69,7 +76,13 @@ def candidates(answers: Answers, method: str | Sequence[str], *, features: bool,
     if without:
         message = f"{without[0]} needs known labels of some tasks in the fit: use `crowdwise aggregate --gold`."
         raise ParameterError(message)
-    return Candidates(models, notes, told)
+    if class_prior is not None:
+        require(DEFAULT in models, "class_prior", class_prior, f"{DEFAULT} with it, which takes features: no other can")
+        check_class_prior(class_prior, 1.0)
+        declared_shares(class_prior, 1.0, answers.classes)  # refuses a class that is missing, or unknown
+        models[DEFAULT].set_params(class_prior=class_prior)
+        notes.append(f"The declared shares of the classes went to {DEFAULT}, the one method that takes them.")
+    return Candidates(models, notes, told, DEFAULT if DEFAULT in models and told is None else None)
 
 
 def _by_size(answers: Answers, features: bool) -> tuple[list[str], list[str]]:

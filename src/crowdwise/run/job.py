@@ -32,6 +32,7 @@ from crowdwise.choose.scoring import Criterion
 from crowdwise.errors import CrowdwiseError, CrowdwiseWarning, UnwritableError
 from crowdwise.evaluate import vote_belief
 from crowdwise.io import write
+from crowdwise.learn.class_prior import AGAINST
 from crowdwise.orphans import Process, end_with, this_process
 from crowdwise.run import folder, layout, metrics, words
 from crowdwise.run.candidates import Candidates
@@ -113,10 +114,14 @@ class Job:
 
         spent: list[float] = []
         try:
-            return choose(
-                answers, X, self.tried.models, criterion=criterion, folds=self.folds, random_state=self.seed,
-                n_jobs=self.n_jobs, callback=told, checkpoint=work.kept / "choose", time_budget=self.time_budget,
+            choice = choose(
+                answers, X, self.tried.models, default=self.tried.default, criterion=criterion, folds=self.folds,
+                random_state=self.seed, n_jobs=self.n_jobs, callback=told, checkpoint=work.kept / "choose",
+                time_budget=self.time_budget,
             )  # fmt: skip
+            against = [text for entry in choice.entries for text in entry.warnings if text.startswith(AGAINST)]
+            self.notes += [f"{text[0].upper()}{text[1:]}" for text in against[:1]]
+            return choice
         except UnwritableError:  # says nothing of the methods: with room on the disk the run goes on to another result
             raise
         except CrowdwiseError as error:

@@ -13,6 +13,7 @@ import numpy as np
 from crowdwise.answers import Answers
 from crowdwise.digests import digest
 from crowdwise.errors import CrowdwiseWarning, MissingDependencyError
+from crowdwise.learn.class_prior import ClassPrior
 from crowdwise.run.candidates import candidates
 from crowdwise.run.folder import REPORT, TIMES, Run
 from crowdwise.run.given import given_of
@@ -36,6 +37,7 @@ def run(
     seconds: Any = None,
     truth: Any = None,
     method: str | Sequence[str] = "auto",
+    class_prior: ClassPrior = None,
     accept: float = ACCEPT,
     budget: int | None = None,
     folds: int = 5,
@@ -67,7 +69,10 @@ def run(
     truth : as in `Answers.with_truth`, or path, optional
         Known labels, for scores alone. Those of `answers` if not given.
     method : str or sequence of str
-        "auto" tries a handful; a name makes the labels by this method; several are chosen from.
+        "auto" tries a handful; a name makes the labels by this method; several are chosen from. JointEM, where it is
+        among several, is the default: it makes the labels unless another is better by its error.
+    class_prior : "balanced", or mapping of class to share, optional
+        What is known of how frequent the classes are among the tasks, for JointEM.
     accept : float
         How sure a label must be to be used as it is.
     budget : int, optional
@@ -102,10 +107,10 @@ def run(
     """
     _check(accept, budget, folds, time_budget, seed, n_jobs)
     given = given_of(answers, features, images, texts, encode, seconds, truth)
-    tried = candidates(given.answers, method, features=given.X is not None, seed=seed)
+    tried = candidates(given.answers, method, features=given.X is not None, seed=seed, class_prior=class_prior)
     budget = min(MOST_BOUGHT, max(1, given.answers.n_tasks // 10)) if budget is None else budget
     options = {"method": method if isinstance(method, str) else list(method), "accept": accept, "budget": budget,
-               "folds": folds, "time_budget": time_budget}  # fmt: skip
+               "folds": folds, "time_budget": time_budget, "class_prior": _plain(class_prior)}  # fmt: skip
     data = {name: None if part is None else digest(part) for name, part in given.parts().items()}
     if n_jobs is None:
         n_jobs = 1 if given.X is None else min(4, os.cpu_count() or 1)
@@ -134,6 +139,11 @@ def reported(made: Run) -> Run:
         except MissingDependencyError as error:
             warnings.warn(f"There is no report: {error}", CrowdwiseWarning, stacklevel=3)
     return made
+
+
+def _plain(prior: ClassPrior) -> Any:
+    """A declared class prior as JSON takes it."""
+    return {str(name): float(share) for name, share in prior.items()} if isinstance(prior, Mapping) else prior
 
 
 def _check(accept: Any, budget: Any, folds: Any, time_budget: Any, seed: Any, n_jobs: Any) -> None:

@@ -104,10 +104,19 @@ def why(choice: Choice | None, best: str, told: str | None) -> tuple[str, bool]:
         n_others = len(choice.scores) - 1
         if best == VOTE or not beats or not n_others:
             return choice.words, beats
+        over_vote = f"({lead:+.3f} ± {error:.3f} nats an answer against majority vote)"
         words = (
             f"The labels are {best}'s: of {n_others + 1} methods it predicts answers it has not seen best, or no worse "
-            f"than what is more complicated ({lead:+.3f} ± {error:.3f} nats an answer against majority vote)."
+            f"than what is more complicated {over_vote}."
         )
+        if best == choice.default:
+            words = (
+                f"The labels are {best}'s, the default; of {n_others} other methods none was better by its error at "
+                f"predicting answers it has not seen {over_vote}."
+            )
+        elif choice.over_default is not None:
+            more, its_error = choice.over_default
+            words += f" It is better than {choice.default}, the default, by {more:.3f} ± {its_error:.3f}."
         if slim:
             words += " It beats majority vote by little more than its error."
         return words, beats
