@@ -11,6 +11,7 @@ from choose_candidates import QUICK, Fixed
 import crowdwise as cw
 from crowdwise.choose import choose, scoring, temperature
 from crowdwise.choose.scoring import answer_folds, task_folds
+from crowdwise.truth import check
 
 
 def uneven(seed=0):
@@ -107,16 +108,35 @@ def test_own_likelihood_of_a_learner_is_that_of_its_answer_proba(featured):
 
 
 def test_tasks_are_judged_by_the_classifier_alone(featured):
-    """Answers to a held-out task must not move what is predicted of it."""
+    """Answers to a held-out task must not move what is predicted of it: all that could be said sums to one."""
     X, answers = featured
     held = task_folds(answers, 3, np.random.default_rng([0, 0])) == 0
+    first = np.append(True, answers.task[1:] != answers.task[:-1])  # of the two answers to each task
     models = {"raykar": cw.Raykar(max_iter=3, tol=0)}
-    before = choose(answers, X, models, criterion="tasks", folds=3)
-    flipped = replace(answers, label=np.where(held, 1 - answers.label, answers.label).astype(np.int32))
-    after = choose(flipped, X, models, criterion="tasks", folds=3)
-    p, q = (np.exp(choice.scores["raykar"][held]) for choice in (before, after))
-    np.testing.assert_allclose(p + q, 1.0, rtol=1e-9)
-    assert (before.scores["raykar"][~held] != after.scores["raykar"][~held]).all()
+    total, seen = np.zeros(answers.n_tasks), []
+    for flip in (first & ~first, first, ~first, first | ~first):
+        flipped = replace(answers, label=np.where(held & flip, 1 - answers.label, answers.label).astype(np.int32))
+        scores = choose(flipped, X, models, criterion="tasks", folds=3).scores["raykar"]
+        total += np.exp(np.bincount(answers.task, scores))
+        seen.append(scores[~held])
+    np.testing.assert_allclose(total[np.unique(answers.task[held])], 1.0, rtol=1e-9)
+    assert (seen[0] != seen[3]).all()
+
+
+def test_answers_to_a_task_are_judged_together():
+    """By hand: log of the sum over truths of belief times what the workers say, in equal parts to the answers."""
+    answers = cw.simulate.simulate(60, n_workers=5, n_classes=3, answers_per_task=3, seed=2)
+    answers = replace(answers, weight=np.random.default_rng(0).uniform(0.5, 2, answers.n_answers))
+    kept, held = (answers.take(np.flatnonzero((answers.task % 3 > 0) == kept)) for kept in (True, False))
+    belief = np.random.default_rng(1).dirichlet(np.ones(3), 60)
+    says = check.said_given_truth(kept, held, belief)
+    np.testing.assert_allclose(check.log_likelihood(kept, held, belief), np.log((says * belief[held.task]).sum(axis=1)))
+    found = check.log_likelihood_of_tasks(kept, held, belief)
+    for task in np.unique(held.task):
+        own = held.task == task
+        by_hand = np.log((belief[task] * np.prod(says[own] ** held.weight[own, None], axis=0)).sum())
+        assert found[own] @ held.weight[own] == pytest.approx(by_hand)
+        assert np.ptp(found[own]) == 0
 
 
 def test_truth_models_are_asked_through_a_classifier_for_new_tasks(featured):

@@ -4,11 +4,13 @@ Answers are split into folds. Each candidate is fitted on all folds but one and 
 are; all candidates see the same folds, so that differences are paired. For a held-out answer l of worker w to task t:
 
     "common"   log sum_c belief[t, c] confusion[w, c, l]    belief: the candidate's `proba_`, from the answers kept (and
-               features); confusion: ONE worker model for all, estimated from that belief and the answers kept
+               features); confusion: ONE worker model for all, estimated from that belief and the answers kept: five
+               answers of the whole crowd, and what the worker said
     "own"      log P(l | x_t, w) under the candidate's own worker model: `answer_proba` of a learner; of a truth model
                `proba_` and `confusion_`, or the common worker model where it has none
-    "tasks"    as "common", but all answers of a task are held out together: belief is the classifier's, from features
-               alone; a truth model is asked through the classifier trained on its labels (`Aggregated`)
+    "tasks"    log sum_c belief[t, c] prod over the answers to t of confusion[w, c, l], in equal parts to each answer:
+               all answers of a task are held out together, and belief is the classifier's, from features alone; a truth
+               model is asked through the classifier trained on its labels (`Aggregated`)
 
 Majority vote, whose shares are no probabilities, gets the best chance: its shares, or votes as odds (each vote adds the
 same log odds, of several sizes), whichever predicts the held-out answers best. So a method has to know something of

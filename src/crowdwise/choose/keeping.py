@@ -27,7 +27,7 @@ from crowdwise.errors import UnwritableError
 from crowdwise.learn.features.opening import opened
 from crowdwise.whole import whole
 
-VERSION, KEY = 2, "fit"  # of the files
+VERSION, KEY = 3, "fit"  # of the files
 
 
 class Keep:

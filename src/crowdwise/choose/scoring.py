@@ -16,7 +16,7 @@ from crowdwise.evaluate.calibration import vote_belief
 from crowdwise.learn.base import CrowdClassifier
 from crowdwise.registry import make
 from crowdwise.truth.base import TruthModel, vote_shares
-from crowdwise.truth.check import log_likelihood
+from crowdwise.truth.check import log_likelihood, log_likelihood_of_tasks
 from crowdwise.truth.kernels import FLOOR
 from crowdwise.truth.majority_vote import MajorityVote
 
@@ -128,7 +128,10 @@ def believed(model: Any, X: Any, held: Answers, criterion: Criterion) -> Array:
 def held_out(
     model: Any, X: Any, kept: Answers, held: Answers, criterion: Criterion, belief: Array | None = None
 ) -> Array:
-    """Log probability of each held answer, (held,), under a model fitted on those kept, and its belief where known."""
+    """Log probability of each held answer, (held,), under a model fitted on those kept, and its belief where known.
+
+    For "tasks" it is that of all answers to the task together, in equal parts to each.
+    """
     if criterion == "own" and isinstance(model, CrowdClassifier):
         return model.answer_log_likelihood(X, held)
     if criterion == "own" and hasattr(model, "confusion_"):
@@ -139,4 +142,5 @@ def held_out(
         beliefs = [vote_shares(kept), *(vote_belief(kept, sharpness) for sharpness in tried)]
     else:
         beliefs = [believed(model, X, held, criterion) if belief is None else belief]
-    return max((log_likelihood(kept, held, belief) for belief in beliefs), key=np.sum)
+    likely = log_likelihood_of_tasks if criterion == "tasks" else log_likelihood
+    return max((likely(kept, held, belief) for belief in beliefs), key=np.sum)

@@ -103,6 +103,27 @@ def split_answers(answers: Answers, hidden: float, seed: int) -> tuple[Answers, 
 
 def log_likelihood(kept: Answers, held: Answers, proba: Array) -> Array:
     """Log probability of each held answer under `proba` and the workers' confusion estimated on the kept ones."""
+    says = said_given_truth(kept, held, proba)
+    return np.log(np.maximum((says * proba[held.task]).sum(axis=1), FLOOR))
+
+
+def log_likelihood_of_tasks(kept: Answers, held: Answers, proba: Array) -> Array:
+    """The same of all held answers to a task together, in equal parts to each of them, (held,).
+
+    Answers to one task share its truth: the second is likelier after the first, and a belief that is right about the
+    task gains by each of them.
+    """
+    weight = np.ones(held.n_answers) if held.weight is None else held.weight
+    says = weight[:, None] * np.log(np.maximum(said_given_truth(kept, held, proba), FLOOR))  # (held, classes)
+    logs = np.log(np.maximum(proba, FLOOR))  # (tasks, classes)
+    for c in range(proba.shape[1]):
+        logs[:, c] += np.bincount(held.task, says[:, c], minlength=len(proba))
+    share = np.maximum(np.bincount(held.task, weight, minlength=len(proba)), FLOOR)
+    return np.asarray((np.logaddexp.reduce(logs, axis=1) / share)[held.task])
+
+
+def said_given_truth(kept: Answers, held: Answers, proba: Array) -> Array:
+    """P(label | worker, truth c) of each held answer, (held, classes): one worker model, from a belief and answers."""
     n_classes = kept.n_classes
     work = ConfusionWork(kept.task_starts, kept.pairs, kept.weight, n_classes)
     counts = work.count(proba)  # (pairs, classes)
@@ -117,5 +138,4 @@ def log_likelihood(kept: Answers, held: Answers, proba: Array) -> Array:
     code = held.worker.astype(np.int64) * n_classes + held.label
     at = np.minimum(np.searchsorted(pair_code, code), len(pair_code) - 1)
     seen = np.where((pair_code[at] == code)[:, None], counts[at], 0.0)  # (held, classes)
-    says = (seen + prior[held.label]) / total[held.worker]
-    return np.log(np.maximum((says * proba[held.task]).sum(axis=1), FLOOR))
+    return np.asarray((seen + prior[held.label]) / total[held.worker])
