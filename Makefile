@@ -7,7 +7,7 @@ export CROWDWISE_DATA ?= $(abspath ../shared/data)
 endif
 
 .PHONY: setup setup-lowest demo test tests test-lowest licences browser java lint docs bench bench-calibration bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-papers results-page \
-	bench-choose bench-acquire bench-simulated bench-systems-scale bench-scale bench-spark bench-parallel bench-kill \
+	bench-choose bench-choose-criteria bench-acquire bench-simulated bench-systems-scale bench-scale bench-spark bench-parallel bench-kill \
 	bench-fuzz bench-damage bench-statistics bench-leaks clean
 
 setup: .venv/ready            ## a .venv with every extra and the dev tools
@@ -99,6 +99,9 @@ licences: setup               ## docs/licences.md from what is installed
 
 results-page: setup           ## docs/results.md from the saved results; ARGS=--check only says whether it is up to date
 	$(BIN)/python benchmarks/results_page.py $(ARGS)
+
+bench-choose-criteria: setup  ## which criterion chooses best without ground truth
+	$(BIN)/python benchmarks/choose_criteria.py $(ARGS)
 
 bench-choose: setup           ## how well choosing without ground truth agrees with test accuracy
 	$(BIN)/python benchmarks/choose_agreement.py $(ARGS)
