@@ -42,12 +42,14 @@ def n_axes(n_tasks: int, n_features: int) -> int:
 
 def fit_view(name: str, x: Array) -> tuple[Pipeline, Array]:
     """A view fitted to features (tasks, features), and what it makes of them, (tasks, axes)."""
+    x = np.asarray(x, np.float64)
     steps = _steps(name, min(QUANTILES, len(x)))
     turned = make_pipeline(*steps, PCA(n_axes(*x.shape), svd_solver="covariance_eigh"))
-    seen = turned.fit_transform(x)
+    with np.errstate(invalid="ignore"):  # of features that are all constant, axes have no share of the variance
+        seen = turned.fit_transform(x)
     scale = 1 / np.sqrt(max(float(np.square(seen).mean()), 1e-300))
     axes = turned[-1]
-    axes.components_ = axes.components_ * scale
+    axes.components_ = np.ascontiguousarray(axes.components_ * scale)  # as from a file: sums are added in one order
     return turned, seen * scale
 
 
@@ -57,6 +59,7 @@ def numbers_of(view: Pipeline) -> dict[str, Array]:
         f"{step}/{name}": getattr(fitted, name)
         for step, fitted in view.steps
         for name in _KEPT.get(type(fitted), ())
+        if getattr(fitted, name) is not None
     }  # fmt: skip
 
 
@@ -76,14 +79,15 @@ def view_from(view: str, transformer: dict[str, Array]) -> Pipeline:
 
 
 def _steps(name: str, n_quantiles: int) -> list[Any]:
+    centred = StandardScaler(with_std=False)  # first: PCA takes the mean off its products, which loses digits
     if name == "root":
-        return [FunctionTransformer(signed_root)]
+        return [FunctionTransformer(signed_root), centred]
     if name == "standard":
         return [StandardScaler()]
     if name == "rank":
         ranks = QuantileTransformer(n_quantiles=n_quantiles, output_distribution="normal", random_state=0)
         return [ranks, FunctionTransformer(np.clip, kw_args={"a_min": -FAR, "a_max": FAR})]
-    return []
+    return [centred]
 
 
 def signed_root(x: Array) -> Array:
