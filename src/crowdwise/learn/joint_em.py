@@ -257,7 +257,7 @@ class JointEM(CrowdClassifier):
         if tensors:
             self._network = self._made_network(self.class_prior)
             shape = (
-                self.shape_in_ if not hasattr(self, "view_") else self.view_["transformer"]["pca/components_"].shape[:1]
+                self.shape_in_ if not hasattr(self, "view_") else self.view_["transformer"]["mainaxes/axes_"].shape[:1]
             )
             self._network.restored(self.answers_, tuple(shape), tensors)
 
