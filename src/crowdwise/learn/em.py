@@ -204,7 +204,7 @@ class Joint:
         self.calibrate, self.declared, self.weight = calibrate, declared, weight
         self.max_iter, self.tol, self.monotone = max_iter, tol, monotone
         self.weights = np.ones((len(workers), 1))  # (models, classifiers of each)
-        self.says = np.empty(0)  # what each classifier believes, (models, classifiers, tasks, classes)
+        self.says: Array = np.empty(0)  # what each classifier believes, (models, classifiers, tasks, classes)
         self.proba = self.f = np.empty(0)  # posteriors, and all classifiers' belief: (models, tasks, classes)
 
     def start(self, proba: Array) -> None:
