@@ -136,6 +136,22 @@ def test_estimators_transformers_and_modules():
     assert (network.labels_ == truth).mean() > 0.85
 
 
+def test_pictures_go_to_networks_in_their_shape():
+    X, truth = blobs(n_tasks=40, n_features=64)
+    answers, pictures = answers_of(truth, uneven()), X.reshape(40, 1, 8, 8)
+    for classifier in (cw.CNN(), "lda"):
+        model = cw.JointEM(classifier, max_iter=2).fit(pictures, answers)
+        assert model.predict_proba(pictures).shape == (40, 3)
+        assert model.answer_proba(pictures[:4]).shape == (4, 8, 3)
+
+
+def test_rounds_are_counted_through():
+    X, truth = blobs(n_tasks=60)
+    said = []
+    cw.JointEM(max_iter=5).fit(X, answers_of(truth, uneven()), callback=said.append)
+    assert [(record["iteration"], record["iterations"]) for record in said] == [(i, 5) for i in range(1, 6)]
+
+
 def test_networks_and_forests_are_saved_or_refused(tmp_path):
     X, truth = blobs(n_tasks=60)
     answers = answers_of(truth, uneven())
@@ -145,6 +161,9 @@ def test_networks_and_forests_are_saved_or_refused(tmp_path):
         loaded = cw.load(tmp_path / "model")
         np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
         np.testing.assert_array_equal(loaded.answer_proba(X), model.answer_proba(X))
+    told = cw.JointEM("lda", features="plain", class_prior={0: 0.4, 1: 0.3, 2: 0.3}, max_iter=2).fit(X, answers)
+    told.save(tmp_path / "told")
+    assert cw.load(tmp_path / "told").class_prior == {0: 0.4, 1: 0.3, 2: 0.3}
     forest = cw.JointEM(RandomForestClassifier(3), max_iter=1).fit(X, answers)
     with pytest.raises(ModelFileError, match="pickle"):
         forest.save(tmp_path / "forest")

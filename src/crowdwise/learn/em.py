@@ -211,11 +211,15 @@ class Joint:
         """The first M-step, from first posteriors (tasks, classes)."""
         self._m_step(None, np.repeat(fix_gold(proba, self.gold)[None], len(self.workers), axis=0), None)
 
-    def run(self, callback: Callback | None) -> tuple[list[float], bool]:
-        """EM from where the pieces stand: the bounds, and whether they settled. `proba` holds the posteriors."""
+    def run(self, callback: Callback | None, done: int = 0, left: int = 0) -> tuple[list[float], bool]:
+        """EM from where the pieces stand: the bounds, and whether they settled. `proba` holds the posteriors.
+
+        The callback counts rounds from those `done` before, up to those `left` for after.
+        """
+        rounds = done + self.max_iter + left
         told: Callable[[int, float], None] | None = None
         if callback is not None:
-            told = lambda i, bound: callback({"iteration": i + 1, "iterations": self.max_iter, "bound": bound})  # noqa: E731
+            told = lambda i, bound: callback({"iteration": done + i + 1, "iterations": rounds, "bound": bound})  # noqa: E731
         _, history, converged = climb(self, None, None, self.answers.n_answers, told)
         return history, converged
 
