@@ -43,7 +43,7 @@ import every_method as every  # noqa: E402
 
 MOST_MB = 1.0
 MOST_BLOCKS = 0.1  # a call
-BLOCKS_OF_LOOKING = 50  # what `look` itself leaves, as a call or two would
+BLOCKS_OF_LOOKING = 30  # what `look` itself leaves behind is 13 to 16
 SLOW = {"run": 30, "report": 60, "choose": 300, "propose": 300, "check against vote": 300}  # calls at most: slower
 WORKS = [
     *every.TRUTH, *every.LEARNERS, "read csv", "read parquet", "read jsonl", "write csv", "write parquet",
