@@ -205,7 +205,11 @@ def _room(folder: Path, name: str) -> Iterator[Path]:
     finally:
         if held is not None:
             os.close(held)
-        shutil.rmtree(room, ignore_errors=True)
+        try:
+            shutil.rmtree(room, ignore_errors=True)
+        except KeyboardInterrupt:  # stopped while it tidies up
+            shutil.rmtree(room, ignore_errors=True)
+            raise
 
 
 def _exchanged(new: Path, old: Path) -> bool:
