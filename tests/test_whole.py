@@ -135,6 +135,26 @@ def test_an_error_leaves_the_old_file(tmp_path):
     assert file.read_text() == "old" and names(tmp_path) == ["figures.json"]
 
 
+@pytest.mark.parametrize("twice", [False, True])
+def test_stopped_while_it_tidies_up_it_leaves_nothing_behind(tmp_path, monkeypatch, twice):
+    """Stopped between two lines of its own, rmtree closes a file twice: that error takes the place of the first."""
+    remove, stops = module.shutil.rmtree, [KeyboardInterrupt]
+
+    def stopped_once(*args, **more):
+        if stops:
+            try:
+                raise stops.pop()
+            finally:
+                if twice:
+                    raise OSError(errno.EBADF, "Bad file descriptor")
+        remove(*args, **more)
+
+    monkeypatch.setattr(module.shutil, "rmtree", stopped_once)
+    with pytest.raises(KeyboardInterrupt), whole(tmp_path / "file") as beside:
+        beside.write_text("all of it")
+    assert names(tmp_path) == ["file"]
+
+
 @pytest.mark.parametrize("sync", [True, False])
 def test_a_new_file_can_be_read_as_any_other(tmp_path, sync):
     with whole(tmp_path / "file", sync=sync) as beside:

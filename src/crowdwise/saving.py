@@ -6,7 +6,7 @@ what a learner's `_tensors` gives (the state of its network). A checksum shows d
 checked all the same. In the header, what JSON does not know is a mapping with one key that says what it is:
 
     {"tensor": name}     an array, under this name among the tensors
-    {"tuple": [...]}     and {"dict": {...}}
+    {"tuple": [...]}     and {"dict": {...}}, or {"items": [[key, value], ...]} where keys are no strings
     {"model": {...}}     a model, or a network such as MLP(), by its name and parameters
     {"fitted": {...}}    a model that another one fitted, with its results
     {"module": class}    a torch module of the user's: its numbers are here, its code is not
@@ -205,6 +205,9 @@ class _Writer:
         if isinstance(value, (list, tuple)):
             parts = [self.value(part, f"{place}/{i}", what, answers) for i, part in enumerate(value)]
             return parts if isinstance(value, list) else {"tuple": parts}
+        if isinstance(value, Mapping) and not all(isinstance(key, str) for key in value):
+            parts = [[key, part] for key, part in value.items()]
+            return {"items": [self.value(part, f"{place}/{i}", what, answers) for i, part in enumerate(parts)]}
         if isinstance(value, Mapping):
             return {"dict": {key: self.value(part, f"{place}/{key}", what, answers) for key, part in value.items()}}
         if answers is not None and hasattr(value, "answers_"):
@@ -280,6 +283,8 @@ class _Reader:
             return self.tensors[content]
         if kind == "tuple":
             return tuple(self.value(content, answers))
+        if kind == "items":
+            return dict(self.value(part, answers) for part in content)
         if kind == "dict":
             return {key: self.value(part, answers) for key, part in content.items()}
         if kind in ("model", "fitted"):

@@ -203,9 +203,14 @@ def _room(folder: Path, name: str) -> Iterator[Path]:
             held = _hold(room / LOCK)
         yield room
     finally:
-        if held is not None:
-            os.close(held)
-        shutil.rmtree(room, ignore_errors=True)
+        try:
+            if held is not None:
+                os.close(held)
+            shutil.rmtree(room, ignore_errors=True)
+        except BaseException as error:  # stopped while it tidies up; rmtree may then close a file twice, and say so
+            shutil.rmtree(room, ignore_errors=True)
+            stop = error if isinstance(error, KeyboardInterrupt) else error.__context__
+            raise (stop if isinstance(stop, KeyboardInterrupt) else error) from None
 
 
 def _exchanged(new: Path, old: Path) -> bool:

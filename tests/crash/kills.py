@@ -30,7 +30,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,7 @@ class Job:
     kept: str  # pattern of what a killed one goes on from
     final: str  # pattern of the files that are there when all is done
     early: float = 0.0  # share of its time before which it is not killed: it only starts then
+    before: Callable[[Path], None] = lambda folder: None  # what has been done in the folder already
 
 
 @dataclass
@@ -111,6 +113,15 @@ def jobs(inputs: Path) -> dict[str, Job]:
     return {job.name: job for job in every}
 
 
+def quick_jobs(inputs: Path) -> dict[str, Job]:
+    """The same, but `bench` finds its cells computed: to start processes for them takes too long for a test."""
+    from bench_cells import fill
+
+    every = jobs(inputs)
+    finished = partial(fill, name="difficulty-by-task", seeds=1, quick=True)
+    return every | {"bench": replace(every["bench"], before=lambda folder: finished(folder / "out"))}
+
+
 def spark_settings() -> Iterator[str]:
     """Little data: planning and compiling would take longer than the work."""
     for setting in (
@@ -121,6 +132,12 @@ def spark_settings() -> Iterator[str]:
 
 
 # Killing
+
+
+def begin(job: Job, folder: Path) -> None:
+    """A folder that the command can be given in."""
+    folder.mkdir(parents=True)
+    job.before(folder)
 
 
 def start(job: Job, folder: Path, user: int | None = None) -> Any:
@@ -170,9 +187,9 @@ def until(process: Any, moment: float) -> float:
     """Wait until it has used so many seconds, or has ended; how many it had when last seen."""
     found = 0.0
     while found < moment and process.is_alive():
-        begin = time.monotonic()
+        looked = time.monotonic()
         found = max(found, used(process.pid))
-        time.sleep(0.003 + 5 * (time.monotonic() - begin))
+        time.sleep(0.003 + 5 * (time.monotonic() - looked))
     return found
 
 
@@ -203,7 +220,7 @@ def kill_at(job: Job, folder: Path, moment: float, *, group: bool) -> bool:
 
 def chain(job: Job, folder: Path, span: float, rng: np.random.Generator, most: int, kills: Kills) -> None:
     """Kill the command up to `most` times in one folder, look at the folder each time, and let it finish."""
-    folder.mkdir(parents=True)
+    begin(job, folder)
     for _ in range(most):
         group, since = bool(rng.random() < 0.5), time.time()
         if not kill_at(job, folder, span * rng.uniform(job.early, 1), group=group):
@@ -232,9 +249,9 @@ def kill_many(
 
     `told` is called after each chain.
     """
-    begin, kills, rng = time.monotonic(), Kills(), np.random.default_rng(seed)
+    started, kills, rng = time.monotonic(), Kills(), np.random.default_rng(seed)
     for unbroken in (home / "first", home / "unbroken"):  # the first one also imports and compiles
-        unbroken.mkdir(parents=True)
+        begin(job, unbroken)
         span = finish(job, unbroken)
     expected = job.results(unbroken)
     assert expected and not left_over(unbroken)
@@ -247,7 +264,7 @@ def kill_many(
         different = [name for name in expected if found[name] != expected[name]]
         assert not different, f"{job.name}, {folder}: {different} differ from a run that was never killed"
         assert not (rest := left_over(folder)), f"{job.name} left {rest}"
-        kills.finished, kills.files, kills.seconds = kills.finished + 1, len(expected), time.monotonic() - begin
+        kills.finished, kills.files, kills.seconds = kills.finished + 1, len(expected), time.monotonic() - started
         told(kills)
     return kills
 

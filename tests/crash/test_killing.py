@@ -1,7 +1,7 @@
 """A few kills of each command; `make bench-kill` has a hundred. What a kill leaves behind is looked at each time."""
 
 import pytest
-from kills import damaged, jobs, kill_many, make_inputs, open_whole
+from kills import damaged, kill_many, make_inputs, open_whole, quick_jobs
 
 
 @pytest.fixture(scope="module")
@@ -11,9 +11,9 @@ def inputs(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("name", ["aggregate", "fit", "run"])
+@pytest.mark.parametrize("name", ["aggregate", "fit", "run", "bench"])
 def test_killed_again_and_again_it_comes_to_the_same_bytes(name, inputs, tmp_path):
-    kills = kill_many(jobs(inputs)[name], tmp_path / name, 4, seed=1)
+    kills = kill_many(quick_jobs(inputs)[name], tmp_path / name, 4, seed=1)
     assert kills.n == 4 and kills.finished
 
 

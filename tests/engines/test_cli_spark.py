@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from typer.testing import CliRunner
 import crowdwise as cw
 from crowdwise.cli import app
 from crowdwise.cli.aggregate import SCORES, show
+from small_disk import fill_up, make_room, small_disk
 
 ON_SPARK = "--engine spark --master local[2]"
 
@@ -49,6 +51,26 @@ def assert_same_labels(folder, local):
     task, label, proba = labels_of(folder)
     assert task == local.tasks_.tolist() and label == local.labels_.tolist()
     np.testing.assert_allclose(proba, local.proba_, atol=1e-8)
+
+
+def test_a_full_disk_is_said_and_with_room_it_goes_on(spark, answers, folder):
+    """First there is no room for the parameters, then for them and some tables, then for all."""
+    line = f"aggregate ./answers {ON_SPARK} -m dawid-skene --set max_iter=2 --set tol=0 --parts 1 --resume"
+    line += " --checkpoint ./disk/state -o ./disk/out"
+    with small_disk(folder / "disk") as disk:
+        fill_up(disk, 6_000)
+        said = run(line, 1).stderr
+        assert re.search(r"state\.safetensors cannot be written: no space left on device\. Make room there", said), said
+        assert "--resume" not in said  # nothing is there to go on from
+        fill_up(disk, 45_000)
+        said = run(line, 1).stderr
+        assert re.search(r"no space left on device, where tables go .* Make room there", said), said
+        assert "What is learned is kept in" in said and "--resume goes on" in said
+        there = {path.name for path in (disk / "out").iterdir()}
+        assert "labels" in there and "fit" not in there and not any(name.startswith(".") for name in there)
+        make_room(disk)
+        run(line)
+        assert_same_labels(disk / "out" / "labels", cw.DawidSkene(max_iter=2, tol=0).fit(answers))
 
 
 def test_results_are_those_of_one_machine(spark, answers, capsys):

@@ -90,6 +90,28 @@ def test_java_is_asked_what_was_wrong_before_it_ends(monkeypatch):
     assert asked == ["Java", "end"]
 
 
+def test_java_is_asked_what_went_wrong_in_a_session_before_it_ends(monkeypatch):
+    need_spark()
+    from py4j.protocol import Py4JJavaError
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    there = ["Java"]
+
+    def say():
+        assert there, "Connection refused"
+        return "java.io.IOException: No space left on device"
+
+    error = Py4JJavaError("", SimpleNamespace(_target_id="o1", getCause=lambda: None, toString=say))
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    monkeypatch.setattr(SparkSession, "builder", SimpleNamespace(getOrCreate=lambda: None))
+    monkeypatch.setattr(session, "_start", lambda *_: SimpleNamespace(setLogLevel=lambda level: None))
+    monkeypatch.setattr(session, "_stop", lambda context: there.clear())
+    with pytest.raises(SparkError, match=r"no space left on device.*Make room"), session.session():
+        raise error
+    assert not there
+
+
 def test_a_session_that_is_there_is_used_and_left_there(spark):
     with session.session("local[2]") as used:
         assert used.sparkContext is spark.sparkContext

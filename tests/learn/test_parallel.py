@@ -48,7 +48,9 @@ def part_of(results, name, what):
 def test_gradients_are_those_of_one_process(found, name):
     alone, first, second = part_of(found, name, "gradient")
     assert alone.keys() == first.keys() == second.keys()
-    assert bool(alone) == (name not in ("raykar", "cpc", "crowdlab", "adaptive-difficulty", "fixed-difficulty"))
+    assert bool(alone) == (
+        name not in ("raykar", "joint-em", "cpc", "crowdlab", "adaptive-difficulty", "fixed-difficulty")
+    )
     for key, gradient in alone.items():
         np.testing.assert_allclose(first[key], gradient, rtol=0, atol=1e-6, err_msg=key)
 

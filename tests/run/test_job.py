@@ -226,6 +226,23 @@ def test_labels_are_the_same_in_both_formats(made):
     np.testing.assert_allclose(again.column("confidence").to_numpy(), made.labels.column("confidence").to_numpy())
 
 
+def test_without_overlap_of_workers_it_says_that_nothing_checks_its_figure(tmp_path):
+    """One worker, or several who share no task; one task that two answered is too little, and another matter."""
+    label = ["cat", "dog", "dog"] * 10
+    for name, worker, ends in (
+        ("one", ["ann"] * 30, "nothing in the answers can check this: no task has answers of two workers."),
+        ("apart", ["ann", "bob"] * 15, "nothing in the answers can check this: no task has answers of two workers."),
+        ("shared", [*["ann"] * 29, "bob"], "held-out answers could not check this."),
+    ):
+        task = [*range(29), 28 if name == "shared" else 29]
+        made = run(cw.Answers.from_arrays(task, worker, label), tmp_path / name, method=QUICK)
+        assert made.metrics["words"][0].endswith(f"labels are expected to be right, but {ends}")
+        assert str(made).startswith(made.metrics["words"][0])
+        page = made.report().read_text()
+        assert page.count(ends.rstrip(".")) == 2, "the headline, and the figure"
+        assert "check how sure labels are" in page and "calibrated confidence" not in page
+
+
 def test_a_run_shows_itself(made):
     assert "labels are expected to be right" in str(made)
     assert "accept" in made._repr_html_() and "<script" not in made._repr_html_()

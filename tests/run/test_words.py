@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from crowdwise.choose.choice import Choice, Entry
-from crowdwise.run.words import headline, share, verdict_words, why
+from crowdwise.run.words import calibration_words, headline, share, verdict_words, why
 
 
 def truth(**change):
@@ -22,7 +22,7 @@ def said(accept=9936, review=20, more=30, hopeless=14, **change):
     figures = {
         "counts": {"accept": accept, "review": review, "needs more answers": more, "hopeless": hopeless},
         "expected_accuracy": 0.9, "expected_accepted": 0.97 if accept else None, "truth": None, "spammers": 0,
-        "alike": [], **change,
+        "alike": [], "summary": {"agreement": 0.8}, "calibration": {"temperature": 1.0}, **change,
     }  # fmt: skip
     return headline(figures, "Because.")
 
@@ -68,6 +68,25 @@ def test_one_is_one_and_none_is_left_out():
     assert "a, b agree with each other on 99% of their tasks" in said(alike=[group])[-2]
     assert "(1 more such group)" in said(alike=[group, group])[-2]
     assert "(2 more such groups)" in said(alike=[group] * 3)[-2]
+
+
+@pytest.mark.parametrize(
+    ("agreement", "temperature", "end"),
+    [
+        (None, None, ", but nothing in the answers can check this: no task has answers of two workers."),
+        (None, 1.5, ", but nothing in the answers can check this, only the features can: no task has answers of two "
+                    "workers."),
+        (0.0, None, ", but held-out answers could not check this."),
+        (0.0, 1.5, "."),
+    ],
+)  # fmt: skip
+def test_what_no_answer_can_check_is_said_with_that(agreement, temperature, end):
+    given = {"summary": {"agreement": agreement}, "calibration": {"temperature": temperature}}
+    assert said(**given)[0] == f"About 90% of the 10,000 labels are expected to be right{end}"
+    alone = said(accept=1, review=0, more=0, hopeless=0, **given)
+    assert alone[0] == f"The one label is about 90% sure to be right{end}"
+    words = calibration_words(given["summary"], temperature)
+    assert ("check how sure labels are" in words) == (end != ".") and ("1.50" in words) == (temperature is not None)
 
 
 def test_nearly_all_is_not_all():

@@ -71,7 +71,8 @@ def bench(
     results, remarks = [], []
     for each in chosen:
         found = lines(each, store, seeds, quick=quick)
-        saved = save(each, found, store, out, seeds, quick=quick)
+        with goes_on(lambda: how):
+            saved = save(each, found, store, out, seeds, quick=quick)
         remarks.append(saved.note)
         seconds = core_seconds(each, store, seeds, quick=quick)
         results.append({"name": each.name, "title": each.title, "core_seconds": seconds, "lines": found})

@@ -229,13 +229,14 @@ def check_checkpoint(model: SparkModel, method: str, checkpoint: Path | None, re
 @contextmanager
 def alone_with(checkpoint: Path | None) -> Iterator[None]:
     """Have the folder of the checkpoint, if there is one, to this command: tables are made from it, too."""
+    from crowdwise.engines.checkpoint import STATE
     from crowdwise.whole import alone
 
     if checkpoint is None:
         yield
         return
     how = f"What is learned is kept in {checkpoint}: the same command with --resume goes on from there."
-    with goes_on(lambda: how), alone(checkpoint):
+    with goes_on(lambda: how if (checkpoint / STATE).exists() else ""), alone(checkpoint):
         yield
 
 

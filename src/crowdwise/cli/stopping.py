@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from crowdwise.errors import CrowdwiseError, UnwritableError
+from crowdwise.errors import CrowdwiseError, SparkError, UnwritableError
 
 NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 ANEW = "Files that were written are whole; the same command starts anew."
@@ -40,11 +40,12 @@ def stoppable() -> Iterator[None]:
 
 @contextmanager
 def goes_on(how: Callable[[], str]) -> Iterator[None]:
-    """Say how to go on after what is in here was stopped, or could not write."""
+    """Say how to go on after what is in here was stopped, or could not write; nothing where there is no such way."""
     try:
         yield
-    except (KeyboardInterrupt, UnwritableError) as error:
-        error.add_note(how())
+    except (KeyboardInterrupt, SparkError, UnwritableError) as error:
+        if words := how():
+            error.add_note(words)
         raise
 
 

@@ -22,6 +22,7 @@ from crowdwise.whole import whole
 
 FORMAT = 2
 KEY = "state"
+STATE = "state.safetensors"
 
 
 def stamp(model: EMModel, data: Data) -> dict[str, Any]:

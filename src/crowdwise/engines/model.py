@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from crowdwise.answers.answers import MAX_CLASSES
 from crowdwise.answers.rows import Duplicates
 from crowdwise.engines import steps
+from crowdwise.engines.checkpoint import STATE
 from crowdwise.engines.columns import Columns
 from crowdwise.engines.crowd import worker_frame
 from crowdwise.engines.driver import add_up
@@ -135,7 +136,7 @@ class SparkModel:
         self.rejected, self.removed_ = data.rejected, data.removed
         self.history_, self.n_iter_, self.converged_ = [], 0, True
         self._limit, self._kept = broadcast_limit, []
-        file = None if checkpoint is None else Path(checkpoint) / "state.safetensors"
+        file = None if checkpoint is None else Path(checkpoint) / STATE
         with nullcontext() if file is None else alone(file.parent, file.name):
             learned = self._learn(data, file, resume, callback)
         finished, used = finish(data, learned, getattr(self.model, "random_state", 0))
@@ -199,7 +200,12 @@ class SparkModel:
                 table.write.mode("overwrite" if overwrite else "errorifexists").parquet(f"{place}/{name}")
                 continue
             beside = _Place(spark, f"{place}/.{name}.partial")
-            table.write.mode("overwrite").parquet(f"{place}/.{name}.partial")
+            try:
+                table.write.mode("overwrite").parquet(f"{place}/.{name}.partial")
+            except Exception:
+                with suppress(Exception):  # a disk that is full has to get its room back; Java may be gone
+                    beside.remove()
+                raise
             at.remove()
             beside.move(at)
 

@@ -83,8 +83,9 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
     with tempfile.TemporaryFile("w+") as log, in_plain_words():
         context = _start(master, settings or {}, log)
         try:
-            context.setLogLevel("ERROR")
-            yield SparkSession.builder.getOrCreate()
+            with in_plain_words():  # Java is asked what was wrong: it has to be there still
+                context.setLogLevel("ERROR")
+                yield SparkSession.builder.getOrCreate()
         finally:
             _stop(context)
 

@@ -34,17 +34,28 @@ class Classifier(Protocol):
 
 
 class LogisticClassifier:
-    """Logistic regression with a ridge, on standardised features."""
+    """Logistic regression with a ridge, on standardised features; of some rows of x, where they are given."""
 
-    def __init__(self, x: Array, weight: Array | None, *, ridge: float, solver: Solver, max_iter: int) -> None:
-        self.x, self.weight = x, weight
+    def __init__(
+        self,
+        x: Array,
+        weight: Array | None,
+        rows: Array | None = None,
+        *,
+        ridge: float,
+        solver: Solver,
+        max_iter: int,
+    ) -> None:
+        self.x, self.rows = x, rows
+        self.weight = weight if weight is None or rows is None else weight[rows]
         self.ridge, self.solver, self.max_iter = ridge, solver, max_iter
         self.coef: Array | None = None
         self.cost = 0.0
 
     def fit(self, target: Array) -> None:  # noqa: D102
+        x = self.x if self.rows is None else self.x[self.rows]  # taken when needed: folds would keep x many times
         self.coef, self.cost = fit_logistic(
-            self.x, target[0], weight=self.weight, ridge=self.ridge, coef=self.coef, solver=self.solver,
+            x, target[0], weight=self.weight, ridge=self.ridge, coef=self.coef, solver=self.solver,
             max_iter=self.max_iter,
         )  # fmt: skip
 
@@ -67,12 +78,12 @@ class LogisticClassifier:
 class EstimatorClassifier:
     """A scikit-learn classifier: each task stands once for each class, weighted by the class's probability."""
 
-    def __init__(self, estimator: Any, x: Array, weight: Array | None) -> None:
-        self.estimator, self.x = estimator, x
-        self.weight = np.ones(len(x)) if weight is None else weight
+    def __init__(self, estimator: Any, x: Array, weight: Array | None, rows: Array | None = None) -> None:
+        self.estimator, self.x, self.rows = estimator, x, slice(None) if rows is None else rows
+        self.weight = (np.ones(len(x)) if weight is None else weight)[self.rows]
 
     def fit(self, target: Array) -> None:  # noqa: D102
-        self.fitted = fit_soft(self.estimator, self.x, target[0] * self.weight[:, None])
+        self.fitted = fit_soft(self.estimator, self.x[self.rows], target[0] * self.weight[:, None])
         self.n_classes = target.shape[2]
 
     def proba(self) -> Array:  # noqa: D102
@@ -114,18 +125,18 @@ class CrossFitted:
     Parameters
     ----------
     make : callable
-        Makes a classifier of tasks, given their rows.
+        Makes a classifier of tasks, given their rows; None is all of them.
     folds : (tasks,) int array
         The fold of each task.
     x : (tasks, features) array
     """
 
-    def __init__(self, make: Callable[[Array], Any], folds: Array, x: Array) -> None:
+    def __init__(self, make: Callable[[Array | None], Any], folds: Array, x: Array) -> None:
         self.x = x
         self.held = [np.flatnonzero(folds == k) for k in range(folds.max() + 1)]
         self.rows = [np.flatnonzero(folds != k) for k in range(folds.max() + 1)]
         self.parts = [make(rows) for rows in self.rows]
-        self.whole = make(np.arange(len(folds)))
+        self.whole = make(None)
 
     def fit(self, target: Array) -> None:  # noqa: D102
         for part, rows in zip(self.parts, self.rows, strict=True):

@@ -166,16 +166,15 @@ class _DifficultyEM(AggNet):
         weight = answered(answers, weight, gold)
         workers = self._workers(answers, weight)
 
-        def make(rows: Array) -> LogisticClassifier:
-            part = None if weight is None else weight[rows]
+        def make(rows: Array | None) -> LogisticClassifier:
             kind = ExactLogistic if self.exact else HeldLogistic if self.hold else LogisticClassifier
-            piece = kind(x[rows], part, ridge=self.ridge, solver="auto", max_iter=30)
+            piece = kind(x, weight, rows, ridge=self.ridge, solver="auto", max_iter=30)
             if isinstance(piece, WholeLogistic):
                 piece.workers = workers
             return piece
 
         folds = None if self.cross_fit is None else draw_folds(len(x), self.cross_fit, self.random_state)
-        piece: Any = make(np.arange(len(x))) if folds is None else CrossFitted(make, folds, x)
+        piece: Any = make(None) if folds is None else CrossFitted(make, folds, x)
         rounds, tol = rounds_of(self.max_iter, self.tol, self.cross_fit)
         joint = Joint(
             answers, gold, [workers], piece, max_iter=rounds, tol=tol, calibrate=self.calibrate,

@@ -204,22 +204,27 @@ class Joint:
         self.calibrate, self.declared, self.weight = calibrate, declared, weight
         self.max_iter, self.tol, self.monotone = max_iter, tol, monotone
         self.weights = np.ones((len(workers), 1))  # (models, classifiers of each)
-        self.proba = self.f = np.empty(0)  # posteriors, and the classifiers' belief: (models, tasks, classes)
+        self.says: Array = np.empty(0)  # what each classifier believes, (models, classifiers, tasks, classes)
+        self.proba = self.f = np.empty(0)  # posteriors, and all classifiers' belief: (models, tasks, classes)
 
     def start(self, proba: Array) -> None:
         """The first M-step, from first posteriors (tasks, classes)."""
         self._m_step(None, np.repeat(fix_gold(proba, self.gold)[None], len(self.workers), axis=0), None)
 
-    def run(self, callback: Callback | None) -> tuple[list[float], bool]:
-        """EM from where the pieces stand: the bounds, and whether they settled. `proba` holds the posteriors."""
+    def run(self, callback: Callback | None, done: int = 0, left: int = 0) -> tuple[list[float], bool]:
+        """EM from where the pieces stand: the bounds, and whether they settled. `proba` holds the posteriors.
+
+        The callback counts rounds from those `done` before, up to those `left` for after.
+        """
+        rounds = done + self.max_iter + left
         told: Callable[[int, float], None] | None = None
         if callback is not None:
-            told = lambda i, bound: callback({"iteration": i + 1, "iterations": self.max_iter, "bound": bound})  # noqa: E731
+            told = lambda i, bound: callback({"iteration": done + i + 1, "iterations": rounds, "bound": bound})  # noqa: E731
         _, history, converged = climb(self, None, None, self.answers.n_answers, told)
         return history, converged
 
     def _e_step(self, work: None, parameters: None) -> tuple[Array, float]:
-        says = self._says()  # (models, classifiers, tasks, classes)
+        says = self.says
         if self.weights.shape[1] != says.shape[1]:
             self.weights = np.full(says.shape[:2], 1 / says.shape[1])
         bound = -self.classifier.penalty()
@@ -242,19 +247,15 @@ class Joint:
 
     def fit_workers(self, proba: Array) -> None:
         """The workers' part of the M-step, from posteriors (models, tasks, classes)."""
-        says = self._says()
+        says = self.classifier.proba()
+        self.says = says.reshape(len(self.workers), -1, *says.shape[1:])
         for m, workers in enumerate(self.workers):
-            workers.fit(proba[m], says[m, 0])
+            workers.fit(proba[m], self.says[m, 0])
 
     def evidence(self) -> Array:
         """Log-likelihood of the answers to each task, (tasks,), each answer judged by others: of the first model."""
         out: Array = self.workers[0].evidence(self.f[0])
         return out
-
-    def _says(self) -> Array:
-        """What the classifiers of each model believe, (models, classifiers, tasks, classes)."""
-        says = self.classifier.proba()
-        return says.reshape(len(self.workers), -1, *says.shape[1:])
 
 
 def answers_given_truth(f: Array, confusion: Array, row: Array, worker: Array) -> Array:

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from crowdwise.answers import Answers
 from crowdwise.learn.base import Array
@@ -114,15 +116,14 @@ def _piece(classifier: Any, kind: str, x: Array, weight: Array | None, folds: Ar
     if kind in GAUSSIAN:
         return GaussianClassifier(x, weight, folds, even=even, **GAUSSIAN[kind])
 
-    def make(rows: Array) -> Classifier:
-        part = None if weight is None else weight[rows]
+    def make(rows: Array | None) -> Classifier:
         if kind == "logistic":
-            return LogisticClassifier(x[rows], part, ridge=RIDGE, solver="auto", max_iter=STEPS)
-        return EstimatorClassifier(classifier, x[rows], part)
+            return LogisticClassifier(x, weight, rows, ridge=RIDGE, solver="auto", max_iter=STEPS)
+        return EstimatorClassifier(classifier, x, weight, rows)
 
-    return make(np.arange(len(x))) if folds is None else CrossFitted(make, folds, x)
+    return make(None) if folds is None else CrossFitted(make, folds, x)
 
 
 def _fitted(transformer: Any, x: Array) -> tuple[Any, Array]:
-    fitted = clone(transformer).fit(x)
+    fitted = make_pipeline(clone(transformer), StandardScaler(with_std=False)).fit(x)
     return fitted, np.asarray(fitted.transform(x), float)

@@ -35,6 +35,7 @@ class GaussianClassifier:
     Parameters
     ----------
     x : (tasks, features) array
+        Centred, or nearly so: `shrinkage` draws towards the variance about zero.
     weight : (tasks,) array or None
     folds : (tasks,) int array or None
         The fold of each task; without folds, each task is judged by a classifier fitted to all.
@@ -58,8 +59,7 @@ class GaussianClassifier:
     ) -> None:
         self.shrinkage, self.own, self.even = shrinkage, own, even
         self.weight = np.ones(len(x)) if weight is None else weight
-        self.centre = np.average(x, axis=0, weights=self.weight)
-        self.x = x - self.centre
+        self.x = x
         self.variance = max(float(np.average(np.square(self.x), axis=0, weights=self.weight).mean()), FLOOR)
         folds = np.zeros(len(x), np.int64) if folds is None else folds
         self.held = [np.flatnonzero(folds == k) for k in range(folds.max() + 1)]
@@ -106,9 +106,10 @@ class GaussianClassifier:
     def numbers(self) -> dict[str, Array]:
         """What it has learned from all tasks: all that predicting needs."""
         return {
-            "centre": self.centre, "mean": self.mean[-1], "root": self.root[-1],
+            "mean": self.mean[-1],
+            "root": self.root[-1],
             "offset": self.log_share[-1] - self.half_log_det[-1],
-        }  # fmt: skip
+        }
 
     def _joint(self) -> Array:
         """Log share[c] normal(x; mean[c], cov[c]) of the training tasks, (tasks, classes), by the folds' own parts."""
@@ -160,5 +161,4 @@ def log_joint(x: Array, mean: Array, root: Array, offset: Array) -> Array:
 
 def predict_gaussian(x: Array, numbers: dict[str, Array]) -> Array:
     """Class probabilities (rows, classes), from what a `GaussianClassifier` had learned."""
-    joint = log_joint(x - numbers["centre"], numbers["mean"], numbers["root"], numbers["offset"])
-    return np.asarray(softmax(joint, axis=1))
+    return np.asarray(softmax(log_joint(x, **numbers), axis=1))

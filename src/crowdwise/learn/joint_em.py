@@ -195,13 +195,13 @@ class JointEM(CrowdClassifier):
         if len(experts) > 1 and rounds > TRIAL:
             joint = engine(experts, TRIAL)
             joint.start(first)
-            bounds, _ = joint.run(callback)
+            bounds, _ = joint.run(callback, left=rounds - TRIAL)
             heard = joint.weights[0] >= HEARD * joint.weights[0].sum()
             experts = [expert for expert, stays in zip(experts, heard, strict=True) if stays]
             first, rounds = joint.proba[0], rounds - TRIAL
         joint = engine(experts, rounds)
         joint.start(first)
-        more, self.converged_ = joint.run(callback)
+        more, self.converged_ = joint.run(callback, done=len(bounds))
         self.bounds_ = np.array([*bounds, *more])
         self.history_ = [{"iteration": i + 1, "bound": float(bound)} for i, bound in enumerate(self.bounds_)]
         warn_unsettled(self, self.converged_, rounds, tol if exact else 0.0)
@@ -244,8 +244,8 @@ class JointEM(CrowdClassifier):
         """Class probabilities (rows, classes) from rows of features in their own shape."""
         if self._network is None:
             return predict_experts(self.experts_, x.reshape(len(x), -1))
-        if hasattr(self, "view_"):
-            x = view_from(**self.view_).transform(x.reshape(len(x), -1))
+        viewed = hasattr(self, "view_")
+        x = view_from(**self.view_).transform(x.reshape(len(x), -1)) if viewed else x.reshape(len(x), *self.shape_in_)
         out: Array = self._network.predict_proba(x)
         return out
 
@@ -256,9 +256,8 @@ class JointEM(CrowdClassifier):
         self._network = None
         if tensors:
             self._network = self._made_network(self.class_prior)
-            shape = (
-                self.shape_in_ if not hasattr(self, "view_") else self.view_["transformer"]["pca/components_"].shape[:1]
-            )
+            viewed = hasattr(self, "view_")
+            shape = self.view_["transformer"]["mainaxes/axes_"].shape[:1] if viewed else self.shape_in_
             self._network.restored(self.answers_, tuple(shape), tensors)
 
 

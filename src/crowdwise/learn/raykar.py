@@ -136,14 +136,13 @@ class Raykar(CrowdClassifier):
         warn_unsettled(self, self.converged_, rounds, tol)
 
     def _piece(self, x: Array, weight: Array | None) -> Any:
-        def make(rows: Array) -> Classifier:
-            part = None if weight is None else weight[rows]
+        def make(rows: Array | None) -> Classifier:
             if isinstance(self.classifier, str):
-                return LogisticClassifier(x[rows], part, ridge=self.ridge, solver=self.solver, max_iter=30)
-            return EstimatorClassifier(self.classifier, x[rows], part)
+                return LogisticClassifier(x, weight, rows, ridge=self.ridge, solver=self.solver, max_iter=30)
+            return EstimatorClassifier(self.classifier, x, weight, rows)
 
         if self.cross_fit is None:
-            return make(np.arange(len(x)))
+            return make(None)
         return CrossFitted(make, draw_folds(len(x), self.cross_fit, self.random_state), x)
 
     def _standardised(self, x: Array) -> Array:

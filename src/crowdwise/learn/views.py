@@ -11,10 +11,10 @@ cross-fitting keeps a task's answers from those who judge it, and no answer ente
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from sklearn.decomposition import PCA
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, QuantileTransformer, StandardScaler
 
@@ -24,11 +24,6 @@ VIEWS = ("plain", "root", "standard", "rank")
 FEWEST, MOST, TASKS_PER_AXIS = 64, 256, 32
 FAR = 3.0  # deviations: the lowest and highest value of a feature would be at infinity
 QUANTILES = 1000
-_KEPT = {  # what a fitted step needs to transform
-    QuantileTransformer: ("quantiles_", "references_"),
-    StandardScaler: ("mean_", "scale_"),
-    PCA: ("mean_", "components_"),
-}
 
 
 def n_axes(n_tasks: int, n_features: int) -> int:
@@ -40,15 +35,41 @@ def n_axes(n_tasks: int, n_features: int) -> int:
     return min(n_features, max(n_tasks - 1, 1), MOST, max(FEWEST, n_tasks // TASKS_PER_AXIS))
 
 
+class MainAxes(TransformerMixin, BaseEstimator):
+    """Principal components, as many as the tasks can bear, scaled as a whole to a mean variance of one.
+
+    Unlike scikit-learn's it centres before it multiplies, which keeps the digits of features with an offset, and bears
+    a single task.
+    """
+
+    def fit(self, X: Array, y: None = None) -> Self:
+        """Find the axes."""
+        self.mean_ = X.mean(axis=0)
+        centred = X - self.mean_
+        _, axes = np.linalg.eigh(centred.T @ centred / len(X))  # in columns, the largest last
+        axes = axes[:, ::-1][:, : n_axes(*X.shape)].T
+        axes *= np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])[:, None]
+        size = np.square(centred @ axes.T).mean()
+        self.axes_ = np.ascontiguousarray(axes / np.sqrt(size if size > 0 else 1.0))  # as from a file
+        return self
+
+    def transform(self, X: Array) -> Array:
+        """Features (tasks, features) along the axes, (tasks, axes)."""
+        return np.asarray((X - self.mean_) @ self.axes_.T)
+
+
+_KEPT = {  # what a fitted step needs to transform
+    QuantileTransformer: ("quantiles_", "references_"),
+    StandardScaler: ("mean_", "scale_"),
+    MainAxes: ("mean_", "axes_"),
+}
+
+
 def fit_view(name: str, x: Array) -> tuple[Pipeline, Array]:
     """A view fitted to features (tasks, features), and what it makes of them, (tasks, axes)."""
-    steps = _steps(name, min(QUANTILES, len(x)))
-    turned = make_pipeline(*steps, PCA(n_axes(*x.shape), svd_solver="covariance_eigh"))
-    seen = turned.fit_transform(x)
-    scale = 1 / np.sqrt(max(float(np.square(seen).mean()), 1e-300))
-    axes = turned[-1]
-    axes.components_ = axes.components_ * scale
-    return turned, seen * scale
+    x = np.asarray(x, np.float64)
+    view = make_pipeline(*_steps(name, min(QUANTILES, len(x))), MainAxes())
+    return view, view.fit_transform(x)
 
 
 def numbers_of(view: Pipeline) -> dict[str, Array]:
@@ -68,7 +89,7 @@ def view_from(view: str, transformer: dict[str, Array]) -> Pipeline:
     >>> bool(np.allclose(view_from("rank", numbers_of(view)).transform(x), seen))
     True
     """
-    made = make_pipeline(*_steps(view, QUANTILES), PCA())
+    made = make_pipeline(*_steps(view, QUANTILES), MainAxes())
     for key, value in transformer.items():
         step, _, attribute = key.partition("/")
         setattr(made.named_steps[step], attribute, value)
@@ -81,8 +102,9 @@ def _steps(name: str, n_quantiles: int) -> list[Any]:
     if name == "standard":
         return [StandardScaler()]
     if name == "rank":
+        # scaled first: scikit-learn takes all values within 1e-7 of the lowest for it
         ranks = QuantileTransformer(n_quantiles=n_quantiles, output_distribution="normal", random_state=0)
-        return [ranks, FunctionTransformer(np.clip, kw_args={"a_min": -FAR, "a_max": FAR})]
+        return [StandardScaler(), ranks, FunctionTransformer(np.clip, kw_args={"a_min": -FAR, "a_max": FAR})]
     return []
 
 

@@ -12,6 +12,7 @@ from crowdwise.report.tables import busiest, labels_table, next_table, workers_t
 from crowdwise.report.theme import CONFIG
 from crowdwise.report.wording import count, distinct, short
 from crowdwise.run.labels import VERDICTS
+from crowdwise.run.words import unchecked
 
 if TYPE_CHECKING:
     from crowdwise.run.folder import Run
@@ -120,8 +121,7 @@ def tiles(metrics: dict[str, Any]) -> list[dict[str, Any]]:
     What is expected and what was measured stand side by side, one as large as the other.
     """
     truth, summary = metrics["truth"], metrics["summary"]
-    checked = metrics["calibration"]["temperature"] is not None
-    by = "by calibrated confidence" if checked else "by a confidence that could not be checked"
+    by = unchecked(summary, metrics["calibration"]["temperature"]) or "by calibrated confidence"
     right = {"expected right": percent(metrics["expected_accuracy"])}
     remark = by
     if truth:

@@ -89,7 +89,7 @@ class Job:
             name, points = self._curve(choice, models)
             figures = {
                 "method": best, "notes": self.notes, "summary": summary,
-                **self._figures(labelled, labels, models, beliefs, best, choice),
+                **self._figures(labelled, labels, models, beliefs, best, choice, summary),
                 "spammers": int(np.sum(quality.column("spammer").to_numpy(zero_copy_only=False))),
                 "alike": metrics.alike_of(given.answers, self.seed), "ambiguity": words.ambiguity_words(ranked),
                 "forecast": forecast_of(proposal, labelled),
@@ -203,7 +203,7 @@ class Job:
 
     def _figures(
         self, labelled: Labelled, labels: pa.Table, models: Mapping[str, Any], beliefs: Mapping[str, Labelled],
-        best: str, choice: Choice | None,
+        best: str, choice: Choice | None, summary: Mapping[str, Any],
     ) -> dict[str, Any]:  # fmt: skip
         known, confidence = self.given.known, labels.column("confidence").to_numpy()
         accepted = confidence[np.array(labels.column("verdict").to_pylist()) == "accept"]
@@ -222,7 +222,7 @@ class Job:
             "methods": metrics.methods_of(choice, beliefs, best, known),
             "calibration": {
                 "temperature": temperature,
-                "words": words.calibration_words(temperature),
+                "words": words.calibration_words(summary, temperature),
                 "before": metrics.bins_of(raw, known),
                 "after": metrics.bins_of(labelled, known),
             },

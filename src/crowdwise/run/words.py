@@ -35,9 +35,11 @@ def headline(metrics: Mapping[str, Any], why: str) -> list[str]:
     counts, truth = metrics["counts"], metrics["truth"]
     n_tasks = sum(counts.values())
     about = share(metrics["expected_accuracy"], 0)
-    words = [f"About {about} of the {n_tasks:,} labels are expected to be right."]
+    first = f"About {about} of the {n_tasks:,} labels are expected to be right"
     if n_tasks == 1:
-        words = [f"The one label is about {about} sure to be right."]
+        first = f"The one label is about {about} sure to be right"
+    why_not = unchecked(metrics["summary"], metrics["calibration"]["temperature"])
+    words = [f"{first}, but {why_not}." if why_not else f"{first}."]
     if truth is not None:
         words.append(
             f"Of {several(truth['tasks'], 'task')} of known truth {share(truth['accuracy'])} "
@@ -57,6 +59,22 @@ def headline(metrics: Mapping[str, Any], why: str) -> list[str]:
             "sure than they seem."
         )
     return [*words, why]
+
+
+def unchecked(summary: Mapping[str, Any], temperature: float | None, what: str = "this") -> str:
+    """Why answers cannot check how sure labels are; nothing where they can.
+
+    They can where workers answered the same tasks, and some of these answers could be held out.
+
+    >>> unchecked({"agreement": None}, None)
+    'nothing in the answers can check this: no task has answers of two workers'
+    >>> unchecked({"agreement": 0.8}, None), unchecked({"agreement": 0.8}, 1.2)
+    ('held-out answers could not check this', '')
+    """
+    if summary["agreement"] is None:  # there is no pair of answers
+        other = "" if temperature is None else ", only the features can"
+        return f"nothing in the answers can check {what}{other}: no task has answers of two workers"
+    return f"held-out answers could not check {what}" if temperature is None else ""
 
 
 def accepted_words(metrics: Mapping[str, Any]) -> list[str]:
@@ -129,14 +147,16 @@ def why(choice: Choice | None, best: str, told: str | None) -> tuple[str, bool]:
     return f"{best} was asked for; {verdict} ({lead:+.4f} ± {error:.4f} nats an answer).", beats
 
 
-def calibration_words(temperature: float | None) -> str:
-    """What was done to the confidence of the model."""
-    if temperature is None:
-        return "Confidence is the model's own: too few answers could be held out to check it."
-    way = "less" if temperature > 1 else "more"
-    if abs(temperature - 1) < 0.02:
-        return "Held-out answers agree with how sure the model is: its confidence is taken as it is."
-    return f"Held-out answers speak for labels {way} sure than the model's: temperature {temperature:.2f}."
+def calibration_words(summary: Mapping[str, Any], temperature: float | None) -> str:
+    """What was done to the confidence of the model, and what that rests on."""
+    why_not = unchecked(summary, temperature, "how sure labels are")
+    words = [f"{why_not[0].upper()}{why_not[1:]}."] if why_not else []
+    if temperature is not None and abs(temperature - 1) < 0.02:
+        words.append("Held-out answers agree with how sure the model is: its confidence is taken as it is.")
+    elif temperature is not None:
+        way = "less" if temperature > 1 else "more"
+        words.append(f"Held-out answers speak for labels {way} sure than the model's: temperature {temperature:.2f}.")
+    return " ".join(words)
 
 
 def ambiguity_words(ranked: Ranked) -> dict[str, str]:

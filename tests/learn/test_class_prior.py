@@ -1,0 +1,73 @@
+import warnings
+
+import numpy as np
+import pytest
+from crowds import answers_of, blobs, uneven
+from hypothesis import given
+from hypothesis import strategies as st
+
+import crowdwise as cw
+from crowdwise.errors import ClassPriorWarning, ParameterError
+from crowdwise.learn.class_prior import declared_shares, pulled
+
+CLASSES = np.array(["a", "b", "c"])
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(0.05, 0.9))
+def test_posteriors_come_nearer_and_known_labels_stay(seed, share):
+    rng = np.random.default_rng(seed)
+    proba = rng.dirichlet([1.0, 0.6, 0.3], 60)
+    gold = np.where(rng.random(60) < 0.2, rng.integers(0, 3, 60), -1)
+    declared = np.array([share, (1 - share) / 2, (1 - share) / 2])
+    proba[gold >= 0] = np.eye(3)[gold[gold >= 0]]
+    out = pulled(proba, declared, 1.0, gold, None)
+    free = gold < 0
+    before, after = (np.abs(p.mean(axis=0) - declared).sum() for p in (proba, out))
+    assert after <= before + 1e-9
+    np.testing.assert_allclose(out.sum(axis=1), 1)
+    np.testing.assert_array_equal(out[~free], proba[~free])
+    odds = np.log(out[free]) - np.log(proba[free])  # the same shift for every task
+    np.testing.assert_allclose(odds - odds[:, :1], np.broadcast_to((odds - odds[:, :1])[0], odds.shape), atol=1e-6)
+
+
+def test_strength_says_how_far():
+    proba = np.random.default_rng(0).dirichlet([2.0, 1.0, 0.5], 500)
+    even = np.full(3, 1 / 3)
+    gaps = [np.abs(pulled(proba, even, strength, None, None).mean(axis=0) - even).sum() for strength in (0.02, 0.2, 1)]
+    assert gaps[0] > gaps[1] > gaps[2]
+    assert gaps[2] < 0.01
+    assert declared_shares("balanced", 0.0, CLASSES) is None
+
+
+def test_mappings_name_every_class():
+    shares, strength = declared_shares({"c": 2, "a": 1, "b": 1}, 0.5, CLASSES)
+    np.testing.assert_allclose(shares, [0.25, 0.25, 0.5])
+    assert strength == 0.5
+    for wrong in (
+        {"a": 1, "b": 1},
+        {"a": 1, "b": 1, "c": 1, "d": 1},
+        {"a": -1, "b": 1, "c": 1},
+        dict.fromkeys("abc", 0),
+    ):
+        with pytest.raises(ParameterError, match="class_prior"):
+            declared_shares(wrong, 1.0, CLASSES)
+    never, _ = declared_shares({"a": 1, "b": 1, "c": 0}, 1.0, CLASSES)
+    assert 0 < never[2] < 1e-5
+    X, truth = blobs(n_tasks=30)
+    for setting in ({"class_prior": "even"}, {"class_prior": [0.5, 0.5]}, {"class_prior_strength": -1}):
+        with pytest.raises(ParameterError, match="class_prior"):
+            cw.JointEM(**setting).fit(X, answers_of(truth, uneven()))
+
+
+def test_answers_speak_against_a_wrong_prior_and_not_against_the_true_one():
+    shares = np.array([0.8, 0.15, 0.05])
+    for seed in range(2):
+        X, truth = blobs(n_tasks=500, distance=2.5, shares=shares, seed=seed)
+        answers = answers_of(truth, uneven(), seed=seed)
+        with pytest.warns(ClassPriorWarning, match="speak against"):
+            wrong = cw.JointEM(class_prior="balanced", random_state=seed).fit(X, answers)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            told = cw.JointEM(class_prior=dict(enumerate(shares)), random_state=seed).fit(X, answers)
+        assert (told.labels_ == truth).mean() > (wrong.labels_ == truth).mean() + 0.1
+        np.testing.assert_allclose(told.proba_.mean(axis=0), shares, atol=0.03)
