@@ -7,7 +7,7 @@ export CROWDWISE_DATA ?= $(abspath ../shared/data)
 endif
 
 .PHONY: setup setup-lowest demo test tests test-lowest licences browser java lint docs bench bench-calibration bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-papers results-page \
-	bench-choose bench-choose-criteria bench-acquire bench-simulated bench-systems-scale bench-scale bench-spark bench-parallel bench-kill \
+	bench-choose bench-choose-criteria bench-acquire bench-simulated bench-joint-top bench-systems-scale bench-scale bench-spark bench-parallel bench-kill \
 	bench-fuzz bench-damage bench-statistics bench-leaks clean
 
 setup: .venv/ready            ## a .venv with every extra and the dev tools
@@ -111,6 +111,9 @@ bench-acquire: setup          ## accuracy against answers bought, strategies sid
 
 bench-simulated: setup        ## self-training, made-up tasks and ambiguity on simulated crowds of known truth
 	$(BIN)/python benchmarks/systems_simulated.py $(ARGS)
+
+bench-joint-top: setup        ## the other systems on top of JointEM, beside plain JointEM; ARGS="--groups dasc music"
+	$(BIN)/python benchmarks/joint_on_top.py $(ARGS)
 
 bench-systems-scale: setup    ## time and memory of self-training and of buying answers on large crowds
 	$(BIN)/python benchmarks/systems_scale.py

@@ -89,7 +89,17 @@ def test_answers_of_crowding_into_annoreg(crowd):
 
 @pytest.mark.parametrize(
     "name",
-    ["dasc(crowdlayer)", "waum(conal)", "dasc(waum(crowdlayer))", "completed(annoreg)", "waum(wds)", "dasc(glad)"],
+    [
+        "dasc(crowdlayer)",
+        "waum(conal)",
+        "dasc(waum(crowdlayer))",
+        "completed(annoreg)",
+        "waum(wds)",
+        "dasc(glad)",
+        "dasc(joint-em)",
+        "waum(joint-em)",
+        "completed(joint-em)",
+    ],
 )
 def test_names_with_brackets(name):
     outer, _, inner = name.rstrip(")").partition("(")
@@ -106,3 +116,55 @@ def test_tasks_of_known_label_choose_the_epoch_of_the_learner(framework, crowd):
     assert model.score(X_new, truth) == best
     with pytest.raises(ParameterError, match="validation"):
         framework(learner()).fit(X, answers, validation=(X_new, truth))
+
+
+def rigid(**options):
+    return cw.JointEM("lda", features="plain", **options)
+
+
+@pytest.mark.parametrize(
+    "framework",
+    [
+        cw.DASC(rigid(), iterations=2, hidden=0.0),
+        cw.Pruned(rigid(), by=cw.WAUM(epochs=5), alpha=0.05),
+        cw.Completed(rigid(), max_pairs=200),
+    ],
+    ids=lambda framework: type(framework).__name__,
+)
+def test_frameworks_over_joint_em(framework, crowd, tmp_path):
+    X, answers, X_new, truth = crowd
+    gold, weight = np.full(len(answers), -1), np.linspace(0.5, 1.5, len(answers))
+    gold[:5], weight[-40:] = (answers.truth[:5] + 1) % 4, 0.0  # told what is wrong, so that it cannot be a guess
+    model = framework.fit(X, answers, gold=gold, sample_weight=weight)
+    assert np.array_equal(model.codes_[:5], gold[:5])
+    assert model.score(X_new, truth) > 0.9
+    seen = model.model_.answers_  # by JointEM, which was told of gold and weights too
+    assert seen.n_answers != answers.n_answers
+    by_hand = rigid().fit(X, seen, gold=gold, sample_weight=weight)
+    np.testing.assert_allclose(model.predict_proba(X_new), by_hand.predict_proba(X_new))
+    model.save(tmp_path / "model")
+    np.testing.assert_allclose(cw.load(tmp_path / "model").answer_proba(X_new[:5]), model.answer_proba(X_new[:5]))
+
+
+def test_dasc_makes_nothing_up_for_tasks_that_joint_em_leaves_out(crowd):
+    X, answers, *_ = crowd
+    weight = (np.arange(len(answers)) < 200).astype(float)
+    model = cw.DASC(rigid(), iterations=1, hidden=0.0).fit(X, answers, sample_weight=weight)
+    assert len(model.pseudo_["task"]) > 0
+    assert model.pseudo_["task"].max() < 200
+
+
+def test_soft_waum_weights_reach_joint_em(crowd):
+    X, answers, X_new, _ = crowd
+    model = cw.Pruned(rigid(), by=cw.WAUM(epochs=5), soft=True).fit(X, answers)
+    by_hand = rigid().fit(X, answers, sample_weight=cw.WAUM(epochs=5).fit(X, answers).weights())
+    np.testing.assert_allclose(model.predict_proba(X_new), by_hand.predict_proba(X_new))
+    assert np.abs(by_hand.predict_proba(X_new) - rigid().fit(X, answers).predict_proba(X_new)).max() > 1e-3
+
+
+@pytest.mark.parametrize("classifier", ["auto", "mlp"])
+@pytest.mark.parametrize("option", ["warm_start", "apart"])
+def test_dasc_refuses_over_joint_em_what_networks_alone_have(option, classifier, crowd):
+    X, answers, *_ = crowd
+    with pytest.raises(ParameterError, match=r"no network to go on from|train networks apart"):
+        cw.DASC(cw.JointEM(classifier), hidden=0.0, **{option: True}).fit(X, answers)

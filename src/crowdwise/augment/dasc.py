@@ -169,7 +169,8 @@ class DASC(Wrapper):
         require(getattr(base, "checkpoint", None) is None, "checkpoint", getattr(base, "checkpoint", None),
                 "None in the base, and the path in DASC: the base is fitted to other answers each time")  # fmt: skip
         trains = isinstance(base, NetworkLearner) and not hasattr(base.network, "predict_proba")
-        require(trains or not self.warm_start, "warm_start", self.warm_start, f"False: {base} trains no network")
+        going_on = trains or not self.warm_start
+        require(going_on, "warm_start", self.warm_start, f"False: {base} has no network to go on from")
         by_class = self.select == "distribution"
         require(by_class or self.select in ("confidence", "random"), "select", self.select,
                 "'distribution', 'confidence' or 'random'")  # fmt: skip
