@@ -78,7 +78,7 @@ def difference(ours: Line, theirs: Line, *, paired: bool) -> tuple[float, float]
 
 
 class Bar(NamedTuple):
-    """What a method was to reach on a data set: at least, or at most where less is better."""
+    """What a method was to reach on a data set: at least, or of calibration errors below; and what was hoped for."""
 
     method: str
     data: str
@@ -86,6 +86,13 @@ class Bar(NamedTuple):
     bar: float
     moonshot: float | None = None
 
-    def met(self, value: float) -> bool:
-        """Whether a value reaches the bar."""
-        return value <= self.bar if self.measure == "ece" else value >= self.bar
+    def verdict(self, value: float) -> str:
+        """What a value reaches.
+
+        >>> bar = Bar("x", "music", "score", 73.0, 79.0)
+        >>> bar.verdict(72.9), bar.verdict(73.0), bar.verdict(80.0), Bar("x", "music", "ece", 0.08).verdict(0.07)
+        ('missed', 'met', 'met, and the moonshot', 'met')
+        """
+        if value >= self.bar if self.measure == "ece" else value < self.bar:
+            return "missed"
+        return "met, and the moonshot" if self.moonshot is not None and value >= self.moonshot else "met"
