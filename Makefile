@@ -6,7 +6,7 @@ ifneq ($(wildcard ../shared/data/README.md),)
 export CROWDWISE_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup setup-lowest demo test tests test-lowest licences browser java lint docs bench bench-calibration bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-papers results-page \
+.PHONY: setup setup-lowest demo test tests test-lowest licences browser java lint docs bench bench-calibration bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-papers bench-joint results-page \
 	bench-choose bench-choose-criteria bench-acquire bench-simulated bench-joint-top bench-systems-scale bench-scale bench-spark bench-parallel bench-kill \
 	bench-fuzz bench-damage bench-statistics bench-leaks clean
 
@@ -85,6 +85,10 @@ bench-learn-accuracy: setup   ## every learner on LabelMe and Music, five seeds,
 
 bench-papers: setup           ## the five papers' tables and figures beside what they print; ARGS=dasc-table2 for one
 	$(BIN)/crowdwise bench $(or $(ARGS),all) --out benchmarks/results/papers
+	$(BIN)/python benchmarks/results_page.py
+
+bench-joint: setup            ## our own method beside all others, as benchmarks/notes/joint_protocol.md says: hours
+	$(BIN)/crowdwise bench joint joint-sparsity joint-valid --seeds 10 --out benchmarks/results/papers
 	$(BIN)/python benchmarks/results_page.py
 
 bench-calibration: setup      ## how sure labels are against how often they are right, before and after calibration

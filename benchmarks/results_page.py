@@ -19,8 +19,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crowdwise.bench import EXPERIMENTS, Experiment
+from crowdwise.bench import EXPERIMENTS, Experiment, joint
 from crowdwise.bench.showing import along, clock, number, plain, series, spread
+from crowdwise.bench.standings import difference, mean_ranks, noise_gaps, scores_of
 
 HERE = Path(__file__).parent
 RESULTS, NOTES, PAGE = HERE / "results" / "papers", HERE / "notes", HERE.parent / "docs" / "results.md"
@@ -90,7 +91,9 @@ def page(results: dict[str, Any]) -> str:
         if lines:
             runs = max(line["seeds"] for line in lines)
             about = f"`crowdwise bench {name}`, {runs} runs a row. To see: {experiment.shows}."
-            parts += [f"## {experiment.title}", "", about, "", *tables(experiment, lines), "", note(name), ""]
+            parts += [f"## {experiment.title}", "", about, ""]
+            parts += [*standings(lines), ""] if name == "joint" else []
+            parts += [*tables(experiment, lines), "", note(name), ""]
             parts += [f"![{experiment.title}](../benchmarks/results/papers/{name}.svg)", ""]
     return "\n".join(line for line, before in zip(parts, ["", *parts], strict=False) if line or before).rstrip() + "\n"
 
@@ -167,6 +170,45 @@ def gaps(results: dict[str, Any]) -> Iterator[str]:
     titles = ["experiment", "method", "data", "ours", "oracle", "paper", "difference", "ceiling"]
     yield from table(titles, rows.values(), left=3)
     yield note("gaps")
+
+
+def standings(lines: list[Line]) -> Iterator[str]:
+    """Our method among the others over all data sets: bars, mean ranks, noise gaps, and the best other one on each."""
+    heads = {(line["method"], line["data"]): line for line in lines if line["measure"] == "score"}
+    beside = {(line["method"], line["data"], line["measure"]): line for line in lines}
+    rows = []
+    for bar in joint.BARS:
+        line = beside.get((bar.method, bar.data, bar.measure))
+        reached = MISSING if line is None else number(line["mean"], ".3f" if bar.measure == "ece" else ".1f")
+        to_reach = f"below {bar.bar:g}" if bar.measure == "ece" else f"{bar.bar:g}"
+        verdict = "" if line is None else bar.verdict(line["mean"])
+        rows.append([f"{bar.method}, {bar.data}, {bar.measure}", to_reach, number(bar.moonshot, "g"), reached, verdict])
+    yield from table(["bar", "to reach", "moonshot", "reached", "verdict"], rows)
+
+    scores = scores_of(heads.values(), ("JointEM", *joint.PAPERS))
+    ranks = mean_ranks(scores)
+    gaps = noise_gaps(scores_of(heads.values(), joint.ROWS), "MV-DL", tuple(joint.CEILINGS))
+    wanted = {method: [data for data in joint.SETS if (method, data) not in joint.UNTRUE] for method in joint.ROWS}
+    rows = []
+    for method in sorted(
+        joint.ROWS, key=lambda each: ranks.get(each, (99.0, 0))[0]
+    ):  # stable: the unranked stay in order
+        rank, n = ranks.get(method, (None, 0))
+        cells = [short(heads[method, data]["mean"]) if (method, data) in heads else
+                 MISSING if data in wanted[method] else "-" for data in joint.SETS]  # fmt: skip
+        rows.append([method, *cells, "-" if rank is None else f"{rank:.1f} ({n})", number(gaps.get(method), ".0f")])
+    yield from table(["score", *joint.SETS, "mean rank (of sets)", "noise gap closed, %"], rows)
+
+    rows = []
+    for data, of in scores.items():
+        others = {method: score for method, score in of.items() if method != "JointEM"}
+        if "JointEM" in of and others:
+            best = max(others, key=lambda method: others[method])
+            paired = data not in joint.EVEN
+            by, error = difference(heads["JointEM", data], heads[best, data], paired=paired)
+            verdict = "below" if by < -error else "above" if by > error else "level"
+            rows.append([data, number(of["JointEM"]), best, number(of[best]), f"{by:+.1f} ± {error:.1f}", verdict])
+    yield from table(["data", "JointEM", "best other", "its score", "difference", "JointEM is"], rows, left=1)
 
 
 def tables(experiment: Experiment, lines: list[Line]) -> Iterator[str]:

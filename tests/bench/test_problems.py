@@ -14,6 +14,7 @@ import pytest
 from crowdwise.bench import problems
 from crowdwise.bench.cells import VERSIONS
 from crowdwise.bench.problems import PROBLEMS, Problem, load_problem
+from crowdwise.bench.running import data_of
 from crowdwise.datasets import load
 from crowdwise.errors import ParameterError
 
@@ -28,8 +29,16 @@ SIZES = {
     "usps": (734, 9, 734 * 9, 2, 332),
     "gas_drift": (2575, 11, 2575 * 11, 2, 1170),
     "gisette_like": (3080, 7, 3080 * 7, 2, 1400),
+    "product-folds": (6652, 176, 19_956, 2, 1663),
+    "leaves-folds": (307, 83, 3070, 6, 77),
+    "cifar10n": (8000, 747, 24_000, 10, 2000),
+    "digits-tail": (490, 40, 1225, 10, 500),
+    "usps-tail": (2044, 40, 5110, 10, 2000),
+    "gas_drift-tail": (1014, 40, 2535, 6, 900),
+    "labelme-valid": (1000, 59, 2547, 8, 500),
 }
 BALANCED = ("cifar10h", "product", "heavy-1", "heavy-2", "heavy-3", "usps", "gas_drift", "gisette_like")
+TAILS = ("digits-tail", "usps-tail", "gas_drift-tail")
 DIGESTS = {
     "digits": "4a18c4635601",
     "labelme": "87d7021b56fe",
@@ -43,16 +52,28 @@ DIGESTS = {
     "usps": "b0693e0c4211",
     "gas_drift": "4ffd68c5956b",
     "gisette_like": "9b51658313d3",
+    "product-folds": "ef63837a3f0c",
+    "leaves-folds": "36f64c0be920",
+    "cifar10n": "d31fed27e508",
+    "digits-tail": "4d37faa05a26",
+    "usps-tail": "d4d3d37af428",
+    "gas_drift-tail": "787943c24273",
+    "labelme-valid": "f20dfce2e9d0",
 }
-EQUAL = {"labelme": 2, "music": 1, "product": 11}  # test rows that equal a row to train on, as the originals have them
-NEEDS = {"digits": None, "cifar10h-103": "cifar10h", "gisette_like": "usps"}
+EQUAL = {
+    "labelme": 2,
+    "music": 1,
+    "product": 11,
+    "product-folds": 18,
+}  # test rows that equal a row to train on, as the originals have them
+NEEDS = {"digits": None, "digits-tail": None, "cifar10h-103": "cifar10h", "gisette_like": "usps"}
 
 
 @cache
 def problem(name: str, seed: int = 0) -> Problem:
     """A problem, made once, or a skipped test."""
     data = name.partition("@")[0]
-    folder = NEEDS.get(data, "cifar10h" if data.startswith("heavy") else data)
+    folder = NEEDS.get(data, data_of(data))
     if folder is not None and not (Path(os.environ.get("CROWDWISE_DATA", "")) / folder).is_dir():
         pytest.skip(f"{name} needs {folder} in the folder that CROWDWISE_DATA names")
     return load_problem(name, seed)
@@ -95,7 +116,7 @@ def test_what_is_not_trained_on_is_tested_on(name: str, data: str) -> None:
     assert sorted(row.tobytes() for row in X) == sorted(row.tobytes() for row in [*found.X, *found.X_test])
 
 
-@pytest.mark.parametrize("name", BALANCED)
+@pytest.mark.parametrize("name", [*BALANCED, *TAILS])
 def test_test_sets_that_are_drawn_have_as_many_of_each_class(name: str) -> None:
     assert np.ptp(np.bincount(problem(name).y_test)) == 0
 
@@ -109,7 +130,27 @@ def test_iceds_sets_are_ten_to_one_and_drawn_anew_with_each_seed(name: str) -> N
     assert not np.array_equal(one.X, other.X)
 
 
-@pytest.mark.parametrize("name", ["digits", "labelme", "cifar10h", "heavy-1", "product"])
+@pytest.mark.parametrize("name", TAILS)
+def test_long_tails_fall_to_a_tenth_and_are_drawn_anew_with_each_seed(name: str) -> None:
+    one, other = problem(name, 0), problem(name, 1)
+    sizes = np.bincount(one.answers.truth)
+    assert (np.diff(sizes) < 0).all()
+    assert sizes[0] / sizes[-1] == 10
+    assert not np.array_equal(one.X, other.X)
+    assert set(np.diff(one.answers.task_starts)) == {2, 3}
+
+
+@pytest.mark.parametrize("name", ["product-folds", "leaves-folds"])
+def test_five_seeds_test_on_every_task_once(name: str) -> None:
+    folds = [problem(name, seed) for seed in range(6)]
+    whole = load("product" if name.startswith("product") else "truth/leaves")
+    rows = sorted(row.tobytes() for fold in folds[:5] for row in fold.X_test)
+    assert rows == sorted(row.tobytes() for row in whole.X)
+    np.testing.assert_array_equal(folds[5].X_test, folds[0].X_test)
+    assert sum(fold.answers.n_answers for fold in folds[:5]) == 4 * whole.answers.n_answers
+
+
+@pytest.mark.parametrize("name", ["digits", "labelme", "cifar10h", "heavy-1", "product", "cifar10n"])
 def test_others_are_the_same_for_all_seeds(name: str) -> None:
     one, other = problem(name, 0), problem(name, 1)
     assert one.answers == other.answers

@@ -8,6 +8,8 @@
     experiments   a table or a figure: methods x problems, what the paper says; its lines, from finished cells
     drawing       a figure of an experiment
     dasc, crowding, waum, iced, difficulty      the methods and the experiments of each paper
+    joint         our own method beside all others
+    standings     mean ranks, shares of the noise gap, and who is below whom
     showing       numbers, times, a figure as a table
     saving        CSV, JSON and the figure
     catalogue     all experiments by name

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-from crowdwise.bench import crowding, dasc, difficulty, digits, iced, waum
+from crowdwise.bench import crowding, dasc, difficulty, digits, iced, joint, waum
 from crowdwise.bench.experiments import Experiment
 from crowdwise.errors import ParameterError
 
-PAPERS = (dasc, crowding, waum, iced, difficulty, digits)
+PAPERS = (dasc, crowding, waum, iced, difficulty, joint, digits)
 EXPERIMENTS = {experiment.name: experiment for paper in PAPERS for experiment in paper.EXPERIMENTS}
 FAMILIES = {experiment.family.name: experiment.family for experiment in EXPERIMENTS.values()}
 

@@ -45,6 +45,10 @@ class Experiment:
         Pairs (method, problem) that are left out.
     most_seeds
         Seeds beyond which no more are computed, where many settings are tried.
+    fewer
+        The same of a pair (method, problem) that takes long, or has no chance in it.
+    stage
+        Of a pair: those of a lower one are computed first, where a run may be stopped before its end.
     """
 
     name: str
@@ -64,18 +68,22 @@ class Experiment:
     never_hide: tuple[str, ...] = ()
     except_for: frozenset[tuple[str, str]] = frozenset()
     most_seeds: int = 100
+    fewer: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    stage: Callable[[str, str], int] = lambda method, problem: 0
 
     def cells(self, seeds: int, *, quick: bool = False) -> list[Cell]:
         """What has to be computed for it; nothing is hidden when it has to be quick."""
         rows = dict.fromkeys([*self.methods, *([self.ceiling] if self.ceiling else [])])
         pairs = [(m, p) for p in self.problems for m in rows if (m, p) not in self.except_for]
+        pairs.sort(key=lambda pair: self.stage(*pair))
         hide = [False, True] if self.hide and not quick else [False]
         return [
             cell
             for hidden in hide
             for method, problem in pairs
             if not (hidden and (method == self.ceiling or problem in self.never_hide))  # the truth leaves no choice
-            for cell in cells_of(self.family, method, problem, min(seeds, self.most_seeds), hide=hidden, quick=quick)
+            for most in [min(seeds, self.most_seeds, self.fewer.get((method, problem), seeds))]
+            for cell in cells_of(self.family, method, problem, most, hide=hidden, quick=quick)
         ]
 
 
@@ -116,7 +124,7 @@ def _lines(
         ]
     line = {
         **base, "x": experiment.axis.get(problem, experiment.axis.get(method)), "mean": float(np.mean(values)),
-        "deviation": deviation(values),
+        "deviation": deviation(values), "by_seed": [float(each) for each in values],
     }  # fmt: skip
     headline = measure == experiment.measures[0]
     place = (method, problem) if headline else (method, problem, measure)

@@ -73,6 +73,7 @@ def measure(model: Any, problem: Problem, *, hide: bool = False, looks: int = LO
             "oracle": max(watch.series("test", m), default=None),
             "balanced": 100 * float(balanced_accuracy_score(problem.y_test, said)),
             "f1": 100 * float(f1_score(problem.y_test, said, average="macro")),
+            **({"positive": 100 * float(f1_score(problem.y_test, said))} if proba.shape[2] == 2 else {}),
             "ece": float(reliability(proba[m].max(axis=1), right).ece or 0.0),
             "labels": 100 * float((own[m].argmax(1) == problem.answers.truth).mean()),
             **watch.chosen_on_validation(m),

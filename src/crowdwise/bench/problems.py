@@ -6,11 +6,18 @@
     cifar10h-103            CrowdInG's 103 workers, drawn in the same way
     gisette_like, usps, gas_drift      ICED's: two classes 10 to 1, every worker answers every task
     product                 8315 pairs, 12 % of them matches; a test set with as many of both
+    product-folds           a fifth of the pairs to test on, which one is by the seed: 0 to 4 test on every pair once
+    leaves-folds            the same of 384 leaves, ten answers each
+    cifar10n                its first 10,000 images, which have features: 8000 to train on, real workers
+    digits-tail, usps-tail, gas_drift-tail      classes fall to a tenth, 2.5 answers a task of an uneven simulated
+                            crowd; as many of each class to test on
+    labelme-valid           tested on the validation tasks
     heavy-1 to heavy-3      stand-ins for DASC's Data1 (labels 2, 4) and Data2 (label 4): CIFAR-10H's cats and the rest
     NAME@40                 any of them with 40 % of its answers removed at random
     NAME@40, one left       the same, but no task loses its last answer
 
-The seed decides what is drawn of ICED's sets, tasks and crowd, and which answers are removed; all else is drawn once.
+The seed decides what is drawn of ICED's sets and of the long-tailed, tasks and crowd, the fold, and which answers are
+removed; all else is drawn once.
 Seeds that are trained together share what the first of them draws.
 """
 
@@ -25,6 +32,7 @@ import numpy as np
 from crowdwise.answers import Answers
 from crowdwise.datasets import load
 from crowdwise.errors import ParameterError
+from crowdwise.learn.classifiers import draw_folds
 from crowdwise.simulate import (
     balanced_holdout,
     digits_crowd,
@@ -32,8 +40,10 @@ from crowdwise.simulate import (
     iced_set,
     long_tailed_subset,
     low_quality_subset,
+    shares,
+    simulate,
 )
-from crowdwise.simulate.drawing import Subset
+from crowdwise.simulate.drawing import Subset, balanced, draw_rows
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -134,6 +144,51 @@ def _digits() -> Problem:
     return Problem(X[train], answers[train], X[test], answers.truth[test])
 
 
+FOLDS = 5
+
+
+def _fold(name: str, seed: int) -> Problem:
+    """All folds are of one draw: five seeds test on every task once."""
+    data = load(name)
+    assert data.X is not None
+    assert data.answers is not None
+    assert data.answers.truth is not None
+    held = draw_folds(len(data.X), FOLDS, 0) == seed % FOLDS
+    train, test = np.flatnonzero(~held), np.flatnonzero(held)
+    return Problem(data.X[train], data.answers[train], data.X[test], data.answers.truth[test])
+
+
+def _cifar10n() -> Problem:
+    data, n_train = load("cifar10n"), 8000
+    assert data.answers is not None
+    assert data.answers.truth is not None
+    X = data.extra["X_first"]
+    return Problem(X[:n_train], data.answers[:n_train], X[n_train:], data.answers.truth[n_train : len(X)])
+
+
+def _tail(name: str, largest: int, n_test: int, seed: int) -> Problem:
+    """So many tasks of the first class, a tenth of it of the last, geometrically between; drawn anew with each seed."""
+    if name == "digits":
+        from sklearn.datasets import load_digits
+
+        X, y = load_digits(return_X_y=True)
+    else:
+        data = load(name)
+        X, y = data.X, _codes(data.truth, data.classes)
+    n_classes = int(y.max()) + 1
+    share = shares("long-tail", n_classes)
+    draw, speak = np.random.default_rng(seed).spawn(2)
+    sizes = np.rint(largest * share / share.max()).astype(int)
+    test, train = draw_rows(y, [balanced(n_test, n_classes), sizes], draw)
+    return Problem(X[train], simulate(truth=y[train], seed=speak), X[test], y[test])
+
+
+def _on_valid(problem: Problem) -> Problem:
+    assert problem.valid is not None
+    X, y = problem.valid
+    return problem._replace(X_test=X, y_test=y, valid=None)
+
+
 PROBLEMS: dict[str, Callable[[int], Problem]] = {
     "digits": lambda seed: _digits(),
     "labelme": lambda seed: _as_it_comes("labelme"),
@@ -147,4 +202,11 @@ PROBLEMS: dict[str, Callable[[int], Problem]] = {
     "usps": lambda seed: _iced("usps", seed),
     "gas_drift": lambda seed: _iced("gas_drift", seed),
     "gisette_like": lambda seed: _iced("gisette_like", seed),
+    "product-folds": lambda seed: _fold("product", seed),
+    "leaves-folds": lambda seed: _fold("truth/leaves", seed),
+    "cifar10n": lambda seed: _cifar10n(),
+    "digits-tail": lambda seed: _tail("digits", 120, 500, seed),
+    "usps-tail": lambda seed: _tail("usps", 500, 2000, seed),
+    "gas_drift-tail": lambda seed: _tail("gas_drift", 400, 900, seed),
+    "labelme-valid": lambda seed: _on_valid(_as_it_comes("labelme")),
 }

@@ -19,7 +19,12 @@ from crowdwise.errors import CrowdwiseError
 from crowdwise.orphans import end_with, this_process
 from crowdwise.whole import alone
 
-DATA = {"heavy": "cifar10h", "gisette_like": "usps", "dogs": "dogs_vs_cats"}  # of problems that have another name
+DATA = {
+    "heavy": "cifar10h",
+    "gisette_like": "usps",
+    "dogs": "dogs_vs_cats",
+    "leaves": "truth/leaves",
+}  # of problems that have another name
 
 
 @dataclass

@@ -39,7 +39,7 @@ def save(experiment: Experiment, found: list[Line], store: Store, folder: Path, 
         return Saved(None, f"{about} has {what}, and is left as it is: move it away to save this.")
     folder.mkdir(parents=True, exist_ok=True)
     with whole(table) as beside, beside.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS)
+        writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore")
         writer.writeheader()
         writer.writerows(rounded(line) for line in found)
     result = {
