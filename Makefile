@@ -67,7 +67,8 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: bench-accuracy bench-truth bench-learn-accuracy bench-learn bench-papers bench-choose \
+bench: bench-accuracy bench-truth bench-learn-accuracy bench-learn bench-papers bench-joint bench-joint-top bench-choose \
+	bench-choose-criteria \
 	bench-acquire bench-simulated bench-systems-scale bench-calibration bench-scale bench-spark bench-parallel \
 	bench-kill bench-fuzz bench-damage bench-statistics bench-leaks
 
