@@ -33,7 +33,7 @@ tests: setup browser java
 
 # The same where every dependency is the oldest that pyproject.toml allows (but torch: tests/lowest.py). Left to `tests`
 # are Spark, the browser, the site, and most of what trains networks; LOWEST="tests src" runs that too.
-LEARN := raykar logistic crowdlab aggregated features features_files
+LEARN := raykar gaussian pooling views class_prior logistic crowdlab aggregated features features_files
 LOWEST ?= $(addprefix tests/,answers io evaluate truth datasets compat augment/test_iced_neighbours.py run/test_job.py \
 	test_lowest.py test_saving.py test_simulate.py test_cli.py $(LEARN:%=learn/test_%.py) \
 	learn/test_generic_learners.py::test_scikit_learn_takes_it) --deselect tests/test_cli.py::test_demo --ignore tests/io/test_fuzzing.py
