@@ -4,12 +4,13 @@
 
 Sixteen learners and settings, simplest first, bad ones among them, are fitted without each of three folds of the
 answers, of the tasks and of the workers; of each fit its belief (`proba_`) and its classifier f (`predict_proba`) are
-all that a criterion sees. Each criterion's ranking is held against test accuracy (product: F1 of the rare class).
+all that a criterion sees. Each criterion's ranking is held against accuracy (product: F1 of the rare class), of the
+classifier on new tasks and of the labels of the tasks that were answered, both fitted on all answers.
 
     of single answers   common     log sum_c belief[t, c] confusion[w, c, l], as `choose` does: confusion from belief
                         llp        belief is made anew from f and the answers kept, by EM with f and common workers
                         llp ds     the same with the workers of one Dawid-Skene fit, the same for all candidates
-    of whole tasks      tasks      each answer by itself, from f; confusion from belief, as `choose` does
+    of whole tasks      tasks      each answer by itself, from f; confusion from belief
                         lltask     all answers of a task together, log sum_c f[c] prod_a confusion[w, c, l]
                         lltask ds  the same with the workers of one Dawid-Skene fit
                         reliable   as lltask, of the better half of the workers alone
@@ -19,7 +20,6 @@ all that a criterion sees. Each criterion's ranking is held against test accurac
     of two or three     both       mean of common and lltask, answer by answer
                         all        and of stranger
                         ranks      mean of the ranks by common and lltask
-                        ranks+     and by stranger
 
 Regret: points that a pick loses against the best candidate. `top`: highest score; `rule`: one standard error, simplest
 first; `default`: the same rule from JointEM, which stays unless another leads it by its error. For means of ranks there
@@ -36,7 +36,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,7 +52,7 @@ import crowdwise as cw
 from crowdwise.choose.choice import pick
 from crowdwise.choose.scoring import answer_folds, task_folds
 from crowdwise.learn.em import ConfusionWorkers
-from crowdwise.truth.check import log_likelihood
+from crowdwise.truth.check import log_likelihood, log_likelihood_of_tasks
 from crowdwise.truth.kernels import FLOOR
 
 HERE = Path(__file__).parent
@@ -84,6 +83,7 @@ class Problem(NamedTuple):
 
     X: Any
     answers: cw.Answers
+    truth: Any  # of the tasks that were answered
     X_test: Any
     y_test: Any
 
@@ -96,10 +96,10 @@ def problem(name: str, seed: int) -> Problem:
         every, y = load_digits(return_X_y=True)
         seen = {row.tobytes() for row in X}
         new = np.array([row.tobytes() not in seen for row in every])
-        return Problem(X, answers, every[new], y[new])
+        return Problem(X, answers, answers.truth, every[new], y[new])
     data = cw.datasets.load(name)
     if data.X_test is not None:
-        return Problem(data.X, data.answers, data.X_test, data.truth_test)
+        return Problem(data.X, data.answers, data.truth, data.X_test, data.truth_test)
     if name in ("usps", "gas_drift"):
         code = np.unique(data.truth, return_inverse=True)[1]
         truth = cw.simulate.draw_truth(800, code.max() + 1, 10, seed=seed)
@@ -109,7 +109,7 @@ def problem(name: str, seed: int) -> Problem:
         hard = {"difficulty": 0.3, "together": 0.5} if name == "gas_drift" else {}
         answers = cw.simulate.simulate(truth=code[rows], answers_per_task=2.5, seed=seed, **hard)
         rest = rng.permutation(np.setdiff1d(np.arange(len(code)), rows))[:2000]
-        return Problem(data.X[rows], answers, data.X[rest], code[rest])
+        return Problem(data.X[rows], answers, code[rows], data.X[rest], code[rest])
     n_train = {"product": 1500, "cifar10h": 300}[name]
     order = rng.permutation(data.answers.n_tasks)
     rest = order[n_train:]
@@ -120,15 +120,19 @@ def problem(name: str, seed: int) -> Problem:
         part.tasks[part.task], part.workers[part.worker], part.classes[part.label], classes=data.answers.classes
     )
     at = {task: row for row, task in enumerate(data.answers.tasks.tolist())}
-    return Problem(data.X[[at[task] for task in plain.tasks.tolist()]], plain, data.X[rest], data.truth[rest])
+    rows = [at[task] for task in plain.tasks.tolist()]
+    return Problem(data.X[rows], plain, data.truth[rows], data.X[rest], data.truth[rest])
 
 
-def quality(name: str, model: Any, given: Problem) -> float:
-    """Test accuracy, or F1 of the rare class, in per cent."""
-    said = model.predict(given.X_test)
-    if name == "product":
-        return 100 * float(f1_score(given.y_test, said, pos_label=sorted(set(given.y_test.tolist()))[-1]))
-    return 100 * float((said == given.y_test).mean())
+def quality(name: str, model: Any, given: Problem) -> dict[str, float]:
+    """Accuracy, or F1 of the rare class, in per cent: of the classifier on new tasks, and of the labels."""
+
+    def right(truth: Any, said: Any) -> float:
+        if name == "product":
+            return 100 * float(f1_score(truth, said, pos_label=sorted(set(truth.tolist()))[-1]))
+        return 100 * float((said == truth).mean())
+
+    return {"test": right(given.y_test, model.predict(given.X_test)), "labels": right(given.truth, model.labels_)}
 
 
 def worker_folds(answers: cw.Answers, folds: int, rng: np.random.Generator) -> Any:
@@ -194,7 +198,7 @@ def of_tasks(belief: Any, f: Any, kept: cw.Answers, held: cw.Answers, ds: Any) -
     better[good[held.worker]] = spread(posterior(f, picked, conf)[1], picked)
     return {
         "tasks": log_likelihood(kept, held, seen),
-        "lltask": spread(posterior(f, held, conf)[1], held),
+        "lltask": log_likelihood_of_tasks(kept, held, seen),
         "lltask ds": spread(posterior(f, held, ds)[1], held),
         "reliable": better,
         "agree": (f.argmax(axis=1)[held.task] == held.label).astype(float),
@@ -239,15 +243,16 @@ def judge(name: str, seed: int, kept_in: Path | None) -> dict[str, Any]:
         label: clone(model).set_params(random_state=seed) if "random_state" in model.get_params() else clone(model)
         for label, model in CANDIDATES.items()
     }
-    right = {}
+    each_right = {}
     for label, model in models.items():
         file = None if kept_in is None else kept_in / f"{name}-{seed}-all-{label}.json"
         if file is not None and file.exists():
-            right[label] = json.loads(file.read_text())
+            each_right[label] = json.loads(file.read_text())
             continue
-        right[label] = quality(name, clone(model).fit(X, answers), given)
+        each_right[label] = quality(name, clone(model).fit(X, answers), given)
         if file is not None:
-            file.write_text(json.dumps(right[label]))
+            file.write_text(json.dumps(each_right[label]))
+    right = {kind: {label: found[kind] for label, found in each_right.items()} for kind in KINDS}
     scores: dict[str, dict[str, Any]] = {}
     for scheme, deal in SCHEMES.items():
         fold = deal(answers, FOLDS, np.random.default_rng(seed))
@@ -264,31 +269,35 @@ def judge(name: str, seed: int, kept_in: Path | None) -> dict[str, Any]:
     return {"quality": right, "criteria": judged(scores, right, answers)}
 
 
-def judged(scores: dict[str, dict[str, Any]], right: dict[str, float], answers: cw.Answers) -> dict[str, Any]:
-    """Rank correlation and regret of each criterion."""
-    y, out = np.array(list(right.values())), {}
-    means = {}
-    for criterion, others in (("both", ["common", "lltask"]), ("all", ["common", "lltask", "stranger"])):
-        scores[criterion] = {label: np.mean([scores[part][label] for part in others], axis=0) for label in right}
+def judged(
+    scores: dict[str, dict[str, Any]], right: dict[str, dict[str, float]], answers: cw.Answers
+) -> dict[str, Any]:
+    """What each criterion picks, and how its ranking and picks do by the truth."""
+    names = list(CANDIDATES)
+    for criterion, parts in TOGETHER.items():
+        scores[criterion] = {label: np.mean([scores[part][label] for part in parts], axis=0) for label in names}
+    means, picks = {}, {}
     for criterion, each in scores.items():
         rows = np.flatnonzero(~np.isnan(each[DEFAULT]))
         held, plain = answers.take(rows), {label: score[rows] for label, score in each.items()}
-        means[criterion] = np.array([plain[label].mean() for label in right])
-        rule, default = pick(plain, held), pick({DEFAULT: plain[DEFAULT], **plain}, held)
-        out[criterion] = {**_top(means[criterion], right), "rule": rule, "regret_rule": float(y.max() - right[rule]),
-                          "default": default, "regret_default": float(y.max() - right[default])}  # fmt: skip
-    for criterion, parts in (("ranks", ["common", "lltask"]), ("ranks+", ["common", "lltask", "stranger"])):
-        out[criterion] = _top(np.mean([rankdata(means[part]) for part in parts], axis=0), right)
+        means[criterion] = np.array([plain[label].mean() for label in names])
+        picks[criterion] = {"rule": pick(plain, held), "default": pick(plain, held, DEFAULT)}
+    means["ranks"] = np.mean([rankdata(means[part]) for part in TOGETHER["both"]], axis=0)
+    out = {}
+    for criterion, mean in means.items():
+        picked = {"top": names[int(np.argmax(mean))], **picks.get(criterion, {})}
+        out[criterion] = {"scores": dict(zip(names, mean.tolist(), strict=True)), "picks": picked}
+        for kind, by_label in right.items():
+            y = np.array([by_label[label] for label in names])
+            regret = {rule: float(y.max() - by_label[label]) for rule, label in picked.items()}
+            out[criterion][kind] = {"rho": float(spearmanr(mean, y)[0]), **regret}
     return out
 
 
-def _top(mean: Any, right: dict[str, float]) -> dict[str, Any]:
-    y, names = np.array(list(right.values())), list(right)
-    top = names[int(np.argmax(mean))]
-    return {"rho": float(spearmanr(mean, y)[0]), "top": top, "regret_top": float(y.max() - right[top]),
-            "scores": dict(zip(names, mean.tolist(), strict=True))}  # fmt: skip
-
-
+KINDS = {"test": "classifier on new tasks", "labels": "labels of the tasks"}
+FIGURES = {"rho": "rank correlation", "top": "regret of the highest", "rule": "of the rule from the simplest on",
+           "default": "of the rule from JointEM on"}  # fmt: skip
+TOGETHER = {"both": ["common", "lltask"], "all": ["common", "lltask", "stranger"]}
 SETS = ("labelme", "music", "digits", "product", "usps", "gas_drift", "cifar10h")
 
 
@@ -304,9 +313,7 @@ def main() -> None:
     results = json.loads(target.read_text()) if target.exists() else {}
     for seed in arguments.seed or [0]:
         for name in arguments.sets or SETS:
-            start = time.perf_counter()
-            found = judge(name, seed, arguments.kept)
-            results.setdefault(name, {})[str(seed)] = {**found, "seconds": time.perf_counter() - start}
+            results.setdefault(name, {})[str(seed)] = judge(name, seed, arguments.kept)
             target.write_text(json.dumps(results, indent=1) + "\n")
     show(results)
 
@@ -315,21 +322,25 @@ def show(results: dict[str, Any]) -> None:
     """One table a figure: criteria by sets."""
     names = [name for name in SETS if name in results]
     console = Console(width=150)
-    for figure, places in (("rho", 2), ("regret_top", 1), ("regret_rule", 1), ("regret_default", 1)):
-        table = Table("criterion", *names, "mean", title=figure)
-        for criterion in next(iter(results[names[0]].values()))["criteria"]:
-            values = [
-                np.mean([run["criteria"][criterion].get(figure, np.nan) for run in results[name].values()])
-                for name in names
-            ]
-            if not np.isnan(values).all():
-                table.add_row(criterion, *(f"{value:.{places}f}" for value in [*values, np.mean(values)]))
-        if figure != "rho":
-            for what, regret in (("joint-em", lambda q: max(q.values()) - q[DEFAULT]),
-                                 ("random", lambda q: max(q.values()) - np.mean(list(q.values())))):  # fmt: skip
-                each = [np.mean([regret(run["quality"]) for run in results[name].values()]) for name in names]
-                table.add_row(what, *(f"{value:.1f}" for value in [*each, np.mean(each)]))
-        console.print(table)
+    for kind in KINDS:
+        for figure, title in FIGURES.items():
+            table = Table("criterion", *names, "mean", title=f"{KINDS[kind]}: {title}")
+            for criterion in next(iter(results[names[0]].values()))["criteria"]:
+                each = [
+                    [run["criteria"][criterion][kind].get(figure) for run in results[name].values()] for name in names
+                ]
+                if each[0][0] is not None:
+                    _row(table, criterion, each, 2 if figure == "rho" else 1)
+            if figure == "top":
+                for what, of in (("joint-em", lambda q: q[DEFAULT]), ("random", lambda q: np.mean(list(q.values())))):
+                    given = [[run["quality"][kind] for run in results[name].values()] for name in names]
+                    _row(table, what, [[max(q.values()) - of(q) for q in part] for part in given], 1)
+            console.print(table)
+
+
+def _row(table: Table, what: str, each: list[list[float]], places: int) -> None:
+    means = [float(np.mean(part)) for part in each]  # over seeds
+    table.add_row(what, *(f"{value:.{places}f}" for value in [*means, float(np.mean(means))]))
 
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ Standard errors take tasks as independent, and hold the fits fixed: they do not 
 its score. A candidate takes the place of a simpler one only when its lead over that one is greater than the standard
 error of the lead; the order of the candidates is the order of simplicity, and majority vote comes first. Where a
 `default` is named, the rule begins there and not with the simplest: the default is taken among those that held-out
-answers cannot tell apart. With features that is JointEM, as held-out answers rank good classifiers poorly
-(`benchmarks/choose_criteria.py`), and it was the best by truth more often than the rule's pick.
+answers cannot tell apart. With features that is JointEM: held-out answers rank good classifiers poorly
+(`benchmarks/choose_criteria.py`).
 
 The same held-out answers say how sure each candidate may be: `Choice.temperatures`, see `choose.temperature`. With
 `checkpoint`, a choice that was killed goes on where it was (`keeping`); with `time_budget`, the slowest candidates are
