@@ -186,7 +186,10 @@ def standings(lines: list[Line]) -> Iterator[str]:
     yield from table(["bar", "to reach", "moonshot", "reached", "verdict"], rows)
 
     scores = scores_of(heads.values(), ("JointEM", *joint.PAPERS))
-    ranks = mean_ranks(scores)
+    most = max(map(len, scores.values()), default=0)
+    ranks = mean_ranks(
+        {data: of for data, of in scores.items() if len(of) == most}
+    )  # a place among few is worth little
     gaps = noise_gaps(scores_of(heads.values(), joint.ROWS), "MV-DL", tuple(joint.CEILINGS))
     wanted = {method: [data for data in joint.SETS if (method, data) not in joint.UNTRUE] for method in joint.ROWS}
     rows = []
