@@ -159,5 +159,6 @@ EXPERIMENTS = (
         "joint-valid", "JointEM on the validation tasks of LabelMe",
         "tasks that no setting was chosen by, looked at once",
         FAMILY, ON_VALID, ("labelme-valid",), measures=("score", "ece", "labels"),
+        fewer={(method, "labelme-valid"): seeds_of(method, "labelme-valid") for method in ON_VALID},
     ),
 )  # fmt: skip
