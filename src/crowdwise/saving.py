@@ -219,6 +219,8 @@ class _Writer:
         remedy = "leave it out"
         if isinstance(value, BaseEstimator):
             remedy = "use 'logistic' or, where networks are trained, 'mlp' in its place"
+            if hasattr(value, "transform"):
+                remedy = "use a view that has a name, such as 'rank', in its place"
         elif callable(value):
             remedy = "use one that has a name, such as 'cosine', in its place"
         message = f"{what} is {value!r:.80}: only pickle could save it, which runs code when it is loaded; {remedy}."

@@ -167,6 +167,9 @@ def test_networks_and_forests_are_saved_or_refused(tmp_path):
     forest = cw.JointEM(RandomForestClassifier(3), max_iter=1).fit(X, answers)
     with pytest.raises(ModelFileError, match="pickle"):
         forest.save(tmp_path / "forest")
+    scaled = cw.JointEM("lda", features=StandardScaler(), max_iter=1).fit(X, answers)
+    with pytest.raises(ModelFileError, match="such as 'rank'"):
+        scaled.save(tmp_path / "scaled")
 
 
 @pytest.mark.parametrize(
@@ -177,6 +180,10 @@ def test_networks_and_forests_are_saved_or_refused(tmp_path):
         ({"features": "log"}, "features"),
         ({"features": ["rank", "log"]}, "features"),
         ({"classifier": "mlp", "features": ["rank", "root"]}, "features"),
+        ({"features": []}, "features"),
+        ({"features": StandardScaler}, "features"),
+        ({"classifier": RandomForestClassifier}, "classifier"),
+        ({"prior": None}, "prior"),
         ({"calibrate": False}, "name both"),
         ({"classifier": "lda", "calibrate": False}, "name both"),
         ({"cross_fit": None}, "calibrate"),

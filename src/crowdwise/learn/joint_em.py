@@ -128,16 +128,24 @@ class JointEM(CrowdClassifier):
     def _check_parameters(self) -> None:
         named = self.classifier in NAMED if isinstance(self.classifier, str) else _classifies(self.classifier)
         require(named, "classifier", self.classifier, f"one of {NAMED}, a scikit-learn classifier, or a torch module")
-        for view in views_of(self.features):
-            known = view in VIEWS if isinstance(view, str) else hasattr(view, "transform")
-            require(known, "features", view, f"'auto', some of {VIEWS}, or scikit-learn transformers")
-        one = self.features == "auto" or (len(views_of(self.features)) == 1 and views_of(self.features)[0] in VIEWS)
+        views = views_of(self.features)
+        for view in views or [None]:
+            known = view in VIEWS if isinstance(view, str) else _is_made(view, "transform")
+            require(known, "features", self.features, f"'auto', some of {VIEWS}, or scikit-learn transformers")
+        one = (isinstance(self.features, str) and self.features == "auto") or (len(views) == 1 and views[0] in VIEWS)
         require(one or not _is_network(self.classifier), "features", self.features, "'auto' or one view, with networks")
         check_prior(self.prior)
+        alone = self.prior is None and self.leave_one_out
+        require(
+            not alone,
+            "prior",
+            None,
+            "given with leave_one_out=True: a label that a worker gave once has no other count",
+        )
         check_class_prior(self.class_prior, self.class_prior_strength)
         check_em(self.cross_fit, self.calibrate, self.max_iter, self.tol)
         require(is_whole(self.random_state, 0), "random_state", self.random_state, "a whole number, 0 or more")
-        several = len(views_of(self.features)) > 1 or (isinstance(self.classifier, str) and self.classifier == "auto")
+        several = len(views) > 1 or (isinstance(self.classifier, str) and self.classifier == "auto")
         if several and not self.calibrate and not _is_network(self.classifier):
             message = (
                 "calibrate=False hears one classifier on one view: name both, as in "
@@ -262,11 +270,16 @@ class JointEM(CrowdClassifier):
 
 
 def _classifies(classifier: Any) -> bool:
-    return hasattr(classifier, "predict_proba") or _is_network(classifier)
+    return _is_made(classifier, "predict_proba") or _is_network(classifier)
+
+
+def _is_made(value: Any, method: str) -> bool:
+    """Whether a value, and not a class still to be made, has a method."""
+    return hasattr(value, method) and not isinstance(value, type)
 
 
 def _is_network(classifier: Any) -> bool:
     """A name, a specification such as `MLP()`, or a torch module."""
     if isinstance(classifier, str):
         return classifier == "mlp"
-    return isinstance(classifier, tuple(SPECS.values())) or hasattr(classifier, "state_dict")
+    return isinstance(classifier, tuple(SPECS.values())) or _is_made(classifier, "state_dict")
