@@ -122,6 +122,19 @@ def test_classes_are_held_for_equal_where_votes_are_spread_evenly():
         assert bool(least >= EVEN / 3) is even
 
 
+def test_classes_that_nobody_named_get_nothing():
+    X, truth = blobs(n_tasks=150, distance=1.5)
+    few = answers_of(truth, uneven(good=(0.5, 0.7)))
+    more = cw.Answers.from_codes(few.task, few.worker, few.label, tasks=150, workers=8, classes=5)
+    ours, plain = cw.JointEM().fit(X, more), cw.JointEM().fit(X, few)
+    assert ours.proba_[:, 3:].max() < 1e-6
+    assert ours.predict_proba(X)[:, 3:].max() < 1e-6
+    assert abs((ours.labels_ == truth).mean() - (plain.labels_ == truth).mean()) < 0.03
+    known = cw.JointEM().fit(X, more, gold={0: 4})
+    assert known.labels_[0] == 4
+    assert known.named_.tolist() == [True, True, True, False, True]
+
+
 def test_estimators_transformers_and_modules():
     X, truth = blobs(n_tasks=120)
     answers = answers_of(truth, uneven())

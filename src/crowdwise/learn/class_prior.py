@@ -1,6 +1,7 @@
 """Shares of the classes that a user declares: a statement about the data, which posteriors are drawn towards.
 
-    after each E-step, five times:   T[t, c]  proportional to  T[t, c] * (declared[c] / mean over t of T[t, c])^strength
+    after each E-step:        target  proportional to  declared^strength * (mean over t of T[t])^(1 - strength)
+    and then, five times:     T[t, c]  proportional to  T[t, c] * target[c] / mean over t of T[t, c]
 
 Votes know little of how frequent the classes are: a class that workers often mistake for another one looks rare. Who
 knows how the tasks were gathered (so many of each class, say) knows more. Declared wrongly, it does harm: where the
@@ -31,7 +32,8 @@ def check_class_prior(prior: ClassPrior, strength: float) -> None:
     """Refuse what is no statement about shares; classes are looked at when there are answers."""
     known = prior is None or isinstance(prior, Mapping) or (isinstance(prior, str) and prior == "balanced")
     require(known, "class_prior", prior, "None, 'balanced', or a mapping of every class to its share")
-    require(is_number(strength) and strength >= 0, "class_prior_strength", strength, "a number, 0 or more")
+    fits = is_number(strength) and 0 <= strength <= 1
+    require(fits, "class_prior_strength", strength, "a number from 0, not at all, to 1, all the way")
 
 
 def declared_shares(prior: ClassPrior, strength: float, classes: Array) -> tuple[Array, float] | None:
@@ -61,11 +63,17 @@ def pulled(proba: Array, shares: Array, strength: float, gold: Array | None, wei
     >>> pulled(skewed, np.array([0.5, 0.5]), 1.0, None, None).mean(axis=0).round(2).tolist()
     [0.5, 0.5]
     """
+    target = shares**strength * _mean(proba, weight) ** (1 - strength)
+    target = target / target.sum()
     for _ in range(PULLS):
-        mean = np.maximum(np.average(proba, axis=0, weights=weight), FLOOR)
-        proba = proba * (shares / mean) ** strength
+        proba = proba * (target / _mean(proba, weight))
         proba = fix_gold(proba / proba.sum(axis=1, keepdims=True), gold)
     return proba
+
+
+def _mean(proba: Array, weight: Array | None) -> Array:
+    """Shares of the classes (classes,) among posteriors, none of them zero."""
+    return np.asarray(np.maximum(np.average(proba, axis=0, weights=weight), FLOOR))
 
 
 def warn_against(without: Array, declared: Array, blind: Array) -> None:

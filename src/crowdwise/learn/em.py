@@ -180,6 +180,8 @@ class Joint:
         Shares of the classes (classes,) that posteriors are pulled towards in each round.
     weight : (tasks,) array or None
         How much each task counts in `calibrate` and `declared`.
+    named : (classes,) bool array or None
+        Classes that can be true; the others get no belief, however little a tempered classifier rules out.
     max_iter, tol
         As for every EM model.
     monotone : bool
@@ -198,8 +200,10 @@ class Joint:
         calibrate: bool = False,
         declared: tuple[Array, float] | None = None,
         weight: Array | None = None,
+        named: Array | None = None,
         monotone: bool = True,
     ) -> None:
+        self.named = np.ones(answers.n_classes, bool) if named is None else named
         self.answers, self.gold, self.workers, self.classifier = answers, gold, workers, classifier
         self.calibrate, self.declared, self.weight = calibrate, declared, weight
         self.max_iter, self.tol, self.monotone = max_iter, tol, monotone
@@ -234,7 +238,7 @@ class Joint:
                 f = pool(says[m], self.weights[m])
                 likely = workers.log_likelihood(f, self.gold)
                 self.weights[m] = pool_weights(np.log(np.maximum(says[m], FLOOR)), likely, self.weight, self.weights[m])
-            self.f[m] = pool(says[m], self.weights[m])
+            self.f[m] = pool(says[m], self.weights[m], self.named)
             self.proba[m], log_likelihood = workers.posterior(self.f[m], self.gold)
             if self.declared is not None:
                 self.proba[m] = pulled(self.proba[m], *self.declared, self.gold, self.weight)

@@ -74,8 +74,8 @@ def views_of(features: Any) -> Sequence[Any]:
     return features if isinstance(features, (list, tuple)) else (features,)
 
 
-def predict_experts(saved: Sequence[dict[str, Any]], x: Array) -> Array:
-    """Class probabilities (rows, classes) by all experts together, from what `Expert.saved` gave."""
+def predict_experts(saved: Sequence[dict[str, Any]], x: Array, named: Array) -> Array:
+    """Class probabilities (rows, classes) by all experts together, from what `Expert.saved` gave; see `pool`."""
     says: list[Array] = []
     seen: dict[Any, Array] = {}
     for expert in saved:
@@ -85,7 +85,7 @@ def predict_experts(saved: Sequence[dict[str, Any]], x: Array) -> Array:
             made = view_from(view, transformer) if view in VIEWS else transformer
             seen[key] = np.asarray(made.transform(x), float)
         says.append(_predict(expert, seen[key]))
-    return pool(np.stack(says), np.array([expert["weight"] for expert in saved]))
+    return pool(np.stack(says), np.array([expert["weight"] for expert in saved]), named)
 
 
 def together(experts: Sequence[Expert]) -> Several:

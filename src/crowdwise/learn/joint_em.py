@@ -65,7 +65,7 @@ class JointEM(CrowdClassifier):
     class_prior : "balanced", mapping of class to share, or None
         What is known of how frequent the classes are among the tasks: a statement of yours, never a guess.
     class_prior_strength : float
-        How far posteriors are drawn to it: 0 not at all, 1 to these shares.
+        How far posteriors are drawn to it, from 0, not at all, to 1.
     leave_one_out : bool
         Judge an answer by what its worker said to other tasks.
     max_iter, tol, random_state
@@ -80,6 +80,8 @@ class JointEM(CrowdClassifier):
         The classifiers that were heard, with "view", "kind" and "weight".
     even_ : bool
         Whether the classifier holds all classes for equally likely.
+    named_ : (classes,) bool array
+        Classes that somebody named; of the others nothing is believed.
 
     Examples
     --------
@@ -120,6 +122,7 @@ class JointEM(CrowdClassifier):
     confusion_: Array
     experts_: list[dict[str, Any]]
     even_: bool
+    named_: Array
     view_: dict[str, Any]
     bounds_: Array
     converged_: bool
@@ -162,6 +165,9 @@ class JointEM(CrowdClassifier):
         x = given.features.matrix()
         share = np.average(vote_shares(answers), axis=0, weights=weight)
         self.even_ = bool(share.min() >= EVEN / answers.n_classes)
+        self.named_ = np.bincount(answers.label, minlength=answers.n_classes) > 0
+        if gold is not None:
+            self.named_[gold[gold >= 0]] = True
         folds = None if self.cross_fit is None else draw_folds(len(x), self.cross_fit, self.random_state)
         experts = make_experts(
             x, answers, weight, folds, classifier=self.classifier, features=self.features, even=self.even_
@@ -194,7 +200,7 @@ class JointEM(CrowdClassifier):
         def engine(experts: list[Expert], rounds: int) -> Joint:
             return Joint(
                 answers, gold, [workers], together(experts), max_iter=rounds, tol=tol if exact else 0.0,
-                calibrate=self.calibrate, declared=declared, weight=weight,
+                calibrate=self.calibrate, declared=declared, weight=weight, named=self.named_,
                 monotone=exact and experts[0].kind in ("lda", "logistic"),
             )  # fmt: skip
 
@@ -251,7 +257,7 @@ class JointEM(CrowdClassifier):
     def _says(self, x: Array) -> Array:
         """Class probabilities (rows, classes) from rows of features in their own shape."""
         if self._network is None:
-            return predict_experts(self.experts_, x.reshape(len(x), -1))
+            return predict_experts(self.experts_, x.reshape(len(x), -1), self.named_)
         viewed = hasattr(self, "view_")
         x = view_from(**self.view_).transform(x.reshape(len(x), -1)) if viewed else x.reshape(len(x), *self.shape_in_)
         out: Array = self._network.predict_proba(x)

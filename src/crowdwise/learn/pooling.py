@@ -61,12 +61,17 @@ def pooled(log_f: Array, weights: Array) -> Array:
     return np.tensordot(weights, log_f, axes=1)
 
 
-def pool(f: Array, weights: Array) -> Array:
+def pool(f: Array, weights: Array, named: Array | None = None) -> Array:
     """What the classifiers believe together, (tasks, classes), from f (classifiers, tasks, classes).
+
+    Of classes that are not among those `named`, (classes,) bool, nothing is believed.
 
     >>> pool(np.array([[[0.8, 0.2]], [[0.2, 0.8]]]), np.array([1.0, 0.0])).round(2).tolist()
     [[0.8, 0.2]]
     """
-    if len(f) == 1 and weights[0] == 1:
-        return np.maximum(f[0], FLOOR)
-    return np.maximum(softmax(pooled(np.log(np.maximum(f, FLOOR)), weights), axis=1), FLOOR)
+    as_it_is = len(f) == 1 and weights[0] == 1
+    out = f[0] if as_it_is else softmax(pooled(np.log(np.maximum(f, FLOOR)), weights), axis=1)
+    if named is not None and not named.all():
+        out = np.where(named, out, 0.0)
+        out /= out.sum(axis=1, keepdims=True)
+    return np.maximum(out, FLOOR)
