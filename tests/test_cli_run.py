@@ -84,7 +84,7 @@ def test_joint_em_is_taken_by_default_and_is_told_of_declared_shares(crowd):
     common = "--features X.npy --method one-coin --method joint-em --folds 2 --jobs 1"
     result = run(f"run answers.csv {common} --out out")
     assert Run("out").metrics["choice"]["default"] == Run("out").metrics["method"] == "joint-em"
-    assert "The labels are joint-em's, the default; of 2 other methods none was better" in result.stdout
+    assert "The labels are joint-em's, the default; none of the others (2) was better" in result.stdout
     assert np.array_equal(cw.load("out/model.safetensors").predict(np.eye(3)), [0, 1, 2])
     assert "the default" in Path("out/report.html").read_text()
     Path("shares.json").write_text('{"0": 0.98, "1": 0.01, "2": 0.01}')

@@ -118,7 +118,7 @@ def test_a_lead_counts_when_it_is_greater_than_its_error(lead, beats, slim):
 def test_the_default_is_called_so():
     text, beats = why(replace(choice(0.05, 0.01), default="glad"), "glad", None)
     assert beats and text == (
-        "The labels are glad's, the default; of 2 other methods none was better by its error at predicting answers it "
+        "The labels are glad's, the default; none of the others (2) was better by its error at predicting answers it "
         "has not seen (+0.050 ± 0.010 nats an answer against majority vote)."
     )
     text, _ = why(replace(choice(0.05, 0.01), default="wawa", over_default=(0.02, 0.005)), "glad", None)

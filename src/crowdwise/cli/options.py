@@ -232,8 +232,11 @@ def class_prior(text: str | None, classes: Iterable[Any]) -> Any:
             given: Any = dict(pair.rsplit("=", 1) for pair in text.split(","))
         else:
             given = jsons.loads(Path(text).read_text("utf-8"))
+        if not isinstance(given, dict):
+            wrong = f"it holds a {type(given).__name__}"
+            raise TypeError(wrong)
         shares = {str(name).strip(): float(share) for name, share in given.items()}
-    except (OSError, ValueError, AttributeError, TypeError) as error:
+    except (OSError, ValueError, TypeError) as error:
         message = f"--class-prior {text}: {how} ({error})."
         raise ParameterError(message) from None
     ids = {str(name): name for name in classes}

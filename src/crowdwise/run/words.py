@@ -129,7 +129,7 @@ def why(choice: Choice | None, best: str, told: str | None) -> tuple[str, bool]:
         )
         if best == choice.default:
             words = (
-                f"The labels are {best}'s, the default; of {n_others} other methods none was better by its error at "
+                f"The labels are {best}'s, the default; none of the others ({n_others}) was better by its error at "
                 f"predicting answers it has not seen {over_vote}."
             )
         elif choice.over_default is not None:
