@@ -15,7 +15,7 @@ setup: .venv/ready            ## a .venv with every extra and the dev tools
 .venv/ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
+	$(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
 	touch $@
 
 demo: setup                   ## the main job on embedded data
@@ -33,7 +33,7 @@ tests: setup browser java
 
 # The same where every dependency is the oldest that pyproject.toml allows (but torch: tests/lowest.py). Left to `tests`
 # are Spark, the browser, the site, and most of what trains networks; LOWEST="tests src" runs that too.
-LEARN := raykar gaussian pooling views class_prior logistic crowdlab aggregated features features_files
+LEARN := raykar gaussian pooling views logistic crowdlab aggregated features features_files
 LOWEST ?= $(addprefix tests/,answers io evaluate truth datasets compat augment/test_iced_neighbours.py run/test_job.py \
 	test_lowest.py test_saving.py test_simulate.py test_cli.py $(LEARN:%=learn/test_%.py) \
 	learn/test_generic_learners.py::test_scikit_learn_takes_it) --deselect tests/test_cli.py::test_demo --ignore tests/io/test_fuzzing.py
@@ -46,7 +46,7 @@ setup-lowest: .venv-lowest/ready
 .venv-lowest/ready: pyproject.toml constraints.txt tests/lowest.py
 	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/python tests/lowest.py > .venv-lowest/constraints.txt
-	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -c .venv-lowest/constraints.txt \
+	.venv-lowest/bin/python -m pip install --no-compile --quiet --disable-pip-version-check -c constraints.txt -c .venv-lowest/constraints.txt \
 	  -e '.[pandas,polars,torch,report,test]'
 	touch $@
 
