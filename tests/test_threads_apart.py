@@ -120,3 +120,22 @@ def test_one_thread_blocks_that_overlap_put_back_what_was_there():
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
+
+
+def test_a_thread_that_left_before_another_finds_what_was_there_on_its_next_way_in():
+    """A in, B in, A out, B out, and A in and out once more."""
+    from crowdwise.learn.training import _OneThread
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        block = _OneThread()
+        with ThreadPoolExecutor(1) as a, ThreadPoolExecutor(1) as b:
+            for pool, step in ((a, "__enter__"), (b, "__enter__"), (a, "__exit__"), (b, "__exit__"), (a, "__enter__")):
+                pool.submit(getattr(block, step)).result()
+            a.submit(block.__exit__).result()
+            assert [pool.submit(torch.get_num_threads).result() for pool in (a, b)] == [3, 3]
+        with ThreadPoolExecutor(1) as fresh:
+            assert fresh.submit(torch.get_num_threads).result() == 3
+    finally:
+        torch.set_num_threads(before)

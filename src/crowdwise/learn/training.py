@@ -285,8 +285,9 @@ def _optimiser(module: CrowdModule, settings: Settings, parameters: list[nn.Para
 class _OneThread:
     """Blocks in which torch computes on one thread.
 
-    Its number of threads is the process's: of fits that overlap, in threads of ours, the first to enter looks at what
-    it was and the last to leave puts it back.
+    Its number of threads is that of the thread that set it, and of threads that begin later. Of fits that overlap, in
+    threads of ours, the first to enter looks at what it was, and each puts it back for itself: one that kept the one
+    thread would take it, on its next way in, for what was there before.
     """
 
     def __init__(self) -> None:
@@ -294,16 +295,16 @@ class _OneThread:
 
     def __enter__(self) -> None:
         with self.lock:
+            now = torch.get_num_threads()  # asked in each thread: the first time it takes the number of the process
             if not self.inside:
-                self.before = torch.get_num_threads()
+                self.before = now
             self.inside += 1
             torch.set_num_threads(1)
 
     def __exit__(self, *error: object) -> None:
         with self.lock:
             self.inside -= 1
-            if not self.inside:
-                torch.set_num_threads(self.before)
+            torch.set_num_threads(self.before)
 
 
 _one_thread = _OneThread()
