@@ -6,7 +6,7 @@ ifneq ($(wildcard ../shared/data/README.md),)
 export CROWDWISE_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup setup-lowest demo test tests test-lowest licences browser java lint docs bench bench-calibration bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-papers bench-joint results-page \
+.PHONY: setup setup-lowest demo test tests test-slow test-lowest licences browser java lint docs bench bench-calibration bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-papers bench-joint results-page \
 	bench-choose bench-choose-criteria bench-acquire bench-simulated bench-joint-top bench-systems-scale bench-scale bench-spark bench-parallel bench-kill \
 	bench-fuzz bench-damage bench-statistics bench-leaks clean
 
@@ -37,6 +37,9 @@ LEARN := raykar gaussian pooling views logistic crowdlab aggregated features fea
 LOWEST ?= $(addprefix tests/,answers io evaluate truth datasets compat augment/test_iced_neighbours.py run/test_job.py \
 	test_lowest.py test_saving.py test_simulate.py test_cli.py $(LEARN:%=learn/test_%.py) \
 	learn/test_generic_learners.py::test_scikit_learn_takes_it) --deselect tests/test_cli.py::test_demo --ignore tests/io/test_fuzzing.py
+test-slow: setup java         ## tests of a minute or so each: clusters and processes that die
+	OMP_NUM_THREADS=1 $(BIN)/$(PYTEST) -m slow
+
 test-lowest: setup-lowest     ## tests with the oldest versions allowed of numpy, scipy, scikit-learn, pandas, ...
 	.venv-lowest/bin/python -m pip check
 	CROWDWISE_LOWEST=1 NUMBA_CACHE_DIR=$(abspath .venv-lowest/numba) OMP_NUM_THREADS=1 .venv-lowest/bin/$(PYTEST) $(LOWEST)

@@ -65,6 +65,7 @@ LONG = ["--epochs", "100", "--checkpoint"]
 
 
 @needs_proc
+@pytest.mark.slow
 def test_a_killed_process_ends_the_fit_and_the_same_command_goes_on(folder):
     """As torchrun does without a break, bit for bit."""
     torchrun = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")

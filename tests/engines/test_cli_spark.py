@@ -188,6 +188,7 @@ def test_options_that_would_be_ignored_are_refused_by_name(options, said):
     assert said in run(f"aggregate answers {options}", 1).stderr
 
 
+@pytest.mark.slow
 def test_a_driver_that_is_killed_goes_on_to_the_same_result(answers, folder):
     """On the joined path, which has more to lose: blocks of matrices on disk, beside the parameters."""
     need_spark()

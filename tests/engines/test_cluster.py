@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+import pytest
 from spark_session import left_behind, need_spark
 
 import crowdwise as cw
@@ -54,6 +55,7 @@ def service(name, *arguments, folder):
             process.wait()
 
 
+@pytest.mark.slow
 def test_machines_that_die_in_mid_run_change_nothing(answers, tmp_path):
     need_spark()
     port = free_port()
