@@ -15,7 +15,7 @@ setup: .venv/ready            ## a .venv with every extra and the dev tools
 .venv/ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
 	touch $@
 
 demo: setup                   ## the main job on embedded data
@@ -49,7 +49,7 @@ setup-lowest: .venv-lowest/ready
 .venv-lowest/ready: pyproject.toml constraints.txt tests/lowest.py
 	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/python tests/lowest.py > .venv-lowest/constraints.txt
-	.venv-lowest/bin/python -m pip install --no-compile --quiet --disable-pip-version-check -c constraints.txt -c .venv-lowest/constraints.txt \
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -c .venv-lowest/constraints.txt \
 	  -e '.[pandas,polars,torch,report,test]'
 	touch $@
 
