@@ -10,7 +10,7 @@ from crowdwise.bench import joint
 from crowdwise.bench.cells import Cell, Setting
 from crowdwise.bench.settings import TRAINING
 
-TABLE, SPARSITY, VALID = joint.EXPERIMENTS
+TABLE, SPARSITY, FRESH, VALID = joint.EXPERIMENTS
 
 
 def options(row: str, problem: str = "digits-tail") -> dict[str, Any]:
@@ -24,7 +24,9 @@ def options(row: str, problem: str = "digits-tail") -> dict[str, Any]:
         ("without: Gaussians, mlp", "JointEM", {"classifier": "mlp"}),
         ("without: Gaussians, logistic", "JointEM", {"classifier": "logistic"}),
         ("without: the crowd's prior", "JointEM", {"prior": "diagonal"}),
+        ("without: waves", "JointEM", {"features": "('plain', 'root', 'standard', 'rank')"}),
         ("without: leaving out", "JointEM", {"leave_one_out": "False"}),
+        ("without: doubt of answers", "JointEM", {"answer_weight": "1.0"}),
         ("one expert", "JointEM", {"classifier": "lda", "features": "standard"}),
         ("one expert, without: calibration", "one expert", {"calibrate": "False"}),
         ("one expert, without: calibration, cross-fitting", "one expert, without: calibration", {"cross_fit": "None"}),
@@ -74,8 +76,8 @@ def test_seeds() -> None:
         if cell.problem != "labelme" or cell in TABLE.cells(10):
             number[cell.method, cell.problem] = number.get((cell.method, cell.problem), 0) + len(cell.seeds)
     assert {number["JointEM", problem] for problem in (*joint.SMALL, "labelme@60")} >= {10}
-    assert (number["raykar", "music"], number["raykar", "leaves-folds"], number["raykar", "labelme@20"]) == (1, 5, 5)
-    assert (number["crowdlayer", "cifar10n"], number["JointEM", "cifar10n"], number["iced", "cifar10n"]) == (3, 3, 1)
+    assert (number["raykar", "music"], number["raykar", "leaves-folds"], number["raykar", "labelme@20"]) == (1, 10, 10)
+    assert (number["crowdlayer", "cifar10n"], number["JointEM", "cifar10n"], number["iced", "cifar10n"]) == (5, 10, 1)
 
 
 def test_seeds_of_drawn_data_are_fitted_to_their_own_and_scored_by_balanced_accuracy() -> None:

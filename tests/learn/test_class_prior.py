@@ -1,4 +1,5 @@
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -77,3 +78,41 @@ def test_answers_speak_against_a_wrong_prior_and_not_against_the_true_one():
             told = cw.JointEM(class_prior=dict(enumerate(shares)), random_state=seed).fit(X, answers)
         assert (told.labels_ == truth).mean() > (wrong.labels_ == truth).mean() + 0.1
         np.testing.assert_allclose(told.proba_.mean(axis=0), shares, atol=0.03)
+
+
+@pytest.mark.filterwarnings("ignore::crowdwise.errors.ClassPriorWarning")
+def test_classes_that_nobody_named_get_nothing_however_much_is_declared():
+    X, truth = blobs(n_tasks=60)
+    few = answers_of(truth, uneven())
+    answers = cw.Answers.from_codes(few.task, few.worker, few.label, tasks=60, workers=8, classes=4)
+    for declared in ("balanced", {0: 1, 1: 1, 2: 1, 3: 7}):
+        model = cw.JointEM("lda", features="plain", class_prior=declared, max_iter=4).fit(X, answers)
+        assert model.proba_[:, 3].max() < 1e-6
+        assert model.class_share_[3] == 0
+    network = cw.JointEM("mlp", class_prior="balanced", max_iter=2).fit(X, answers)
+    assert network.proba_[:, 3].max() < 1e-6
+
+
+def test_declared_shares_are_those_of_the_classifier():
+    X, truth = blobs(n_tasks=300)
+    declared = {0: 0.6, 1: 0.3, 2: 0.1}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ClassPriorWarning)
+        model = cw.JointEM(class_prior=declared).fit(X, answers_of(truth, uneven()))
+    assert model.even_
+    assert model.class_share_[0] > 0.45 > 0.3 > model.class_share_[2]
+
+
+def test_whole_numbers_may_be_written_as_text():
+    shares, _ = declared_shares({"0": 1, "1": 3}, 1.0, np.array([0, 1]))
+    np.testing.assert_allclose(shares, [0.25, 0.75])
+
+
+def test_the_warning_points_at_the_fit():
+    X, truth = blobs(n_tasks=600, shares=(0.9, 0.05, 0.05))
+    answers = answers_of(truth, uneven(good=(0.8, 0.95)))
+    for classifier in ("lda", "mlp"):
+        model = cw.JointEM(classifier, features="plain", class_prior={0: 0.05, 1: 0.05, 2: 0.9}, max_iter=4)
+        with pytest.warns(ClassPriorWarning) as caught:
+            model.fit(X, answers)
+        assert Path(caught[0].filename).name == Path(__file__).name

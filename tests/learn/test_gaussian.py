@@ -24,7 +24,8 @@ def test_lda_is_that_of_scikit_learn():
     ours = GaussianClassifier(X, None, None, shrinkage=0.0)
     ours.fit(np.eye(3)[truth][None])
     theirs = LinearDiscriminantAnalysis(solver="lsqr").fit(X, truth)
-    np.testing.assert_allclose(ours.predict(X), theirs.predict_proba(X), atol=1e-4)
+    both = ours.predict(X) * np.bincount(truth)  # the shares stand apart
+    np.testing.assert_allclose(both / both.sum(axis=1, keepdims=True), theirs.predict_proba(X), atol=1e-4)
 
 
 @pytest.mark.parametrize("own", [0.3, 1.0])
@@ -40,9 +41,7 @@ def test_qda_is_bayes_rule_for_its_normal_densities(own):
     shared = 0.9 * sum(apart) / len(X) + ridge
     joint = np.stack(
         [
-            n[c]
-            / len(X)
-            * multivariate_normal(mean[c], (1 - own) * shared + own * (0.9 * apart[c] / n[c] + ridge)).pdf(X)
+            multivariate_normal(mean[c], (1 - own) * shared + own * (0.9 * apart[c] / n[c] + ridge)).pdf(X)
             for c in range(3)
         ],
         axis=1,
@@ -81,16 +80,25 @@ def test_a_class_nobody_is_in_and_features_without_variance_do_no_harm():
             model = GaussianClassifier(x, None, np.arange(40) % 5, own=own)
             model.fit(np.eye(4)[truth][None])
             assert np.isfinite(model.proba()).all()
-            assert (model.proba()[0, :, 3] < 0.02).all()
 
 
-def test_classes_held_for_equal_take_no_notice_of_shares():
+def test_a_rare_class_is_as_likely_as_any_where_its_features_are():
     X, truth = blobs(n_tasks=600, n_classes=2, distance=1.0)
-    rare = np.concatenate([np.flatnonzero(truth == 0), np.flatnonzero(truth == 1)[:30]])
-    target = np.eye(2)[truth[rare]][None]
+    rare = np.concatenate([np.flatnonzero(truth == 0), np.flatnonzero(truth == 1)[:60]])
+    few, all_ = GaussianClassifier(X[rare], None, None), GaussianClassifier(X, None, None)
+    few.fit(np.eye(2)[truth[rare]][None])
+    all_.fit(np.eye(2)[truth][None])
+    assert abs(few.predict(X)[:, 1].mean() - all_.predict(X)[:, 1].mean()) < 0.05
+
+
+def test_log_density_of_features_knows_the_shares():
+    X, truth = blobs(n_tasks=200, n_classes=2, distance=1.0)
+    rare = np.concatenate([np.flatnonzero(truth == 0), np.flatnonzero(truth == 1)[:10]])
     learned, even = (GaussianClassifier(X[rare], None, None, even=even) for even in (False, True))
-    learned.fit(target)
-    even.fit(target)
-    odds = [np.log(p[:, 1] / p[:, 0]) for p in (learned.predict(X), even.predict(X))]
-    share = target[0].mean(axis=0)
-    np.testing.assert_allclose(odds[0] - odds[1], np.log(share[1] / share[0]), atol=1e-8)
+    for model in (learned, even):
+        model.fit(np.eye(2)[truth[rare]][None])
+    np.testing.assert_array_equal(learned.proba(), even.proba())
+    densities = learned._densities()
+    share = np.bincount(truth[rare]) / len(rare)
+    gap = np.logaddexp.reduce(densities + np.log(share), axis=1) - np.logaddexp.reduce(densities - np.log(2), axis=1)
+    assert even.penalty() - learned.penalty() == pytest.approx(gap.sum())

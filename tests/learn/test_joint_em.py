@@ -7,10 +7,13 @@ from sklearn.preprocessing import StandardScaler
 import crowdwise as cw
 from crowdwise.errors import ConvergenceWarning, ModelFileError, ParameterError
 from crowdwise.evaluate.metrics import ece
+from crowdwise.learn import joint_em
 from crowdwise.learn.em import ConfusionWorkers
-from crowdwise.learn.experts import make_experts
-from crowdwise.learn.joint_em import EVEN
+from crowdwise.learn.experts import make_experts, predict_experts
+from crowdwise.learn.gaussian import GaussianClassifier
+from crowdwise.learn.pooling import answer_count
 from crowdwise.learn.torched import torch
+from crowdwise.learn.views import VIEWS, fit_view
 
 EXACT = {"cross_fit": None, "calibrate": False, "leave_one_out": False, "features": "standard"}
 
@@ -67,9 +70,15 @@ def test_confidence_is_honest():
     assert np.mean(gaps) < 0.06
 
 
-def test_leaving_one_out_counts_the_worker_s_other_answers():
+@pytest.mark.parametrize("weighed", [False, True])
+def test_leaving_one_out_counts_the_worker_s_other_answers(weighed):
     _, truth = blobs(n_tasks=25)
     answers = answers_of(truth, uneven())
+    weight = np.random.default_rng(1).uniform(0.5, 2, answers.n_answers) if weighed else np.ones(answers.n_answers)
+    if weighed:
+        answers = cw.Answers.from_codes(
+            answers.task, answers.worker, answers.label, tasks=25, workers=8, classes=3, weight=weight
+        )
     believed = np.random.default_rng(0).dirichlet(np.ones(3), 25)
     prior = np.full((3, 3), 0.7)
     workers = ConfusionWorkers(answers, prior, None, leave_one_out=True)
@@ -83,12 +92,60 @@ def test_leaving_one_out_counts_the_worker_s_other_answers():
             others = (answers.worker == answers.worker[a]) & (answers.task != t)
             counts = prior.copy()  # (truth, label)
             for b in np.flatnonzero(others):
-                counts[:, answers.label[b]] += believed[answers.task[b]]
-            logs += np.log(counts[:, answers.label[a]] / counts.sum(axis=1))
+                counts[:, answers.label[b]] += weight[b] * believed[answers.task[b]]
+            logs += weight[a] * np.log(counts[:, answers.label[a]] / counts.sum(axis=1))
         expected[t] = np.logaddexp.reduce(logs)
         np.testing.assert_allclose(posterior[t], np.exp(logs - expected[t]), atol=1e-10)
     np.testing.assert_allclose(workers.evidence(f), expected, atol=1e-10)
     assert total == pytest.approx(expected.sum())
+
+
+def test_known_labels_say_nothing_of_how_much_answers_count():
+    _, truth = blobs(n_tasks=200)
+    answers = copied(answers_of(truth, uneven()), 3)
+    workers = ConfusionWorkers(answers, "hierarchical", None)
+    workers.fit(np.eye(3)[truth], np.eye(3)[truth])
+    f = np.full((200, 3), 1 / 3)
+    gold = np.where(np.arange(200) < 150, truth, -1).astype(np.int32)
+    unknown = (gold[answers.task] < 0).astype(float)
+    assert workers.count(f, gold) == answer_count(np.log(f), workers.each(), answers, unknown)
+    assert workers.count(f, gold) != workers.count(f, None)
+
+
+def test_the_crowd_s_prior_is_made_anew_in_each_round_where_it_may():
+    _, truth = blobs(n_tasks=100)
+    answers = answers_of(truth, uneven())
+    sure, unsure = np.eye(3)[truth], np.full((100, 3), 1 / 3)
+    for renew in (True, False):
+        workers = ConfusionWorkers(answers, "hierarchical", None, renew=renew)
+        workers.fit(unsure, unsure)
+        first = workers.prior.copy()
+        workers.fit(sure, sure)
+        assert np.allclose(workers.prior, first) is not renew
+
+
+def test_the_classifier_that_is_kept_has_learned_from_the_labels_that_are_kept():
+    X, truth = blobs(n_tasks=150, distance=1.5)
+    model = cw.JointEM("lda", features="plain", max_iter=2).fit(X, answers_of(truth, uneven()))
+    _, seen = fit_view("plain", X)
+    again = GaussianClassifier(seen, None, None, shrinkage=0.1)
+    again.fit(model.proba_[None])
+    np.testing.assert_allclose(model.experts_[0]["numbers"]["mean"], again.numbers()["mean"], atol=1e-10)
+
+
+def test_what_logistic_regression_says_is_freed_of_the_shares_it_was_taught():
+    X, truth = blobs(n_tasks=300, shares=(0.8, 0.1, 0.1), distance=1.0)
+    answers, target = answers_of(truth, uneven()), np.eye(3)[truth][None]
+    pieces = [
+        make_experts(X, answers, None, None, classifier="logistic", features="plain", even=False, apart=apart)[0].piece
+        for apart in (True, False)
+    ]
+    for piece in pieces:
+        piece.fit(target)
+    apart, own = (piece.proba()[0] for piece in pieces)
+    both = apart * target[0].mean(axis=0)
+    np.testing.assert_allclose(both / both.sum(axis=1, keepdims=True), own, atol=1e-10)
+    assert apart[:, 0].mean() < own[:, 0].mean() - 0.1
 
 
 def test_answers_pick_the_view_and_the_kind():
@@ -96,7 +153,7 @@ def test_answers_pick_the_view_and_the_kind():
     X, truth = blobs(n_tasks=500, distance=2)
     skewed = np.sign(X) * X**6 * rng.uniform(0.1, 10, X.shape[1])  # plain axes are those of the outliers
     model = cw.JointEM().fit(skewed, answers_of(truth, uneven()))
-    weight = dict.fromkeys(("plain", "root", "standard", "rank"), 0.0)
+    weight = dict.fromkeys(VIEWS, 0.0)
     for expert in model.experts_:
         weight[expert["view"]] += expert["weight"]
     assert weight["rank"] > weight["plain"]
@@ -104,22 +161,99 @@ def test_answers_pick_the_view_and_the_kind():
     assert (model.labels_ == truth).mean() >= (plain.labels_ == truth).mean()
 
 
+def test_many_tasks_hear_the_experts_that_a_sample_of_them_hears(monkeypatch):
+    X, truth = blobs(n_tasks=600, distance=2)
+    answers = answers_of(truth, uneven())
+    gold, weight = np.where(np.arange(600) < 20, truth, -1).astype(np.int32), np.linspace(0.5, 2, 600)
+    whole = cw.JointEM().fit(X, answers, gold=gold, sample_weight=weight)
+    seen = []
+    made = joint_em.make_experts
+    monkeypatch.setattr(joint_em, "make_experts", lambda x, *more, **options: seen.append((len(x), options.get("only")))
+                        or made(x, *more, **options))  # fmt: skip
+    monkeypatch.setattr(joint_em, "SAMPLE", 300)
+    sampled = cw.JointEM().fit(X, answers, gold=gold, sample_weight=weight)
+    (few, every), (all_, only) = seen
+    assert (few, every, all_) == (300, None, 600)
+    assert {(VIEWS[place], kind) for place, kind in only} >= {(e["view"], e["kind"]) for e in sampled.experts_}
+    assert (sampled.labels_ == whole.labels_).mean() > 0.97
+
+
 def test_logistic_regression_joins_where_answers_are_many():
     X, truth = blobs(n_tasks=60)  # 6 features and 3 classes: 14 coefficients
-    for per_task, kinds in ((2, {"lda", "qda"}), (3, {"lda", "qda", "logistic"})):
+    for per_task, kinds in ((2, {"lda", "rda", "qda"}), (3, {"lda", "rda", "qda", "logistic"})):
         answers = answers_of(truth, uneven(), per_task=per_task)
         experts = make_experts(X, answers, None, None, classifier="auto", features="auto", even=True)
         assert {expert.kind for expert in experts} == kinds
+        assert ("kernel", "logistic") not in {(expert.view, expert.kind) for expert in experts}
 
 
 def test_classes_are_held_for_equal_where_votes_are_spread_evenly():
     for shares, even in (((0.4, 0.3, 0.3), True), ((0.85, 0.1, 0.05), False)):
         X, truth = blobs(n_tasks=200, shares=shares)
-        answers = answers_of(truth, uneven(good=(0.9, 0.95)))
-        model = cw.JointEM().fit(X, answers)
-        least = np.bincount(answers.label, minlength=3).min() / answers.n_answers
+        model = cw.JointEM().fit(X, answers_of(truth, uneven(good=(0.9, 0.95))))
         assert model.even_ is even
-        assert bool(least >= EVEN / 3) is even
+        expected = np.full(3, 1 / 3) if even else model.proba_.mean(axis=0)
+        np.testing.assert_allclose(model.class_share_, expected, atol=0.01)
+
+
+def test_classes_that_are_named_by_mistake_alone_fade():
+    X, truth = blobs(n_tasks=1000, n_classes=5)
+    kept = np.flatnonzero(truth < 3)
+    answers = answers_of(truth[kept], uneven(n_classes=5, good=(0.5, 0.7)), per_task=5)
+    assert np.bincount(answers.label, minlength=5)[3:].min() > 0.05 * answers.n_answers
+    model = cw.JointEM().fit(X[kept], answers)
+    assert model.class_share_[3:].sum() < 0.04
+    assert (model.labels_ == truth[kept]).mean() > 0.95
+
+
+def copied(answers, times):
+    """The same answers, each given by so many workers who copy."""
+    n = answers.n_answers
+    worker = np.repeat(answers.worker, times) * times + np.tile(np.arange(times), n)
+    return cw.Answers.from_codes(
+        np.repeat(answers.task, times), worker, np.repeat(answers.label, times),
+        tasks=answers.n_tasks, workers=answers.n_workers * times, classes=answers.n_classes,
+    )  # fmt: skip
+
+
+def test_answers_count_for_less_where_workers_err_together():
+    X, truth = blobs(n_tasks=400, distance=1.5)
+    alone = answers_of(truth, uneven(), seed=1)
+    together = copied(alone, 4)
+    independent, doubted = cw.JointEM().fit(X, alone), cw.JointEM().fit(X, together)
+    assert independent.answer_weight_ > 0.8
+    assert doubted.answer_weight_ < 0.5
+    sure = cw.JointEM(answer_weight=1.0).fit(X, together)
+    assert sure.answer_weight_ == 1
+    assert ece(truth, doubted.proba_) < ece(truth, sure.proba_)
+
+
+def test_with_one_answer_a_task_nothing_is_doubted():
+    X, truth = blobs(n_tasks=100)
+    assert cw.JointEM().fit(X, answers_of(truth, uneven(), per_task=1)).answer_weight_ == 1
+
+
+def test_an_answer_that_counts_for_nothing_leaves_the_classifier():
+    X, truth = blobs(n_tasks=100)
+    answers = answers_of(truth, uneven())
+    for left in (True, False):
+        model = cw.JointEM("lda", features="plain", answer_weight=0.0, leave_one_out=left, max_iter=1).fit(X, answers)
+        more = cw.JointEM("lda", features="plain", answer_weight=0.5, leave_one_out=left, max_iter=1).fit(X, answers)
+        full = cw.JointEM("lda", features="plain", answer_weight=1.0, leave_one_out=left, max_iter=1).fit(X, answers)
+        f = np.log(model.proba_)
+        half, whole = np.log(more.proba_) - f, np.log(full.proba_) - f
+        half, whole = half - half[:, :1], whole - whole[:, :1]  # log odds that answers add
+        np.testing.assert_allclose(2 * half, whole, atol=1e-6)
+
+
+def test_the_same_rows_in_fewer_digits_are_seen_as_the_same():
+    rng = np.random.default_rng(0)
+    X, truth = blobs(n_tasks=300)
+    X = np.where(rng.random(X.shape) < 0.5, 0.1, np.round(X, 1))  # values that many tasks have
+    model = cw.JointEM("logistic", features="rank").fit(X, answers_of(truth, uneven()))
+    rows = X.astype(np.float32)  # as models are given them
+    says = [predict_experts(model.experts_, x, model.class_share_) for x in (rows, rows.astype(np.float64))]
+    np.testing.assert_array_equal(*says)
 
 
 def test_classes_that_nobody_named_get_nothing():
@@ -168,7 +302,7 @@ def test_rounds_are_counted_through():
 def test_networks_and_forests_are_saved_or_refused(tmp_path):
     X, truth = blobs(n_tasks=60)
     answers = answers_of(truth, uneven())
-    for setting in ({"features": "rank"}, {}):
+    for setting in ({"features": "rank"}, {"features": "kernel"}, {}):
         model = cw.JointEM("mlp", max_iter=3, **setting).fit(X, answers)
         model.save(tmp_path / "model")
         loaded = cw.load(tmp_path / "model")
@@ -183,6 +317,15 @@ def test_networks_and_forests_are_saved_or_refused(tmp_path):
     scaled = cw.JointEM("lda", features=StandardScaler(), max_iter=1).fit(X, answers)
     with pytest.raises(ModelFileError, match="such as 'rank'"):
         scaled.save(tmp_path / "scaled")
+
+
+def test_models_of_the_first_form_are_refused(tmp_path):
+    X, truth = blobs(n_tasks=40)
+    model = cw.JointEM("lda", features="plain", max_iter=1).fit(X, answers_of(truth, uneven()))
+    del model.class_share_
+    model.save(tmp_path / "old")
+    with pytest.raises(ModelFileError, match="fit it again"):
+        cw.load(tmp_path / "old")
 
 
 @pytest.mark.parametrize(
@@ -201,6 +344,8 @@ def test_networks_and_forests_are_saved_or_refused(tmp_path):
         ({"classifier": "lda", "calibrate": False}, "name both"),
         ({"cross_fit": None}, "calibrate"),
         ({"cross_fit": 1}, "cross_fit"),
+        ({"answer_weight": 1.5}, "answer_weight"),
+        ({"answer_weight": "all"}, "answer_weight"),
         ({"prior": "wide"}, "prior"),
         ({"max_iter": 0}, "max_iter"),
         ({"random_state": -1}, "random_state"),
@@ -216,3 +361,12 @@ def test_exact_em_that_stops_too_early_says_so():
     X, truth = blobs(n_tasks=100, distance=1)
     with pytest.warns(ConvergenceWarning, match="max_iter=2"):
         cw.JointEM("lda", **EXACT, max_iter=2, tol=1e-9).fit(X, answers_of(truth, uneven()))
+
+
+def test_many_tasks_of_which_few_are_answered(monkeypatch):
+    X, truth = blobs(n_tasks=600)
+    few = answers_of(truth[:60], uneven())
+    answers = cw.Answers.from_codes(few.task, few.worker, few.label, tasks=600, workers=8, classes=3)
+    monkeypatch.setattr(joint_em, "SAMPLE", 300)
+    model = cw.JointEM().fit(X, answers)
+    assert (model.labels_ == truth).mean() > 0.8

@@ -1,7 +1,9 @@
 import numpy as np
-from scipy.special import log_softmax, logsumexp
+from crowds import answers_of, uneven
+from scipy.special import log_softmax, logsumexp, softmax
 
-from crowdwise.learn.pooling import SHARPEST, pool, pool_weights, pooled
+from crowdwise.learn.pooling import SHARPEST, answer_count, pool, pool_weights, pooled
+from crowdwise.truth.kernels import FLOOR
 
 
 def likelihood_of(log_f, log_likelihood, weights):
@@ -64,3 +66,47 @@ def test_beliefs_of_zero_leave_a_belief():
     both = pool(f, np.array([1.0, 1.0]))
     assert np.isfinite(both).all()
     np.testing.assert_allclose(both, 0.5)
+
+
+def test_shares_that_stand_apart_are_not_tempered():
+    honest, likely = drawn(n_tasks=6000)
+    share = np.array([0.7, 0.2, 0.1])
+    sure = log_softmax(2 * honest, axis=1)
+    apart = pool(np.exp(sure)[None], np.array([0.5]), share)
+    np.testing.assert_allclose(apart, softmax(honest + np.log(share), axis=1), atol=1e-12)
+    none = pool(np.exp(sure)[None], np.array([0.5]), np.array([0.5, 0.5, 0.0]))
+    assert none[:, 2].max() <= FLOOR
+    with np.errstate(divide="ignore"):
+        weights = pool_weights(sure[None], likely, log_share=np.log([0.5, 0.5, 0.0]))
+    assert np.isfinite(weights).all()
+
+
+def foretold(count, log_f, each, answers):
+    """By its definition: each answer from the belief without it."""
+    total = 0.0
+    for a in range(len(each)):
+        others = [b for b in np.flatnonzero(answers.task == answers.task[a]) if b != a]
+        belief = softmax(log_f[answers.task[a]] + count * each[others].sum(axis=0))
+        total += np.log(belief @ np.exp(each[a]))
+    return total
+
+
+def test_the_count_of_an_answer_foretells_answers_best():
+    truth = np.random.default_rng(0).integers(3, size=40)
+    confusion = uneven(n_classes=3)
+    answers = answers_of(truth, confusion, per_task=4)
+    log_f = np.full((40, 3), -np.log(3))
+    each = 2.5 * np.log(confusion[answers.worker, :, answers.label])  # workers taken for far surer than they are
+    found = answer_count(log_f, each, answers)
+    best = foretold(found, log_f, each, answers)
+    assert 0 < found < 1
+    for other in np.linspace(0, 1, 21):
+        assert foretold(other, log_f, each, answers) <= best + 1e-3
+
+
+def test_independent_workers_count_whole():
+    truth = np.random.default_rng(0).integers(3, size=3000)
+    confusion = uneven(n_classes=3)
+    answers = answers_of(truth, confusion, per_task=4)
+    each = np.log(confusion[answers.worker, :, answers.label])
+    assert answer_count(np.full((3000, 3), -np.log(3)), each, answers) > 0.9

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.pipeline import Pipeline
 
-from crowdwise.learn.views import VIEWS, fit_view, n_axes, numbers_of, signed_root, view_from
+from crowdwise.learn.views import VIEWS, MainAxes, fit_view, n_axes, numbers_of, signed_root, view_from
 
 
 def features(n=200, d=6, seed=0):
@@ -55,12 +55,25 @@ def test_an_offset_costs_no_digits():
 
 def test_axes_grow_with_tasks_and_the_first_ones_are_kept():
     assert n_axes(10, 100) == 9
-    assert n_axes(3200, 512) == 100
+    assert n_axes(800, 512) == 100
     X = np.random.default_rng(0).normal(size=(300, 100)) * np.linspace(1, 5, 100)
     _, seen = fit_view("plain", X)
     assert seen.shape == (300, 64)
     assert (np.diff(seen.var(axis=0)) <= 1e-9).all()
     assert seen.var(axis=0)[0] > 1 > seen.var(axis=0)[-1]
+
+
+def test_more_features_than_tasks_have_the_same_axes():
+    X = np.random.default_rng(0).normal(size=(40, 60)) * np.linspace(1, 5, 60)
+    wide = MainAxes().fit(X)
+    _, axes = np.linalg.eigh(np.cov(X.T))
+    expected = (X - X.mean(axis=0)) @ axes[:, ::-1][:, : wide.axes_.shape[0]]
+    seen = wide.transform(X)
+    assert seen.shape == (40, 39)
+    np.testing.assert_allclose(np.abs(seen), np.abs(expected / np.sqrt(np.square(expected).mean())), atol=1e-8)
+    flat = MainAxes().fit(np.repeat(X[:, :1], 60, axis=1))  # one direction alone
+    assert np.isfinite(flat.axes_).all()
+    assert np.square(flat.transform(np.repeat(X[:, :1], 60, axis=1)))[:, 1:].max() < 1e-12
 
 
 def test_signed_root_is_odd():

@@ -73,7 +73,7 @@ def test_declared_shares_reach_joint_em_and_are_told(answers, shares):
 
 @pytest.mark.parametrize(
     ("method", "shares", "message"),
-    [("raykar", "balanced", "joint-em"), ("auto", {0: 1}, "amiss"), ("auto", "even", "balanced")],
+    [("raykar", "balanced", "joint-em"), ("auto", {0: 1}, "a share for each class"), ("auto", "even", "balanced")],
 )
 def test_declared_shares_that_nothing_could_use_are_refused(answers, method, shares, message):
     with pytest.raises(ParameterError, match=message):

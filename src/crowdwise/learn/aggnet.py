@@ -99,6 +99,10 @@ class AggNet(NetworkLearner):
         """Shares of the classes that are declared, and how strongly."""
         return None
 
+    def _count(self) -> Any:
+        """For how much of an answer each one is taken."""
+        return 1.0
+
     def _fit(self, given: Given) -> None:
         features, answers, weight, gold, validation, callback = given
         kept, monitor = self._monitored(features, answers, validation)
@@ -111,7 +115,7 @@ class AggNet(NetworkLearner):
         classifier = NetworkClassifier(trainer, features, folds, self.epochs_per_round)
         joint = _Rounds(
             kept, gold, workers, classifier, max_iter=1, tol=0.0, calibrate=self.calibrate,
-            declared=self._declared(kept), weight=weight,
+            declared=self._declared(kept), weight=weight, count=self._count(),
         )  # fmt: skip
         if trainer.epoch == 0:
             joint.start(vote_shares(kept))

@@ -36,23 +36,32 @@ def check_class_prior(prior: ClassPrior, strength: float) -> None:
     require(fits, "class_prior_strength", strength, "a number from 0, not at all, to 1, all the way")
 
 
-def declared_shares(prior: ClassPrior, strength: float, classes: Array) -> tuple[Array, float] | None:
+def declared_shares(
+    prior: ClassPrior, strength: float, classes: Array, named: Array | None = None
+) -> tuple[Array, float] | None:
     """Declared shares (classes,), which sum to one, and the strength; None where nothing is declared.
+
+    Classes that nobody `named`, (classes,) bool, get none: there is nothing to know them by. Keys of a mapping may be
+    written as text, as in JSON.
 
     >>> declared_shares({"cat": 1, "dog": 3}, 1.0, np.array(["cat", "dog"]))[0].tolist()
     [0.25, 0.75]
     """
     if prior is None or strength == 0:
         return None
+    kept = np.ones(len(classes), bool) if named is None else named
     if isinstance(prior, str):
-        return np.full(len(classes), 1 / len(classes)), strength
+        return kept / kept.sum(), strength
     names = classes.tolist()
+    as_text = {str(name): name for name in names}
+    if all(isinstance(key, str) for key in prior) and not any(key in names for key in prior):
+        prior = {as_text.get(str(key), key): value for key, value in prior.items()}
     odd = [name for name in prior if name not in names] + [name for name in names if name not in prior]
-    require(not odd, "class_prior", prior, f"a share for each class and no other: {odd[:3]} is amiss; classes: {names}")
+    require(not odd, "class_prior", prior, f"a share for each class and no other: see {odd[:3]}; classes: {names}")
     values = [prior[name] for name in names]
     good = all(is_number(value) and value >= 0 for value in values) and sum(values) > 0
     require(good, "class_prior", prior, "shares of 0 or more, some of them above 0")
-    shares = np.maximum(np.array(values, float) / sum(values), LEAST)
+    shares = np.where(kept, np.maximum(np.array(values, float) / sum(values), LEAST), 0.0)
     return shares / shares.sum(), strength
 
 
@@ -76,13 +85,15 @@ def _mean(proba: Array, weight: Array | None) -> Array:
     return np.asarray(np.maximum(np.average(proba, axis=0, weights=weight), FLOOR))
 
 
-def warn_against(without: Array, declared: Array, blind: Array) -> None:
+def warn_against(without: Array, declared: Array, blind: Array, *, stacklevel: int) -> None:
     """Warn where answers speak against declared shares.
 
     Parameters
     ----------
     without, declared, blind : (tasks,) arrays
         Log-likelihood of the answers to each task: fitted without the declaration, with it, and without features.
+    stacklevel : int
+        How far away the caller of `fit` is.
     """
     loss = without - declared
     error = loss.std(ddof=1) / np.sqrt(len(loss)) if len(loss) > 1 else np.inf
@@ -93,4 +104,4 @@ def warn_against(without: Array, declared: Array, blind: Array) -> None:
             f"{loss.mean():.3f} a task (standard error {error:.3f}; all that the features are worth is {worth:.3f}). "
             f"Declare what is known of the tasks that were answered, or leave class_prior out."
         )
-        warnings.warn(message, ClassPriorWarning, stacklevel=6)
+        warnings.warn(message, ClassPriorWarning, stacklevel=stacklevel)

@@ -107,7 +107,8 @@ def fit_soft(estimator: Any, x: Array, target: Array) -> Any:
         return clone(estimator).fit(x[row], label, **({} if hard else {f"{last}sample_weight": weight}))
     except TypeError as error:
         message = (
-            f"{estimator} cannot be fitted with sample_weight ({error}): use a classifier that can, or hard labels."
+            f"{estimator} cannot be fitted with sample_weight ({error}): use a classifier that can, or one on hard "
+            "labels (Aggregated)."
         )
         raise ParameterError(message) from None
 

@@ -2,10 +2,10 @@
 
 Three pieces, each exchangeable:
 
-    posterior    T[t, c]  proportional to  f(x_t)[c] * prod over its answers of P(label | worker, c)
+    posterior    T[t, c]  proportional to  f(x_t)[c] * prod over its answers of P(label | worker, c)^count
     workers      how workers answer given the truth: `ConfusionWorkers`, or `DifficultyWorkers`
     classifier   f, fitted to the soft labels T: Gaussian, logistic, any estimator, or a network (`classifiers`); or
-                 several at once, of which `pooling` makes one
+                 several at once, of which `pooling` makes one; with the shares of the classes, where these stand apart
 
     E   T from the classifier and the workers; where shares of the classes are declared, pulled towards them
     M   workers and classifier from T
@@ -14,13 +14,14 @@ Three pieces, each exchangeable:
 
 The bound never falls when the classifier's fit never does (logistic). It may with networks, which take a few steps by
 random batches; with `cross_fit`, where the classifier that judges a task is not the one its likelihood rewards; with
-`calibrate`; with `leave_one_out`; and with declared shares. The tests hold the first kind to it.
+`calibrate`; with a `count` that changes; with `leave_one_out`; and with declared shares. The tests hold the first kind
+to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -28,12 +29,14 @@ from crowdwise.answers import Answers
 from crowdwise.learn.base import Array, Callback
 from crowdwise.learn.class_prior import pulled
 from crowdwise.learn.classifiers import Classifier
-from crowdwise.learn.pooling import pool, pool_weights
+from crowdwise.learn.pooling import answer_count, pool, pool_weights
 from crowdwise.truth.base import fix_gold
 from crowdwise.truth.confusion import ConfusionWork, confusion_rows
 from crowdwise.truth.dawid_skene import Prior, dense_confusion, prior_counts
 from crowdwise.truth.em import climb
 from crowdwise.truth.kernels import FLOOR
+
+RAREST = 1e-12  # share of a class that was named: it can come back
 
 
 class Workers(Protocol):
@@ -92,9 +95,13 @@ class ConfusionWorkers:
         self.work.set_table(self.table)
         self.believed = proba
 
-    def posterior(self, f: Array, gold: Array | None) -> tuple[Array, float]:  # noqa: D102
+    def posterior(self, f: Array, gold: Array | None, count: float = 1.0) -> tuple[Array, float]:
+        """As every model of workers has; each answer taken for `count` of one."""
         if self.leave_one_out:
-            return posterior_of(self._without_itself(), f, self.answers, gold, self.weight)
+            return posterior_of(count * self.each(), f, self.answers, gold, self.weight)
+        if count != 1:
+            said = np.log(self.table[self.answers.pairs.of_answer]) * (count * self._counts())
+            return posterior_of(said, f, self.answers, gold, self.weight)
         proba = np.empty_like(f)
         _, _, log_likelihood = self.work.e_step(f, gold, counts=False, proba=proba)
         if self.weight is not None:  # each task's own likelihood, from the class it is surest of
@@ -112,20 +119,30 @@ class ConfusionWorkers:
 
     def evidence(self, f: Array) -> Array:
         """Log P(answers to t), (tasks,), each answer judged by its worker's others, and the truth by f."""
-        return evidence_of(self._without_itself(), f, self.answers)
+        return evidence_of(self.each(), f, self.answers)
 
     def log_prior(self) -> float:  # noqa: D102
         return float(self.log_priors.sum())
 
-    def _without_itself(self) -> Array:
+    def count(self, f: Array, gold: Array | None) -> float:
+        """For how much each answer is to be taken: see `answer_count`."""
+        a = self.answers
+        weight = np.ones(a.n_answers) if self.weight is None else self.weight[a.task]
+        if gold is not None:
+            weight = weight * (gold[a.task] < 0)  # of these tasks nothing is left to be foretold
+        return answer_count(np.log(f), self.each(), a, weight)
+
+    def _counts(self) -> Any:
+        """Weights of the answers as a column, or 1."""
+        return 1.0 if self.answers.weight is None else self.answers.weight[:, None]
+
+    def each(self) -> Array:
         """Log P(label[a] | worker[a], truth c), (answers, classes), from the worker's other answers and the prior."""
         a = self.answers
         total = self.totals[a.worker]  # (answers, classes): counts and pseudo-counts of all labels
         own = self.believed[a.task] * (1.0 if self.counter.weight.size == 0 else self.counter.weight[:, None])
         count = self.table[a.pairs.of_answer] * total - own
-        return np.log(np.maximum(count, FLOOR) / np.maximum(total - own, FLOOR)) * (
-            1.0 if a.weight is None else a.weight[:, None]
-        )
+        return np.asarray(np.log(np.maximum(count, FLOOR) / np.maximum(total - own, FLOOR)) * self._counts())
 
     def confusion(self) -> Array:
         """P(worker w says l | truth c) as [w, c, l]."""
@@ -179,11 +196,17 @@ class Joint:
     declared : (shares, strength) or None
         Shares of the classes (classes,) that posteriors are pulled towards in each round.
     weight : (tasks,) array or None
-        How much each task counts in `calibrate` and `declared`.
+        How much each task counts in `calibrate`, `declared` and `shares`.
+    shares : {"even", "learned"} or None
+        Shares of the classes, where classifiers do not know them: the same for all, or as posteriors have them.
     named : (classes,) bool array or None
-        Classes that can be true; the others get no belief, however little a tempered classifier rules out.
+        Classes that can be true, with `shares`; the others get no belief.
+    count : float or "auto"
+        For how much of an answer each one is taken; "auto" asks the answers in each round (`answer_count`).
     max_iter, tol
         As for every EM model.
+    still : float
+        Mean change of the posteriors in a round below which EM has settled.
     monotone : bool
         Whether the pieces are such that the bound never falls.
     """
@@ -200,10 +223,17 @@ class Joint:
         calibrate: bool = False,
         declared: tuple[Array, float] | None = None,
         weight: Array | None = None,
+        shares: Literal["even", "learned"] | None = None,
         named: Array | None = None,
+        count: float | Literal["auto"] = 1.0,
+        still: float = 0.0,
         monotone: bool = True,
     ) -> None:
+        self.shares, self.count, self.still = shares, count, still
         self.named = np.ones(answers.n_classes, bool) if named is None else named
+        self.share: list[Array | None] = [None] * len(workers)  # (classes,) each
+        self.counts = np.ones(len(workers)) if count == "auto" else np.full(len(workers), count)
+        self.moved = np.inf  # mean change of the posteriors in the last round
         self.answers, self.gold, self.workers, self.classifier = answers, gold, workers, classifier
         self.calibrate, self.declared, self.weight = calibrate, declared, weight
         self.max_iter, self.tol, self.monotone = max_iter, tol, monotone
@@ -213,7 +243,8 @@ class Joint:
 
     def start(self, proba: Array) -> None:
         """The first M-step, from first posteriors (tasks, classes)."""
-        self._m_step(None, np.repeat(fix_gold(proba, self.gold)[None], len(self.workers), axis=0), None)
+        self.proba = np.repeat(fix_gold(proba, self.gold)[None], len(self.workers), axis=0)
+        self._m_step(None, self.proba, None)
 
     def run(self, callback: Callback | None, done: int = 0, left: int = 0) -> tuple[list[float], bool]:
         """EM from where the pieces stand: the bounds, and whether they settled. `proba` holds the posteriors.
@@ -224,26 +255,37 @@ class Joint:
         told: Callable[[int, float], None] | None = None
         if callback is not None:
             told = lambda i, bound: callback({"iteration": done + i + 1, "iterations": rounds, "bound": bound})  # noqa: E731
-        _, history, converged = climb(self, None, None, self.answers.n_answers, told)
+        _, history, converged = climb(
+            self, None, None, self.answers.n_answers, told, settled=lambda: self.moved < self.still
+        )
         return history, converged
 
     def _e_step(self, work: None, parameters: None) -> tuple[Array, float]:
         says = self.says
         if self.weights.shape[1] != says.shape[1]:
             self.weights = np.full(says.shape[:2], 1 / says.shape[1])
-        bound = -self.classifier.penalty()
+        bound, before = -self.classifier.penalty(), self.proba
         self.proba, self.f = np.empty((2, len(says), *says.shape[2:]))
         for m, workers in enumerate(self.workers):
             if self.calibrate:
-                f = pool(says[m], self.weights[m])
-                likely = workers.log_likelihood(f, self.gold)
-                self.weights[m] = pool_weights(np.log(np.maximum(says[m], FLOOR)), likely, self.weight, self.weights[m])
-            self.f[m] = pool(says[m], self.weights[m], self.named)
-            self.proba[m], log_likelihood = workers.posterior(self.f[m], self.gold)
+                self.weights[m] = self._weighed(says[m], workers, self.weights[m], self.share[m])
+            self.f[m] = pool(says[m], self.weights[m], self.share[m])
+            if self.count == "auto":
+                self.counts[m] = workers.count(self.f[m], self.gold)
+            counted = {} if self.counts[m] == 1 else {"count": self.counts[m]}  # which not all workers know
+            self.proba[m], log_likelihood = workers.posterior(self.f[m], self.gold, **counted)
             if self.declared is not None:
                 self.proba[m] = pulled(self.proba[m], *self.declared, self.gold, self.weight)
             bound += log_likelihood + workers.log_prior()
+        self.moved = float(np.abs(self.proba - before).mean()) if before.shape == self.proba.shape else np.inf
         return self.proba, bound
+
+    def _weighed(self, says: Array, workers: Any, start: Array, share: Array | None) -> Array:
+        """Weights of the classifiers (classifiers,), by how likely they make the answers."""
+        likely = workers.log_likelihood(pool(says, start, share), self.gold)
+        with np.errstate(divide="ignore"):
+            log_share = 0.0 if share is None else np.log(share)
+        return pool_weights(np.log(np.maximum(says, FLOOR)), likely, self.weight, start, log_share)
 
     def _m_step(self, work: None, statistics: Array, parameters: None) -> None:
         self.classifier.fit(statistics)
@@ -255,6 +297,10 @@ class Joint:
         self.says = says.reshape(len(self.workers), -1, *says.shape[1:])
         for m, workers in enumerate(self.workers):
             workers.fit(proba[m], self.says[m, 0])
+            if self.shares is not None:
+                share = np.average(proba[m], axis=0, weights=self.weight) if self.shares == "learned" else 1.0
+                kept = np.where(self.named, np.maximum(share, RAREST), 0.0)
+                self.share[m] = kept / kept.sum()
 
     def evidence(self) -> Array:
         """Log-likelihood of the answers to each task, (tasks,), each answer judged by others: of the first model."""

@@ -1,10 +1,10 @@
 """Gaussian classes as a piece of joint EM: linear or quadratic discriminants, in closed form, all folds at once.
 
-    x | c  ~  normal(mean[c], cov[c])        P(c) = share[c]
+    x | c  ~  normal(mean[c], cov[c])
     cov    =  (1 - shrinkage) * within + shrinkage * variance * I      within: scatter about the means of the classes
     cov[c] =  (1 - own) * cov + own * (that of class c alone, shrunk in the same way)
 
-    f(x)[c]  proportional to  share[c] * normal(x; mean[c], cov[c])
+    f(x)[c]  proportional to  normal(x; mean[c], cov[c])       the shares of the classes stand apart: `pooling`
 
 `own` 0 is a linear discriminant (LDA), above it a regularised quadratic one (QDA; Friedman 1989). So rigid a classifier
 cannot learn the errors of single answers by heart, which is what makes it strong inside EM.
@@ -21,6 +21,7 @@ likelihood of features and answers together. QDA's matrices do not maximise that
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from scipy.special import logsumexp, softmax
 
 from crowdwise.learn.base import Array
@@ -44,7 +45,7 @@ class GaussianClassifier:
     own : float
         Share of its own in the covariance of a class, from 0 to 1.
     even : bool
-        Hold all classes for equally likely, instead of as frequent as they are.
+        Whether classes are held for equally likely, and not for as frequent as they are, where log P(x) is asked for.
     """
 
     def __init__(
@@ -72,10 +73,11 @@ class GaussianClassifier:
         n = self._by_part([mass[rows].sum(axis=0) for rows in self.held])  # (parts, classes)
         sums = self._by_part([mass[rows].T @ self.x[rows] for rows in self.held])  # (parts, classes, features)
         self.mean = sums / (n + SMALL)[:, :, None]
-        share = np.ones_like(n) / n.shape[1] if self.even else n / n.sum(axis=1, keepdims=True)
+        total = np.maximum(n.sum(axis=1), SMALL)  # of tasks in a part: none, where one fold has all the weight
+        share = np.full(n.shape[1], 1 / n.shape[1]) if self.even else n[-1] / total[-1]
         self.log_share = np.log(np.maximum(share, FLOOR))
         about = np.einsum("pc,pcf,pcg->pfg", n + SMALL, self.mean, self.mean)  # what the means explain
-        within = (self.scatter - about) / n.sum(axis=1)[:, None, None]
+        within = (self.scatter - about) / total[:, None, None]
         cov = self._shrunk(within)[:, None]  # (parts, 1, features, features)
         if self.own:
             cov = (1 - self.own) * cov + self.own * self._of_classes(mass, n)
@@ -84,13 +86,13 @@ class GaussianClassifier:
 
     def proba(self) -> Array:
         """Class probabilities of the training tasks, (1, tasks, classes)."""
-        return softmax(self._joint(), axis=1)[None]
+        return softmax(self._densities(), axis=1)[None]
 
     def penalty(self) -> float:
         """Minus log P(x) of the tasks and the log prior of the covariance, up to a constant."""
         if self.own or self.crossed or self.shrinkage == 1:
             return 0.0
-        says = self.weight @ logsumexp(self._joint(), axis=1)
+        says = self.weight @ logsumexp(self._densities() + self.log_share, axis=1)
         strength = self.shrinkage / (1 - self.shrinkage) * self.weight.sum()
         inverse = np.linalg.inv(self.root[0, 0])
         return float(
@@ -108,15 +110,14 @@ class GaussianClassifier:
         return {
             "mean": self.mean[-1],
             "root": self.root[-1],
-            "offset": self.log_share[-1] - self.half_log_det[-1],
+            "offset": -self.half_log_det[-1],
         }
 
-    def _joint(self) -> Array:
-        """Log share[c] normal(x; mean[c], cov[c]) of the training tasks, (tasks, classes), by the folds' own parts."""
+    def _densities(self) -> Array:
+        """Log normal(x; mean[c], cov[c]) of the training tasks, (tasks, classes), by the folds' own parts."""
         out = np.empty((len(self.x), self.mean.shape[1]))
         for part, rows in enumerate(self.held):
-            offset = self.log_share[part] - self.half_log_det[part]
-            out[rows] = log_joint(self.x[rows], self.mean[part], self.root[part], offset)
+            out[rows] = log_densities(self.x[rows], self.mean[part], self.root[part], -self.half_log_det[part])
         return out
 
     def _of_classes(self, mass: Array, n: Array) -> Array:
@@ -138,27 +139,32 @@ class GaussianClassifier:
         return np.stack([*(total - own for own in sums), total]) if self.crossed else total[None]
 
 
-def log_joint(x: Array, mean: Array, root: Array, offset: Array) -> Array:
-    """Log of share[c] normal(x; mean[c], cov[c]), (rows, classes), up to a constant.
+def log_densities(x: Array, mean: Array, root: Array, offset: Array) -> Array:
+    """Log of normal(x; mean[c], cov[c]), (rows, classes), up to a constant.
 
     Parameters
     ----------
     x, mean : (rows, features) and (classes, features) arrays
     root : (1 or classes, features, features) array
         Cholesky factors of the covariance, or covariances.
-    offset : (classes,) array
-        Log share less half the log determinant.
+    offset : (1 or classes,) array
+        Minus half the log determinant.
     """
     out = np.empty((len(x), len(mean)))
-    inverse = np.linalg.inv(root)
-    alike = len(root) == 1
-    turned = x @ inverse[0].T if alike else x
+    if len(root) == 1:  # turned to where the covariance is one, once for all classes
+        x, mean = _turned(root[0], x.T).T, _turned(root[0], mean.T).T
     for c in range(len(mean)):
-        apart = turned - inverse[0] @ mean[c] if alike else (x - mean[c]) @ inverse[c].T  # (rows, features)
-        out[:, c] = offset[c] - 0.5 * np.square(apart).sum(axis=1)
+        apart = (x - mean[c]).T  # (features, rows)
+        if len(root) > 1:
+            apart = _turned(root[c], apart)
+        out[:, c] = offset[c if len(root) > 1 else 0] - 0.5 * np.einsum("fr,fr->r", apart, apart)
     return out
+
+
+def _turned(root: Array, columns: Array) -> Array:
+    return np.asarray(solve_triangular(root, columns, lower=True, check_finite=False))
 
 
 def predict_gaussian(x: Array, numbers: dict[str, Array]) -> Array:
     """Class probabilities (rows, classes), from what a `GaussianClassifier` had learned."""
-    return np.asarray(softmax(log_joint(x, **numbers), axis=1))
+    return np.asarray(softmax(log_densities(x, **numbers), axis=1))

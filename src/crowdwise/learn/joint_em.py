@@ -1,49 +1,68 @@
 """JointEM: truth, workers and a rigid, cross-fitted, calibrated classifier together. Our own, and the default of `run`.
 
-    T[t, c]  proportional to  f(x_t)[c] * prod over a to t of confusion[worker[a], c, label[a]]
-    f(x)     proportional to  prod over experts e of f_e(x)^weight[e]      each cross-fitted to T, on a view of x
+    T[t, c]  proportional to  f(x_t)[c] * prod over a to t of confusion[worker[a], c, label[a]]^count
+    f(x)[c]  proportional to  share[c] * prod over experts e of f_e(x)[c]^weight[e]    cross-fitted, on a view of x each
 
-Raykar's EM with four changes, each of which can be turned off:
+Raykar's EM with five changes, each of which can be turned off:
 
-    rigid         Gaussian classes (LDA, QDA) cannot learn single wrong answers by heart (`classifier`, `experts`)
+    rigid         Gaussian classes (LDA, RDA, QDA) cannot learn single wrong answers by heart (`classifier`, `experts`)
     cross-fitted  f(x_t) comes from tasks outside the fold of t: nobody confirms what he was taught (`cross_fit`)
     calibrated    weights of the experts in each round by how likely they make the answers (`calibrate`, `pooling`):
                   this tempers them, and picks the view of the features and the kind of classifier
     hierarchical  a worker's confusion is drawn towards that of the whole crowd (`prior`), and with `leave_one_out` his
                   answer to a task is judged by what he said to the others
+    counted       an answer counts for as much of one as foretells the next answer best (`answer_weight`, `pooling`):
+                  workers who err together are not as many as they are
 
-Where the votes are spread over the classes about evenly, Gaussian experts hold all classes for equally likely: shares
-estimated in EM drift, as a class that is often mistaken for another one is slowly swallowed by it (`EVEN`).
+Where votes, freed of errors, are spread over the classes about evenly, all classes are held for equally likely
+(`shares`): shares learned in EM drift, as a class that is often mistaken for another one is slowly swallowed by it.
 
-Without cross-fitting, calibration and leaving out, EM with one LDA or logistic regression climbs the likelihood that
-`em` states, and `bounds_` never fall. Each of the three breaks that: a task's likelihood then rewards others than those
-who judge it. Then all rounds are run.
+Without cross-fitting, calibration, counting and leaving out, EM with one LDA or logistic regression climbs the
+likelihood that `em` states, and `bounds_` never fall. Each of the four breaks that: a task's likelihood then rewards
+others than those who judge it. Then EM goes on until posteriors hardly change.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 
 from crowdwise.answers import Answers
-from crowdwise.errors import ParameterError
+from crowdwise.errors import ModelFileError, ParameterError
 from crowdwise.learn.base import Array, Callback, CrowdClassifier, Given
 from crowdwise.learn.class_prior import ClassPrior, check_class_prior, declared_shares, warn_against
 from crowdwise.learn.classifiers import draw_folds
 from crowdwise.learn.em import ConfusionWorkers, Joint, answers_given_truth
-from crowdwise.learn.experts import Expert, make_experts, predict_experts, together, views_of
+from crowdwise.learn.experts import GAUSSIAN, Expert, make_experts, predict_experts, together, views_of
 from crowdwise.learn.features import Features
 from crowdwise.learn.networks import NAMED as SPECS
-from crowdwise.learn.raykar import answered, check_em, rounds_of, warn_unsettled
+from crowdwise.learn.raykar import answered, check_em, warn_unsettled
+from crowdwise.learn.shares import held_even
 from crowdwise.learn.views import VIEWS, fit_view, numbers_of, view_from
-from crowdwise.truth.base import is_whole, require, vote_shares
+from crowdwise.truth.base import is_number, is_whole, require, vote_shares
 from crowdwise.truth.dawid_skene import Prior, check_prior
+from crowdwise.truth.kernels import FLOOR
 
-NAMED = ("auto", "lda", "qda", "logistic", "mlp")
-EVEN = 0.5  # of an equal share: where every class has that many of the votes, classes are held for equally likely
+NAMED = ("auto", *GAUSSIAN, "logistic", "mlp")
 TRIAL, HEARD = 3, 0.02  # rounds in which all experts are heard; share of the weight that an expert needs to stay
+SAMPLE = 8192  # tasks: of more, these are enough to find out which experts to hear
+ROUNDS, EXACT_ROUNDS, STILL = 20, 100, 1e-4  # at most; where the bound is true; change of posteriors that ends them
+
+
+class Crowd(NamedTuple):
+    """What EM is given beside the features."""
+
+    answers: Answers
+    gold: Array | None  # codes, -1 unknown
+    weight: Array | None  # of the tasks
+    declared: tuple[Array, float] | None = None  # shares of the classes, and how far to draw posteriors to them
+
+    def rows(self, rows: Array) -> Crowd:
+        """The same of some tasks."""
+        gold, weight = (None if each is None else each[rows] for each in (self.gold, self.weight))
+        return Crowd(self.answers[rows], gold, weight, self.declared)
 
 
 class JointEM(CrowdClassifier):
@@ -51,10 +70,11 @@ class JointEM(CrowdClassifier):
 
     Parameters
     ----------
-    classifier : {"auto", "lda", "qda", "logistic", "mlp"}, scikit-learn classifier, or torch module
-        What judges the features. "auto" hears LDA and QDA, and logistic regression where answers are many; "mlp" or a
-        module is a network, trained a little in each round, as many side by side as there are folds.
-    features : {"auto", "plain", "root", "standard", "rank"}, sequence of these, or scikit-learn transformer
+    classifier : {"auto", "lda", "rda", "qda", "logistic", "mlp"}, scikit-learn classifier, or torch module
+        What judges the features. "auto" hears the Gaussian three, and logistic regression where answers are many; "mlp"
+        or a module is a network, trained a little in each round, as many side by side as there are folds; of the
+        attributes below it has the first three.
+    features : {"auto", "plain", "root", "standard", "rank", "kernel"}, sequence of these, or scikit-learn transformer
         Views of the features (`views`); of several, the answers pick. Networks take them as they come with "auto".
     cross_fit : int or None
         Folds: a task's own answers never train the classifier that judges it.
@@ -68,18 +88,26 @@ class JointEM(CrowdClassifier):
         How far posteriors are drawn to it, from 0, not at all, to 1.
     leave_one_out : bool
         Judge an answer by what its worker said to other tasks.
+    answer_weight : "auto" or float
+        For how much of an answer each one counts, from 0 to 1: less than 1 where workers err together. "auto" finds
+        what foretells answers best, in each round; without `calibrate` it is 1.
     max_iter, tol, random_state
-        Rounds at most (None: 100, or 12 with `cross_fit`); rise of the bound per answer that ends them, where nothing
-        breaks it; seed of the folds, and of networks.
+        Rounds at most (None: 20, or 100 where nothing breaks the bound); rise of the bound per answer that ends them,
+        where nothing breaks it (else posteriors that hardly change do; with 0, nothing does); seed of the folds, and of
+        networks.
 
     Attributes
     ----------
     confusion_ : (workers, classes, classes) array
         `confusion_[w, c, l]` = P(worker w says l | truth c).
+    answer_weight_ : float
+        For how much of an answer each one counted at last.
+    class_share_ : (classes,) array or None
+        Shares of the classes behind what the classifier says; None where it has its own.
     experts_ : list of dict
         The classifiers that were heard, with "view", "kind" and "weight".
     even_ : bool
-        Whether the classifier holds all classes for equally likely.
+        Whether all classes are held for equally likely.
     named_ : (classes,) bool array
         Classes that somebody named; of the others nothing is believed.
 
@@ -94,7 +122,7 @@ class JointEM(CrowdClassifier):
 
     def __init__(
         self,
-        classifier: Literal["auto", "lda", "qda", "logistic", "mlp"] | ClassifierMixin | Any = "auto",
+        classifier: Literal["auto", "lda", "rda", "qda", "logistic", "mlp"] | ClassifierMixin | Any = "auto",
         *,
         features: Any = "auto",
         cross_fit: int | None = 5,
@@ -103,6 +131,7 @@ class JointEM(CrowdClassifier):
         class_prior: ClassPrior = None,
         class_prior_strength: float = 1.0,
         leave_one_out: bool = True,
+        answer_weight: Literal["auto"] | float = "auto",
         max_iter: int | None = None,
         tol: float = 1e-5,
         random_state: int = 0,
@@ -115,12 +144,15 @@ class JointEM(CrowdClassifier):
         self.class_prior = class_prior
         self.class_prior_strength = class_prior_strength
         self.leave_one_out = leave_one_out
+        self.answer_weight = answer_weight
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
 
     confusion_: Array
     experts_: list[dict[str, Any]]
+    answer_weight_: float
+    class_share_: Array | None
     even_: bool
     named_: Array
     view_: dict[str, Any]
@@ -130,7 +162,8 @@ class JointEM(CrowdClassifier):
 
     def _check_parameters(self) -> None:
         named = self.classifier in NAMED if isinstance(self.classifier, str) else _classifies(self.classifier)
-        require(named, "classifier", self.classifier, f"one of {NAMED}, a scikit-learn classifier, or a torch module")
+        allowed = f"one of {NAMED}, a scikit-learn classifier with predict_proba, or a torch module"
+        require(named, "classifier", self.classifier, allowed)
         views = views_of(self.features)
         for view in views or [None]:
             known = view in VIEWS if isinstance(view, str) else _is_made(view, "transform")
@@ -138,15 +171,13 @@ class JointEM(CrowdClassifier):
         one = (isinstance(self.features, str) and self.features == "auto") or (len(views) == 1 and views[0] in VIEWS)
         require(one or not _is_network(self.classifier), "features", self.features, "'auto' or one view, with networks")
         check_prior(self.prior)
-        alone = self.prior is None and self.leave_one_out
-        require(
-            not alone,
-            "prior",
-            None,
-            "given with leave_one_out=True: a label that a worker gave once has no other count",
-        )
+        alone = self.prior is None and self.leave_one_out  # a label that a worker gave once has no other count
+        require(not alone, "prior", None, "leave_one_out=False with it, or another prior, such as 'hierarchical'")
         check_class_prior(self.class_prior, self.class_prior_strength)
         check_em(self.cross_fit, self.calibrate, self.max_iter, self.tol)
+        weight = self.answer_weight
+        fits = weight == "auto" if isinstance(weight, str) else is_number(weight) and 0 <= weight <= 1
+        require(fits, "answer_weight", weight, "'auto' or a number from 0 to 1")
         require(is_whole(self.random_state, 0), "random_state", self.random_state, "a whole number, 0 or more")
         several = len(views) > 1 or (isinstance(self.classifier, str) and self.classifier == "auto")
         if several and not self.calibrate and not _is_network(self.classifier):
@@ -158,68 +189,99 @@ class JointEM(CrowdClassifier):
 
     def _fit(self, given: Given) -> None:
         self._network = None
+        self.__dict__.pop("view_", None)
         if _is_network(self.classifier):
             self._fit_network(given)
             return
         answers, weight, gold = given.answers, answered(given.answers, given.weight, given.gold), given.gold
         x = given.features.matrix()
-        share = np.average(vote_shares(answers), axis=0, weights=weight)
-        self.even_ = bool(share.min() >= EVEN / answers.n_classes)
         self.named_ = np.bincount(answers.label, minlength=answers.n_classes) > 0
         if gold is not None:
             self.named_[gold[gold >= 0]] = True
-        folds = None if self.cross_fit is None else draw_folds(len(x), self.cross_fit, self.random_state)
-        experts = make_experts(
-            x, answers, weight, folds, classifier=self.classifier, features=self.features, even=self.even_
-        )
-        declared = declared_shares(self.class_prior, self.class_prior_strength, answers.classes)
+        self.even_ = held_even(answers, weight, self.named_)
+        crowd = Crowd(answers, gold, weight)
+        experts = self._experts(x, crowd, only=self._tried(x, crowd) if len(x) > SAMPLE else None)
+        declared = declared_shares(self.class_prior, self.class_prior_strength, answers.classes, self.named_)
         if declared is not None:  # first without: whether answers speak against it is a matter of both
-            joint, _ = self._climbed(answers, gold, weight, experts, None, None)
+            joint, _ = self._climbed(crowd, experts, None)
+            share = np.maximum(np.average(vote_shares(answers), axis=0, weights=weight), FLOOR)
             without, blind = joint.evidence(), joint.workers[0].evidence(np.tile(share, (len(x), 1)))
-        joint, experts = self._climbed(answers, gold, weight, experts, declared, given.callback)
+        joint, experts = self._climbed(crowd._replace(declared=declared), experts, given.callback)
         if declared is not None:
-            warn_against(without, joint.evidence(), blind)
+            warn_against(without, joint.evidence(), blind, stacklevel=4)
         self.proba_, self.confusion_ = joint.proba[0], joint.workers[0].confusion()
+        self.class_share_, self.answer_weight_ = joint.share[0], float(joint.counts[0])
         joint.classifier.fit(joint.proba)  # what is kept has learned from the labels that are kept
         self.experts_ = [expert.saved(float(w)) for expert, w in zip(experts, joint.weights[0], strict=True)]
 
-    def _climbed(
-        self,
-        answers: Answers,
-        gold: Array | None,
-        weight: Array | None,
-        experts: list[Expert],
-        declared: tuple[Array, float] | None,
-        callback: Callback | None,
-    ) -> tuple[Joint, list[Expert]]:
+    def _climbed(self, crowd: Crowd, experts: list[Expert], callback: Callback | None) -> tuple[Joint, list[Expert]]:
         """EM to its end, first for a few rounds with all experts, then with those that are heard."""
-        exact = not (self.calibrate or self.leave_one_out or self.cross_fit or declared)
-        rounds, tol = rounds_of(self.max_iter, self.tol, self.cross_fit)
-        workers = ConfusionWorkers(answers, self.prior, weight, leave_one_out=self.leave_one_out, renew=not exact)
-
-        def engine(experts: list[Expert], rounds: int) -> Joint:
-            return Joint(
-                answers, gold, [workers], together(experts), max_iter=rounds, tol=tol if exact else 0.0,
-                calibrate=self.calibrate, declared=declared, weight=weight, named=self.named_,
-                monotone=exact and experts[0].kind in ("lda", "logistic"),
-            )  # fmt: skip
-
-        first = vote_shares(answers)
+        rounds = self.max_iter or (EXACT_ROUNDS if self._exact(crowd) else ROUNDS)
+        first = vote_shares(crowd.answers)
         bounds: list[float] = []
         if len(experts) > 1 and rounds > TRIAL:
-            joint = engine(experts, TRIAL)
+            joint = self._engine(crowd, experts, TRIAL)
+            joint.still = 0.0
             joint.start(first)
             bounds, _ = joint.run(callback, left=rounds - TRIAL)
-            heard = joint.weights[0] >= HEARD * joint.weights[0].sum()
-            experts = [expert for expert, stays in zip(experts, heard, strict=True) if stays]
-            first, rounds = joint.proba[0], rounds - TRIAL
-        joint = engine(experts, rounds)
+            experts, first, rounds = heard(joint, experts), joint.proba[0], rounds - TRIAL
+        joint = self._engine(crowd, experts, rounds)
         joint.start(first)
         more, self.converged_ = joint.run(callback, done=len(bounds))
         self.bounds_ = np.array([*bounds, *more])
         self.history_ = [{"iteration": i + 1, "bound": float(bound)} for i, bound in enumerate(self.bounds_)]
-        warn_unsettled(self, self.converged_, rounds, tol if exact else 0.0)
+        warn_unsettled(self, self.converged_, rounds, joint.tol)
         return joint, experts
+
+    def _tried(self, x: Array, crowd: Crowd) -> set[tuple[int, str]]:
+        """Experts that a sample of the tasks hears, by place and kind: the others need not see all of them."""
+        known = np.arange(len(x)) if crowd.weight is None else np.flatnonzero(crowd.weight)
+        if len(known) > SAMPLE:
+            known = np.sort(np.random.default_rng(self.random_state).choice(known, SAMPLE, replace=False))
+        few = crowd.rows(known)
+        experts = self._experts(x[known], few, n_answers=crowd.answers.n_answers)
+        if len(experts) > 1:
+            joint = self._engine(few, experts, TRIAL)
+            joint.start(vote_shares(few.answers))
+            joint.run(None)
+            experts = heard(joint, experts)
+        return {(expert.place, expert.kind) for expert in experts}
+
+    def _experts(self, x: Array, crowd: Crowd, **options: Any) -> list[Expert]:
+        folds = None if self.cross_fit is None else draw_folds(len(x), self.cross_fit, self.random_state)
+        return make_experts(
+            x, crowd.answers, crowd.weight, folds,
+            classifier=self.classifier, features=self.features, even=self.even_, apart=self._apart, **options,
+        )  # fmt: skip
+
+    def _engine(self, crowd: Crowd, experts: list[Expert], rounds: int) -> Joint:
+        """Joint EM of these experts."""
+        answers, gold, weight, declared = crowd
+        exact = self._exact(crowd)
+        shares: Literal["even", "learned"] | None = None
+        if self._apart:
+            shares = "even" if self.even_ and declared is None else "learned"
+        workers = ConfusionWorkers(answers, self.prior, weight, leave_one_out=self.leave_one_out, renew=not exact)
+        return Joint(
+            answers, gold, [workers], together(experts), max_iter=rounds, tol=self.tol if exact else 0.0,
+            still=STILL if self.tol and not exact else 0.0, calibrate=self.calibrate, declared=declared, weight=weight,
+            shares=shares, named=self.named_, count=self._count,
+            monotone=exact and experts[0].kind in ("lda", "logistic"),
+        )  # fmt: skip
+
+    def _exact(self, crowd: Crowd) -> bool:
+        """Whether nothing breaks the bound."""
+        return not (self.calibrate or self.leave_one_out or self.cross_fit or crowd.declared or self._count != 1)
+
+    @property
+    def _apart(self) -> bool:
+        """Whether the shares of the classes stand apart from what the classifier says."""
+        return self.calibrate or (isinstance(self.classifier, str) and self.classifier in GAUSSIAN)
+
+    @property
+    def _count(self) -> Any:
+        """For how much each answer is taken, as the engine takes it."""
+        return 1.0 if self.answer_weight == "auto" and not self.calibrate else self.answer_weight
 
     def _fit_network(self, given: Given) -> None:
         """The same engine, with networks that the training loop trains between the E-steps."""
@@ -234,8 +296,9 @@ class JointEM(CrowdClassifier):
             without = self._made_network(None).fit(X, given.answers, **options)
         network = self._made_network(self.class_prior).fit(X, given.answers, callback=given.callback, **options)
         if without is not None:
-            warn_against(without.evidence, network.evidence, without.blind)
+            warn_against(without.evidence, network.evidence, without.blind, stacklevel=5)
         self._network, self.proba_, self.confusion_ = network, network.proba_, network.confusion_
+        self.class_share_, self.answer_weight_ = None, network.count_
         self.history_ = network.history_
 
     def _made_network(self, class_prior: ClassPrior) -> Any:
@@ -244,8 +307,8 @@ class JointEM(CrowdClassifier):
         rounds = {} if self.max_iter is None else {"epochs": self.max_iter}
         declared = (class_prior, self.class_prior_strength)
         return JointNetwork(
-            declared, self.leave_one_out, network=self.classifier, prior=self.prior, cross_fit=self.cross_fit,
-            calibrate=self.calibrate, random_state=self.random_state, **rounds,
+            declared, self.leave_one_out, self._count, network=self.classifier, prior=self.prior,
+            cross_fit=self.cross_fit, calibrate=self.calibrate, random_state=self.random_state, **rounds,
         )  # fmt: skip
 
     def _predict_proba(self, features: Features) -> Array:
@@ -257,9 +320,12 @@ class JointEM(CrowdClassifier):
     def _says(self, x: Array) -> Array:
         """Class probabilities (rows, classes) from rows of features in their own shape."""
         if self._network is None:
-            return predict_experts(self.experts_, x.reshape(len(x), -1), self.named_)
+            return predict_experts(self.experts_, x.reshape(len(x), -1), self.class_share_)
         viewed = hasattr(self, "view_")
-        x = view_from(**self.view_).transform(x.reshape(len(x), -1)) if viewed else x.reshape(len(x), *self.shape_in_)
+        if viewed:
+            x = view_from(**self.view_).transform(np.asarray(x.reshape(len(x), -1), np.float64))
+        else:
+            x = x.reshape(len(x), *self.shape_in_)
         out: Array = self._network.predict_proba(x)
         return out
 
@@ -267,12 +333,26 @@ class JointEM(CrowdClassifier):
         return {} if self._network is None else self._network._tensors()
 
     def _restore(self, tensors: dict[str, Array]) -> None:
+        if not hasattr(self, "class_share_"):  # of the first form, whose experts knew the shares of the classes
+            message = "this JointEM was saved by an earlier form of the method: fit it again."
+            raise ModelFileError(message)
         self._network = None
         if tensors:
             self._network = self._made_network(self.class_prior)
             viewed = hasattr(self, "view_")
-            shape = self.view_["transformer"]["mainaxes/axes_"].shape[:1] if viewed else self.shape_in_
+            axes = (
+                [numbers for name, numbers in self.view_["transformer"].items() if name.endswith("axes_")]
+                if viewed
+                else []
+            )
+            shape = axes[-1].shape[:1] if viewed else self.shape_in_
             self._network.restored(self.answers_, tuple(shape), tensors)
+
+
+def heard(joint: Joint, experts: list[Expert]) -> list[Expert]:
+    """Those of the experts that joint EM has given a weight worth the name."""
+    weights = joint.weights[0]
+    return [expert for expert, weight in zip(experts, weights, strict=True) if weight >= HEARD * weights.sum()]
 
 
 def _classifies(classifier: Any) -> bool:

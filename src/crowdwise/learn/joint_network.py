@@ -12,24 +12,33 @@ from crowdwise.learn.base import Array
 from crowdwise.learn.class_prior import ClassPrior, declared_shares
 from crowdwise.learn.em import ConfusionWorkers, Joint
 from crowdwise.truth.base import vote_shares
+from crowdwise.truth.kernels import FLOOR
 
 
 class JointNetwork(AggNet):
-    """AggNet as a part of `JointEM`; takes a declared class prior with its strength, and whether to leave one out."""
+    """AggNet as a part of `JointEM`.
 
-    def __init__(self, declared: tuple[ClassPrior, float], leave_one_out: bool, **options: Any) -> None:
+    Takes a declared class prior with its strength, whether to leave one out, and for how much an answer counts.
+    """
+
+    def __init__(self, declared: tuple[ClassPrior, float], leave_one_out: bool, count: Any, **options: Any) -> None:
         super().__init__(**options)
-        self.declared, self.leave_one_out = declared, leave_one_out
+        self.declared, self.leave_one_out, self.count = declared, leave_one_out, count
 
     def _workers(self, answers: Answers, weight: Array | None) -> ConfusionWorkers:
         return ConfusionWorkers(answers, self.prior, weight, leave_one_out=self.leave_one_out, renew=True)
 
     def _declared(self, answers: Answers) -> tuple[Array, float] | None:
-        return declared_shares(*self.declared, answers.classes)
+        named = np.bincount(answers.label, minlength=answers.n_classes) > 0
+        return declared_shares(*self.declared, answers.classes, named)
+
+    def _count(self) -> Any:
+        return self.count
 
     def _finish(self, joint: Joint) -> None:
         super()._finish(joint)
-        share = vote_shares(joint.answers).mean(axis=0)
+        self.count_ = float(joint.counts[0])
+        share = np.maximum(vote_shares(joint.answers).mean(axis=0), FLOOR)
         self.evidence, self.blind = (
             joint.evidence(),
             joint.workers[0].evidence(np.tile(share, (joint.answers.n_tasks, 1))),

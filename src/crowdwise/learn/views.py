@@ -2,6 +2,8 @@
 
     plain      as they are            root      signed square root, for counts and activations with a long tail
     standard   each of variance one   rank      each as the quantiles of a normal, for features on odd scales
+    kernel     waves of random direction and phase along the main axes of `rank` (random Fourier features; Rahimi and
+               Recht 2007): main axes of these bend, and tell classes apart that lie in several pieces
 
 Each is centred, turned to its main axes and cut to as many of them as the tasks can bear (`n_axes`), then scaled as a
 whole to a mean variance of one. The axes keep their own variances: small ones are mostly noise, and shrinkage sees to
@@ -15,22 +17,24 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.kernel_approximation import RBFSampler
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, QuantileTransformer, StandardScaler
 
 from crowdwise.learn.base import Array
 
-VIEWS = ("plain", "root", "standard", "rank")
-FEWEST, MOST, TASKS_PER_AXIS = 64, 256, 32
+VIEWS = ("plain", "root", "standard", "rank", "kernel")
+FEWEST, MOST, TASKS_PER_AXIS = 64, 256, 8
+WAVES = 512
 FAR = 3.0  # deviations: the lowest and highest value of a feature would be at infinity
 QUANTILES = 1000
 
 
 def n_axes(n_tasks: int, n_features: int) -> int:
-    """Main axes that are kept: one for 32 tasks, but at least 64 and at most 256.
+    """Main axes that are kept: one for 8 tasks, but at least 64 and at most 256.
 
-    >>> n_axes(1_000, 512), n_axes(8_000, 256), n_axes(8_000, 12), n_axes(100_000, 512)
-    (64, 250, 12, 256)
+    >>> n_axes(300, 512), n_axes(1_000, 512), n_axes(8_000, 12), n_axes(100_000, 512)
+    (64, 125, 12, 256)
     """
     return min(n_features, max(n_tasks - 1, 1), MOST, max(FEWEST, n_tasks // TASKS_PER_AXIS))
 
@@ -46,8 +50,13 @@ class MainAxes(TransformerMixin, BaseEstimator):
         """Find the axes."""
         self.mean_ = X.mean(axis=0)
         centred = X - self.mean_
-        _, axes = np.linalg.eigh(centred.T @ centred / len(X))  # in columns, the largest last
+        wide = X.shape[1] > len(X)  # then tasks span all that there is, and have fewer products
+        _, axes = np.linalg.eigh((centred @ centred.T if wide else centred.T @ centred) / len(X))  # the largest last
         axes = axes[:, ::-1][:, : n_axes(*X.shape)].T
+        if wide:
+            axes = axes @ centred
+            length = np.linalg.norm(axes, axis=1, keepdims=True)
+            axes /= np.where(length > 1e-9 * length.max(), length, np.inf)  # of length one, or nothing is there
         axes *= np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])[:, None]
         size = np.square(centred @ axes.T).mean()
         self.axes_ = np.ascontiguousarray(axes / np.sqrt(size if size > 0 else 1.0))  # as from a file
@@ -62,13 +71,14 @@ _KEPT = {  # what a fitted step needs to transform
     QuantileTransformer: ("quantiles_", "references_"),
     StandardScaler: ("mean_", "scale_"),
     MainAxes: ("mean_", "axes_"),
+    RBFSampler: ("random_weights_", "random_offset_"),
 }
 
 
 def fit_view(name: str, x: Array) -> tuple[Pipeline, Array]:
     """A view fitted to features (tasks, features), and what it makes of them, (tasks, axes)."""
     x = np.asarray(x, np.float64)
-    view = make_pipeline(*_steps(name, min(QUANTILES, len(x))), MainAxes())
+    view = make_pipeline(*_steps(name, min(QUANTILES, len(x)), n_axes(*x.shape)), MainAxes())
     return view, view.fit_transform(x)
 
 
@@ -89,18 +99,21 @@ def view_from(view: str, transformer: dict[str, Array]) -> Pipeline:
     >>> bool(np.allclose(view_from("rank", numbers_of(view)).transform(x), seen))
     True
     """
-    made = make_pipeline(*_steps(view, QUANTILES), MainAxes())
+    made = make_pipeline(*_steps(view, QUANTILES, 1), MainAxes())
     for key, value in transformer.items():
         step, _, attribute = key.partition("/")
         setattr(made.named_steps[step], attribute, value)
     return made
 
 
-def _steps(name: str, n_quantiles: int) -> list[Any]:
+def _steps(name: str, n_quantiles: int, n_axes: int) -> list[Any]:
     if name == "root":
         return [FunctionTransformer(signed_root)]
     if name == "standard":
         return [StandardScaler()]
+    if name == "kernel":  # as wide as two tasks are apart: the mean square of that is 2 for each axis
+        waves = RBFSampler(gamma=0.5 / n_axes, n_components=WAVES, random_state=0)
+        return [*_steps("rank", n_quantiles, n_axes), MainAxes(), waves]
     if name == "rank":
         # scaled first: scikit-learn takes all values within 1e-7 of the lowest for it
         ranks = QuantileTransformer(n_quantiles=n_quantiles, output_distribution="normal", random_state=0)

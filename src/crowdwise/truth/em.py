@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -36,10 +36,12 @@ def climb(
     n_answers: int,
     callback: Callback | None,
     before: Sequence[float] = (),
+    settled: Callable[[], bool] = lambda: False,
 ) -> tuple[Any, list[float], bool]:
     """EM from one start: the parameters the last bound belongs to, all bounds, and whether they settled.
 
-    A climb that was broken off goes on from its parameters, given the bounds `before` them.
+    A climb that was broken off goes on from its parameters, given the bounds `before` them. Where the bound is no
+    measure of progress, the model says itself when it has `settled`; it is asked after each E-step.
     """
     history = list(before)
     for iteration in range(len(history), model.max_iter):
@@ -51,6 +53,8 @@ def climb(
             rise = bound - history[-2]
             if (rise if model.monotone else abs(rise)) < model.tol * n_answers:
                 return parameters, history, True
+        if settled():
+            return parameters, history, True
         if iteration + 1 < model.max_iter:
             parameters = model._m_step(work, statistics, parameters)
     return parameters, history, False
