@@ -136,3 +136,9 @@ def test_why_of_the_vote_and_of_too_few_answers():
     for told in (None, "glad"):
         text, beats = why(None, "majority-vote", told)
         assert re.search("[Tt]oo few tasks have two answers", text) and not beats
+
+
+@pytest.mark.parametrize(("answer_weight", "said"), [(None, False), (1.0, False), (0.42, True)])
+def test_workers_who_err_together_are_told_of(answer_weight, said):
+    words = calibration_words({"agreement": 0.8}, 1.0, answer_weight)
+    assert ("An answer counted for 0.42 of one" in words) is said

@@ -210,6 +210,7 @@ class Job:
         raw = Labelled(labelled.answers, np.asarray(models[best].proba_, float), labelled.codes)
         temperature = None if choice is None else choice.temperatures.get(best)
         agreement = labels.column("agreement").to_numpy()
+        counted = getattr(models[best], "answer_weight_", None)  # JointEM finds it
         return {
             "counts": metrics.counts_of(labels),
             "verdict_words": words.verdict_words(self.accept),
@@ -222,7 +223,7 @@ class Job:
             "methods": metrics.methods_of(choice, beliefs, best, known),
             "calibration": {
                 "temperature": temperature,
-                "words": words.calibration_words(summary, temperature),
+                "words": words.calibration_words(summary, temperature, counted),
                 "before": metrics.bins_of(raw, known),
                 "after": metrics.bins_of(labelled, known),
             },

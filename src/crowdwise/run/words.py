@@ -12,6 +12,7 @@ from crowdwise.display import percent, several
 from crowdwise.run.labels import CHEAP, HOPELESS, Disagreement
 
 NAMED = 5  # workers of a group that are named
+TOGETHER = 0.8  # of an answer: where the model counts one for less, it is said
 OTHERS = {  # what is said of one task, and of more
     "needs more answers": ("needs a few more answers", "need a few more answers"),
     "review": ("should be reviewed", "should be reviewed"),
@@ -147,8 +148,8 @@ def why(choice: Choice | None, best: str, told: str | None) -> tuple[str, bool]:
     return f"{best} was asked for; {verdict} ({lead:+.4f} ± {error:.4f} nats an answer).", beats
 
 
-def calibration_words(summary: Mapping[str, Any], temperature: float | None) -> str:
-    """What was done to the confidence of the model, and what that rests on."""
+def calibration_words(summary: Mapping[str, Any], temperature: float | None, answer_weight: float | None = None) -> str:
+    """What was done to the confidence of the model, and what that rests on; for how much it took an answer."""
     why_not = unchecked(summary, temperature, "how sure labels are")
     words = [f"{why_not[0].upper()}{why_not[1:]}."] if why_not else []
     if temperature is not None and abs(temperature - 1) < 0.02:
@@ -156,6 +157,11 @@ def calibration_words(summary: Mapping[str, Any], temperature: float | None) -> 
     elif temperature is not None:
         way = "less" if temperature > 1 else "more"
         words.append(f"Held-out answers speak for labels {way} sure than the model's: temperature {temperature:.2f}.")
+    if answer_weight is not None and answer_weight < TOGETHER:
+        words.append(
+            f"An answer counted for {answer_weight:.2f} of one: so answers were foretold best by the others to their "
+            "task. Workers err together, or less is known of them than it seems."
+        )
     return " ".join(words)
 
 
