@@ -24,11 +24,19 @@ def inputs(tmp_path_factory):
     return folder
 
 
+def written(file):
+    """When a file was written; 0 where it has been renamed since it was seen."""
+    try:
+        return file.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
 def stopped(job, folder, number):
     """A command that gets a signal once it has written something."""
     folder.with_suffix(".said.txt").unlink(missing_ok=True)
     since, process = time.time(), start(job, folder)
-    while process.is_alive() and not any(file.stat().st_mtime >= since for file in folder.glob(BEGUN[job.name])):
+    while process.is_alive() and not any(written(file) >= since for file in folder.glob(BEGUN[job.name])):
         time.sleep(0.002)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, number)  # as a terminal does
