@@ -7,7 +7,7 @@ export CROWDWISE_DATA ?= $(abspath ../shared/data)
 endif
 
 .PHONY: setup setup-lowest demo test tests test-slow test-lowest licences browser java lint docs bench bench-calibration bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-papers bench-joint results-page \
-	bench-choose bench-choose-criteria bench-acquire bench-simulated bench-joint-top bench-systems-scale bench-scale bench-spark bench-parallel bench-kill \
+	bench-choose bench-choose-criteria bench-acquire bench-simulated bench-joint-top bench-joint-scale bench-systems-scale bench-scale bench-spark bench-parallel bench-kill \
 	bench-fuzz bench-damage bench-statistics bench-leaks clean
 
 setup: .venv/ready            ## a .venv with every extra and the dev tools
@@ -72,7 +72,7 @@ lint: setup
 
 bench: bench-accuracy bench-truth bench-learn-accuracy bench-learn bench-papers bench-joint bench-joint-top bench-choose \
 	bench-choose-criteria \
-	bench-acquire bench-simulated bench-systems-scale bench-calibration bench-scale bench-spark bench-parallel \
+	bench-acquire bench-simulated bench-joint-scale bench-systems-scale bench-calibration bench-scale bench-spark bench-parallel \
 	bench-kill bench-fuzz bench-damage bench-statistics bench-leaks
 
 bench-truth: setup .venv-peers/ready    ## speed and memory beside the peers; ARGS=--huge adds 10^8 answers
@@ -92,7 +92,7 @@ bench-papers: setup           ## the five papers' tables and figures beside what
 	$(BIN)/python benchmarks/results_page.py
 
 bench-joint: setup            ## our own method beside all others, as benchmarks/notes/joint_protocol.md says: hours
-	$(BIN)/crowdwise bench joint joint-sparsity joint-valid --seeds 10 --out benchmarks/results/papers
+	$(BIN)/crowdwise bench joint joint-sparsity joint-fresh joint-valid --seeds 10 --out benchmarks/results/papers
 	$(BIN)/python benchmarks/results_page.py
 
 bench-calibration: setup      ## how sure labels are against how often they are right, before and after calibration
@@ -122,6 +122,9 @@ bench-simulated: setup        ## self-training, made-up tasks and ambiguity on s
 
 bench-joint-top: setup        ## the other systems on top of JointEM, beside plain JointEM; ARGS="--groups dasc music"
 	$(BIN)/python benchmarks/joint_on_top.py $(ARGS)
+
+bench-joint-scale: setup      ## time and memory of JointEM on 10,000 to 100,000 tasks of 512 features
+	$(BIN)/python benchmarks/joint_scale.py $(ARGS)
 
 bench-systems-scale: setup    ## time and memory of self-training and of buying answers on large crowds
 	$(BIN)/python benchmarks/systems_scale.py
