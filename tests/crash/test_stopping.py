@@ -3,6 +3,8 @@
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from contextlib import suppress
 
@@ -66,3 +68,28 @@ def test_stopped_it_says_how_to_go_on_and_does(name, inputs, tmp_path):
         assert [path for path in left_over(folder) if path != "out/.work"] == []
     finish(job, folder)
     assert job.results(folder) == job.results(unbroken)
+
+
+HALF_MADE = """
+import os, signal
+from crowdwise.cli.stopping import stoppable
+
+class HalfMade:
+    def __init__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        self.pointer = 1
+    def __del__(self):
+        del self.pointer
+
+try:
+    with stoppable():
+        HalfMade()
+except KeyboardInterrupt:
+    print("tidied up")
+"""
+
+
+def test_what_was_half_made_when_it_was_stopped_says_nothing():
+    """Numba's strings fail to go where they were never whole: their tracebacks stood behind our last line."""
+    ended = subprocess.run([sys.executable, "-c", HALF_MADE], capture_output=True, text=True, check=True)
+    assert (ended.stdout, ended.stderr) == ("tidied up\n", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -28,6 +29,7 @@ def stoppable() -> Iterator[None]:
     def stop(number: int, frame: Any) -> None:
         for each in NAMES:
             signal.signal(each, signal.SIG_DFL)
+        sys.unraisablehook = lambda unraisable: None  # what was half made cannot be unmade, and would say so: no news
         raise Stopped(number)
 
     before = {each: signal.signal(each, stop) for each in NAMES}
