@@ -21,6 +21,7 @@ def options(row: str, problem: str = "digits-tail") -> dict[str, Any]:
     ("row", "to", "changed"),
     [
         ("JointEM, balanced", "JointEM", {"class_prior": "balanced"}),
+        ("JointEM, even new tasks", "JointEM", {"new_class_prior": "balanced"}),
         ("without: Gaussians, mlp", "JointEM", {"classifier": "mlp"}),
         ("without: Gaussians, logistic", "JointEM", {"classifier": "logistic"}),
         ("without: the crowd's prior", "JointEM", {"prior": "diagonal"}),
@@ -64,7 +65,7 @@ def test_ours_and_the_vote_come_first_and_the_large_set_late() -> None:
     stages = [joint.stage(cell.method, cell.problem) for cell in cells]
     assert stages == sorted(stages)
     assert {cell.method for cell in cells if joint.stage(cell.method, cell.problem) == 0} == {
-        "JointEM", "JointEM, balanced", "MV-DL", "ceiling, network",
+        "JointEM", "JointEM, balanced", "JointEM, even new tasks", "MV-DL", "ceiling, network",
     }  # fmt: skip
     first = [cell.problem for cell in cells].index("cifar10n")
     assert all(joint.stage(method, problem) >= 3 for method, problem, *_ in (cell[1:] for cell in cells[first:]))

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 import crowdwise as cw
 from crowdwise.errors import ClassPriorWarning, ParameterError
-from crowdwise.learn.class_prior import declared_shares, pulled
+from crowdwise.evaluate.metrics import ece
+from crowdwise.learn.class_prior import declared_shares, moved, pulled
 
 CLASSES = np.array(["a", "b", "c"])
 
@@ -116,3 +117,46 @@ def test_the_warning_points_at_the_fit():
         with pytest.warns(ClassPriorWarning) as caught:
             model.fit(X, answers)
         assert Path(caught[0].filename).name == Path(__file__).name
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_beliefs_are_moved_to_other_shares_as_bayes_has_it(seed):
+    rng = np.random.default_rng(seed)
+    says, taught, new = rng.dirichlet(np.ones(3), 20), *rng.dirichlet(np.full(3, 5.0), 2)  # says: P(x | c), as it were
+    before, after = ((says * shares) / (says * shares).sum(axis=1, keepdims=True) for shares in (taught, new))
+    np.testing.assert_allclose(moved(before, taught, new), after, atol=1e-9)
+    np.testing.assert_allclose(moved(before, taught, taught), before, atol=1e-9)
+
+
+@pytest.mark.parametrize("classifier", ["auto", "logistic", "mlp"])
+def test_classes_that_are_rare_here_and_frequent_there(classifier):
+    X, truth = blobs(n_tasks=500, distance=1.5, shares=(0.85, 0.1, 0.05))
+    answers = answers_of(truth, uneven(good=(0.8, 0.95)))
+    X_new, new = blobs(n_tasks=1500, distance=1.5, seed=9)
+    model = cw.JointEM(classifier).fit(X, answers)
+    before, labels, answering = model.predict_proba(X_new), model.proba_.copy(), model.answer_proba(X_new[:5])
+    told = model.set_params(new_class_prior="balanced").predict_proba(X_new)
+    assert (told.argmax(axis=1) == new).mean() > (before.argmax(axis=1) == new).mean() + 0.05
+    assert ece(new, told) < ece(new, before)
+    np.testing.assert_allclose(told.sum(axis=1), 1)
+    np.testing.assert_array_equal(model.proba_, labels)
+    np.testing.assert_array_equal(model.answer_proba(X_new[:5]), answering)
+    same = cw.JointEM(classifier, new_class_prior="balanced").fit(X, answers)
+    np.testing.assert_array_equal(same.predict_proba(X_new), told)
+
+
+def test_new_shares_that_are_the_old_ones_change_nothing(tmp_path):
+    X, truth = blobs(n_tasks=200, shares=(0.7, 0.2, 0.1))
+    few = answers_of(truth, uneven())
+    answers = cw.Answers.from_codes(few.task, few.worker, few.label, tasks=200, workers=8, classes=4)
+    model = cw.JointEM("lda", features="plain").fit(X, answers)
+    before = model.predict_proba(X)
+    model.set_params(new_class_prior=dict(enumerate(model.class_share_)))
+    np.testing.assert_allclose(model.predict_proba(X), before, atol=1e-5)
+    model.set_params(new_class_prior={0: 1, 1: 1, 2: 1, 3: 9})
+    assert model.predict_proba(X)[:, 3].max() < 1e-6  # nobody named it
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(cw.load(tmp_path / "model").predict_proba(X), model.predict_proba(X))
+    model.set_params(new_class_prior={0: 1, 1: 1})
+    with pytest.raises(ParameterError, match="new_class_prior"):
+        model.predict(X)

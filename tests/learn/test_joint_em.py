@@ -8,12 +8,14 @@ import crowdwise as cw
 from crowdwise.errors import ConvergenceWarning, ModelFileError, ParameterError
 from crowdwise.evaluate.metrics import ece
 from crowdwise.learn import joint_em
-from crowdwise.learn.em import ConfusionWorkers
-from crowdwise.learn.experts import make_experts, predict_experts
+from crowdwise.learn.classifiers import draw_folds
+from crowdwise.learn.em import ConfusionWorkers, Joint
+from crowdwise.learn.experts import make_experts, predict_experts, together
 from crowdwise.learn.gaussian import GaussianClassifier
 from crowdwise.learn.pooling import answer_count
 from crowdwise.learn.torched import torch
 from crowdwise.learn.views import VIEWS, fit_view
+from crowdwise.truth.base import vote_shares
 
 EXACT = {"cross_fit": None, "calibrate": False, "leave_one_out": False, "features": "standard"}
 
@@ -233,6 +235,52 @@ def test_with_one_answer_a_task_nothing_is_doubted():
     assert cw.JointEM().fit(X, answers_of(truth, uneven(), per_task=1)).answer_weight_ == 1
 
 
+def test_with_one_answer_a_task_workers_are_judged_by_features_and_not_by_themselves():
+    gains = []
+    for seed in range(3):
+        X, truth = blobs(n_tasks=300, distance=2.5, seed=seed)
+        confusion = uneven(good=(0.4, 0.9))
+        answers = answers_of(truth, confusion, per_task=1, seed=seed)
+        model = cw.JointEM(random_state=seed).fit(X, answers)
+        assert np.abs(np.einsum("wcc->wc", model.confusion_ - confusion)).mean() < 0.2
+        gains.append((model.labels_ == truth).mean() - (cw.Raykar().fit(X, answers).labels_ == truth).mean())
+    assert np.mean(gains) > -0.01
+
+
+def test_workers_are_first_judged_by_what_cross_fitted_classifiers_say():
+    X, truth = blobs(n_tasks=90)
+    answers = answers_of(truth, uneven(), per_task=1)
+    gold = np.where(np.arange(90) < 20, truth, -1).astype(np.int32)
+    made = []
+    for by_features in (True, False):
+        workers = ConfusionWorkers(answers, "hierarchical", None)
+        experts = make_experts(
+            X, answers, None, draw_folds(90, 5, 0), classifier="lda", features="plain", even=True, apart=True
+        )
+        joint = Joint(answers, gold, [workers], together(experts), max_iter=1, tol=0.0, calibrate=True, shares="even")
+        joint.start(vote_shares(answers), by_features=by_features)
+        made.append(joint)
+    judged, voted = made
+    np.testing.assert_array_equal(judged.workers[0].believed[:20], np.eye(3)[truth[:20]])
+    np.testing.assert_allclose(judged.workers[0].believed[20:], judged.f[0, 20:])
+    np.testing.assert_allclose(voted.workers[0].believed[20:], vote_shares(answers)[20:])
+    np.testing.assert_allclose(judged.says, voted.says)  # the classifiers have learned from the votes, either way
+
+
+def test_classes_are_not_held_for_equal_where_answers_speak_against_it(monkeypatch):
+    X, truth = blobs(n_tasks=500, distance=2, shares=(0.85, 0.1, 0.05))
+    answers = answers_of(truth, uneven(good=(0.7, 0.9)))
+    plain = cw.JointEM().fit(X, answers)
+    monkeypatch.setattr(joint_em, "held_even", lambda *_: True)  # as if votes were for it
+    model = cw.JointEM().fit(X, answers)
+    assert model.even_ is False
+    np.testing.assert_allclose(model.class_share_, plain.class_share_, atol=0.02)
+    assert (model.labels_ == plain.labels_).mean() > 0.98
+    assert len(model.history_) == len(model.bounds_)
+    X, truth = blobs(n_tasks=500, distance=2)
+    assert cw.JointEM().fit(X, answers_of(truth, uneven(good=(0.7, 0.9)))).even_
+
+
 def test_an_answer_that_counts_for_nothing_leaves_the_classifier():
     X, truth = blobs(n_tasks=100)
     answers = answers_of(truth, uneven())
@@ -348,6 +396,8 @@ def test_models_of_the_first_form_are_refused(tmp_path):
         ({"answer_weight": "all"}, "answer_weight"),
         ({"prior": "wide"}, "prior"),
         ({"max_iter": 0}, "max_iter"),
+        ({"new_class_prior": "even"}, "new_class_prior"),
+        ({"new_class_prior": {0: 1, 1: 1}}, "new_class_prior"),
         ({"random_state": -1}, "random_state"),
     ],
 )

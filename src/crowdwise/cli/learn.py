@@ -143,6 +143,13 @@ def predict(
     features: Annotated[Path, typer.Argument(metavar="X", help=f"Features of the tasks: {FEATURES}.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the predictions go: .csv or .parquet.")],
     proba: Annotated[bool, typer.Option("--proba", help="A column more for the probability of each class.")] = False,
+    class_prior: Annotated[
+        str | None,
+        typer.Option(
+            help="How frequent the classes are among these tasks, if not as among those that were answered, for "
+            "joint-em: balanced, cat=0.3,dog=0.7, or a JSON file."
+        ),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Classify tasks by their features."""
@@ -157,6 +164,11 @@ def predict(
         if not hasattr(fitted, "predict_proba"):
             message = f"{model} holds {fitted}, which labels the tasks it has answers of and has no classifier."
             raise ModelFileError(message)
+        if class_prior is not None:
+            if "new_class_prior" not in fitted.get_params():
+                message = f"{fitted} does not know how frequent classes were: --class-prior is for joint-em."
+                raise ParameterError(message)
+            fitted.set_params(new_class_prior=options.class_prior(class_prior, fitted.classes_.tolist()))
         X = open_features(features)
         table = prediction_table(fitted, X, fitted.predict_proba(X), every_class=proba)
         write(table, out)

@@ -241,10 +241,17 @@ class Joint:
         self.says: Array = np.empty(0)  # what each classifier believes, (models, classifiers, tasks, classes)
         self.proba = self.f = np.empty(0)  # posteriors, and all classifiers' belief: (models, tasks, classes)
 
-    def start(self, proba: Array) -> None:
-        """The first M-step, from first posteriors (tasks, classes)."""
+    def start(self, proba: Array, *, by_features: bool = False) -> None:
+        """The first M-step, from first posteriors (tasks, classes).
+
+        With `by_features` workers are then judged anew, by what cross-fitted classifiers have learned from these: a
+        worker who is judged by votes is confirmed by his own, and where a task has one answer, by nothing else.
+        """
         self.proba = np.repeat(fix_gold(proba, self.gold)[None], len(self.workers), axis=0)
         self._m_step(None, self.proba, None)
+        if by_features:
+            self._e_step(None, None)
+            self.fit_workers(np.stack([fix_gold(self.f[m], self.gold) for m in range(len(self.f))]))
 
     def run(self, callback: Callback | None, done: int = 0, left: int = 0) -> tuple[list[float], bool]:
         """EM from where the pieces stand: the bounds, and whether they settled. `proba` holds the posteriors.

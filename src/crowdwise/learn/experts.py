@@ -21,21 +21,25 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from crowdwise.answers import Answers
+from crowdwise.errors import ParameterError
 from crowdwise.learn.base import Array
+from crowdwise.learn.class_prior import freed
 from crowdwise.learn.classifiers import Classifier, CrossFitted, EstimatorClassifier, LogisticClassifier, Several
 from crowdwise.learn.gaussian import GaussianClassifier, predict_gaussian
 from crowdwise.learn.logistic import predict_logistic
+from crowdwise.learn.networks import NAMED as SPECS
 from crowdwise.learn.pooling import pool
 from crowdwise.learn.views import VIEWS, fit_view, numbers_of, view_from
+from crowdwise.truth.base import require
 
 GAUSSIAN = {
     "lda": {"shrinkage": 0.1, "own": 0.0},
     "rda": {"shrinkage": 0.1, "own": 0.15},
     "qda": {"shrinkage": 0.1, "own": 0.4},
 }
+NAMED = ("auto", *GAUSSIAN, "logistic", "mlp")
 ANSWERS_PER_COEFFICIENT = 10
 RIDGE, STEPS = 1.0, 10  # of logistic regression; steps in each round, warm from the last
-RAREST = 1e-6  # share of a class that a belief is divided by
 
 
 class Expert(NamedTuple):
@@ -83,10 +87,39 @@ class Freed:
         return float(self.piece.penalty())
 
 
-def freed(proba: Array, taught: Array) -> Array:
-    """Beliefs (..., classes) as they would be if all classes were equally likely."""
-    out = proba / np.maximum(taught, RAREST)
-    return np.asarray(out / out.sum(axis=-1, keepdims=True))
+def check_experts(classifier: Any, features: Any, calibrate: bool) -> None:
+    """Refuse classifiers and views that there are not, and several of them where nothing weighs them."""
+    network = is_network(classifier)
+    known = classifier in NAMED if isinstance(classifier, str) else network or _is_made(classifier, "predict_proba")
+    allowed = f"one of {NAMED}, a scikit-learn classifier with predict_proba, or a torch module"
+    require(known, "classifier", classifier, allowed)
+    views = views_of(features)
+    for view in views or [None]:
+        known = view in VIEWS if isinstance(view, str) else _is_made(view, "transform")
+        require(known, "features", features, f"'auto', some of {VIEWS}, or scikit-learn transformers")
+    if network:
+        one = (isinstance(features, str) and features == "auto") or (len(views) == 1 and views[0] in VIEWS)
+        require(one, "features", features, "'auto' or one view, with networks")
+        return
+    several = len(views) > 1 or (isinstance(classifier, str) and classifier == "auto")
+    if several and not calibrate:
+        message = (
+            "calibrate=False hears one classifier on one view: name both, as in "
+            "JointEM('qda', features='standard', calibrate=False)."
+        )
+        raise ParameterError(message)
+
+
+def is_network(classifier: Any) -> bool:
+    """Whether a classifier is a network: a name, a specification such as `MLP()`, or a torch module."""
+    if isinstance(classifier, str):
+        return classifier == "mlp"
+    return isinstance(classifier, tuple(SPECS.values())) or _is_made(classifier, "state_dict")
+
+
+def _is_made(value: Any, method: str) -> bool:
+    """Whether a value, and not a class still to be made, has a method."""
+    return hasattr(value, method) and not isinstance(value, type)
 
 
 def make_experts(

@@ -15,7 +15,8 @@ Raykar's EM with five changes, each of which can be turned off:
                   workers who err together are not as many as they are
 
 Where votes, freed of errors, are spread over the classes about evenly, all classes are held for equally likely
-(`shares`): shares learned in EM drift, as a class that is often mistaken for another one is slowly swallowed by it.
+(`shares`), unless the answers speak against it: shares learned in EM drift, as a class that is often mistaken for
+another one is slowly swallowed by it. Workers are judged by features before their own votes can confirm them.
 
 Without cross-fitting, calibration, counting and leaving out, EM with one LDA or logistic regression climbs the
 likelihood that `em` states, and `bounds_` never fall. Each of the four breaks that: a task's likelihood then rewards
@@ -30,22 +31,38 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from crowdwise.answers import Answers
-from crowdwise.errors import ModelFileError, ParameterError
+from crowdwise.errors import ModelFileError
 from crowdwise.learn.base import Array, Callback, CrowdClassifier, Given
-from crowdwise.learn.class_prior import ClassPrior, check_class_prior, declared_shares, warn_against
+from crowdwise.learn.class_prior import (
+    ClassPrior,
+    Judged,
+    check_class_prior,
+    declared_shares,
+    judged,
+    moved,
+    shares_of,
+    warn_against,
+)
 from crowdwise.learn.classifiers import draw_folds
 from crowdwise.learn.em import ConfusionWorkers, Joint, answers_given_truth
-from crowdwise.learn.experts import GAUSSIAN, Expert, make_experts, predict_experts, together, views_of
+from crowdwise.learn.experts import (
+    GAUSSIAN,
+    Expert,
+    check_experts,
+    is_network,
+    make_experts,
+    predict_experts,
+    together,
+    views_of,
+)
 from crowdwise.learn.features import Features
-from crowdwise.learn.networks import NAMED as SPECS
 from crowdwise.learn.raykar import answered, check_em, warn_unsettled
 from crowdwise.learn.shares import held_even
-from crowdwise.learn.views import VIEWS, fit_view, numbers_of, view_from
+from crowdwise.learn.views import fit_view, numbers_of, view_from
 from crowdwise.truth.base import is_number, is_whole, require, vote_shares
 from crowdwise.truth.dawid_skene import Prior, check_prior
 from crowdwise.truth.kernels import FLOOR
 
-NAMED = ("auto", *GAUSSIAN, "logistic", "mlp")
 TRIAL, HEARD = 3, 0.02  # rounds in which all experts are heard; share of the weight that an expert needs to stay
 SAMPLE = 8192  # tasks: of more, these are enough to find out which experts to hear
 ROUNDS, EXACT_ROUNDS, STILL = 20, 100, 1e-4  # at most; where the bound is true; change of posteriors that ends them
@@ -57,12 +74,22 @@ class Crowd(NamedTuple):
     answers: Answers
     gold: Array | None  # codes, -1 unknown
     weight: Array | None  # of the tasks
+    even: bool  # whether classes are held for equally likely
     declared: tuple[Array, float] | None = None  # shares of the classes, and how far to draw posteriors to them
 
     def rows(self, rows: Array) -> Crowd:
         """The same of some tasks."""
         gold, weight = (None if each is None else each[rows] for each in (self.gold, self.weight))
-        return Crowd(self.answers[rows], gold, weight, self.declared)
+        return Crowd(self.answers[rows], gold, weight, self.even, self.declared)
+
+
+class Climb(NamedTuple):
+    """Where EM came to its end."""
+
+    joint: Joint
+    experts: list[Expert]  # that were heard
+    bounds: list[float]
+    converged: bool
 
 
 class JointEM(CrowdClassifier):
@@ -72,8 +99,8 @@ class JointEM(CrowdClassifier):
     ----------
     classifier : {"auto", "lda", "rda", "qda", "logistic", "mlp"}, scikit-learn classifier, or torch module
         What judges the features. "auto" hears the Gaussian three, and logistic regression where answers are many; "mlp"
-        or a module is a network, trained a little in each round, as many side by side as there are folds; of the
-        attributes below it has the first three.
+        or a module is a network, trained a little in each round, as many side by side as there are folds; it lacks the
+        last two of the attributes below.
     features : {"auto", "plain", "root", "standard", "rank", "kernel"}, sequence of these, or scikit-learn transformer
         Views of the features (`views`); of several, the answers pick. Networks take them as they come with "auto".
     cross_fit : int or None
@@ -86,6 +113,10 @@ class JointEM(CrowdClassifier):
         What is known of how frequent the classes are among the tasks: a statement of yours, never a guess.
     class_prior_strength : float
         How far posteriors are drawn to it, from 0, not at all, to 1.
+    new_class_prior : "balanced", mapping of class to share, or None
+        How frequent the classes are among the tasks that `predict` is asked about, if not as among those that were
+        answered: say, a class is rare here and is not there. Labels of the tasks that were answered, and
+        `answer_proba`, do not hang on it, so that it may be set after the fit, too (`set_params`).
     leave_one_out : bool
         Judge an answer by what its worker said to other tasks.
     answer_weight : "auto" or float
@@ -104,12 +135,12 @@ class JointEM(CrowdClassifier):
         For how much of an answer each one counted at last.
     class_share_ : (classes,) array or None
         Shares of the classes behind what the classifier says; None where it has its own.
+    named_ : (classes,) bool array
+        Classes that somebody named; of the others nothing is believed.
     experts_ : list of dict
         The classifiers that were heard, with "view", "kind" and "weight".
     even_ : bool
         Whether all classes are held for equally likely.
-    named_ : (classes,) bool array
-        Classes that somebody named; of the others nothing is believed.
 
     Examples
     --------
@@ -130,6 +161,7 @@ class JointEM(CrowdClassifier):
         prior: Prior = "hierarchical",
         class_prior: ClassPrior = None,
         class_prior_strength: float = 1.0,
+        new_class_prior: ClassPrior = None,
         leave_one_out: bool = True,
         answer_weight: Literal["auto"] | float = "auto",
         max_iter: int | None = None,
@@ -143,6 +175,7 @@ class JointEM(CrowdClassifier):
         self.prior = prior
         self.class_prior = class_prior
         self.class_prior_strength = class_prior_strength
+        self.new_class_prior = new_class_prior
         self.leave_one_out = leave_one_out
         self.answer_weight = answer_weight
         self.max_iter = max_iter
@@ -161,77 +194,72 @@ class JointEM(CrowdClassifier):
     _network: Any
 
     def _check_parameters(self) -> None:
-        named = self.classifier in NAMED if isinstance(self.classifier, str) else _classifies(self.classifier)
-        allowed = f"one of {NAMED}, a scikit-learn classifier with predict_proba, or a torch module"
-        require(named, "classifier", self.classifier, allowed)
-        views = views_of(self.features)
-        for view in views or [None]:
-            known = view in VIEWS if isinstance(view, str) else _is_made(view, "transform")
-            require(known, "features", self.features, f"'auto', some of {VIEWS}, or scikit-learn transformers")
-        one = (isinstance(self.features, str) and self.features == "auto") or (len(views) == 1 and views[0] in VIEWS)
-        require(one or not _is_network(self.classifier), "features", self.features, "'auto' or one view, with networks")
+        check_experts(self.classifier, self.features, self.calibrate)
         check_prior(self.prior)
         alone = self.prior is None and self.leave_one_out  # a label that a worker gave once has no other count
         require(not alone, "prior", None, "leave_one_out=False with it, or another prior, such as 'hierarchical'")
         check_class_prior(self.class_prior, self.class_prior_strength)
+        check_class_prior(self.new_class_prior, name="new_class_prior")
         check_em(self.cross_fit, self.calibrate, self.max_iter, self.tol)
         weight = self.answer_weight
         fits = weight == "auto" if isinstance(weight, str) else is_number(weight) and 0 <= weight <= 1
         require(fits, "answer_weight", weight, "'auto' or a number from 0 to 1")
         require(is_whole(self.random_state, 0), "random_state", self.random_state, "a whole number, 0 or more")
-        several = len(views) > 1 or (isinstance(self.classifier, str) and self.classifier == "auto")
-        if several and not self.calibrate and not _is_network(self.classifier):
-            message = (
-                "calibrate=False hears one classifier on one view: name both, as in "
-                "JointEM('qda', features='standard', calibrate=False)."
-            )
-            raise ParameterError(message)
 
     def _fit(self, given: Given) -> None:
         self._network = None
-        self.__dict__.pop("view_", None)
-        if _is_network(self.classifier):
-            self._fit_network(given)
-            return
         answers, weight, gold = given.answers, answered(given.answers, given.weight, given.gold), given.gold
-        x = given.features.matrix()
         self.named_ = np.bincount(answers.label, minlength=answers.n_classes) > 0
         if gold is not None:
             self.named_[gold[gold >= 0]] = True
-        self.even_ = held_even(answers, weight, self.named_)
-        crowd = Crowd(answers, gold, weight)
+        self._new_shares()  # refuses, before the work, what names other classes
+        if is_network(self.classifier):
+            self._fit_network(given)
+            return
+        x = given.features.matrix()
+        crowd = Crowd(answers, gold, weight, even=held_even(answers, weight, self.named_))
         experts = self._experts(x, crowd, only=self._tried(x, crowd) if len(x) > SAMPLE else None)
         declared = declared_shares(self.class_prior, self.class_prior_strength, answers.classes, self.named_)
-        if declared is not None:  # first without: whether answers speak against it is a matter of both
-            joint, _ = self._climbed(crowd, experts, None)
-            share = np.maximum(np.average(vote_shares(answers), axis=0, weights=weight), FLOOR)
-            without, blind = joint.evidence(), joint.workers[0].evidence(np.tile(share, (len(x), 1)))
-        joint, experts = self._climbed(crowd._replace(declared=declared), experts, given.callback)
+        climb = self._climbed(crowd, experts, given.callback)
+        if crowd.even and self.calibrate:  # votes were for that; are the answers against it, given all?
+            learned = self._climbed(crowd._replace(even=False), climb.experts, None)
+            if self._judged(climb, learned).against:
+                crowd, climb = crowd._replace(even=False), learned
         if declared is not None:
-            warn_against(without, joint.evidence(), blind, stacklevel=4)
+            told = self._climbed(crowd._replace(declared=declared), experts, given.callback)
+            warn_against(self._judged(told, climb), stacklevel=4)
+            climb = told
+        joint, self.even_ = climb.joint, crowd.even
+        self.bounds_, self.converged_ = np.array(climb.bounds), climb.converged
+        self.history_ = [{"iteration": i + 1, "bound": float(bound)} for i, bound in enumerate(self.bounds_)]
         self.proba_, self.confusion_ = joint.proba[0], joint.workers[0].confusion()
         self.class_share_, self.answer_weight_ = joint.share[0], float(joint.counts[0])
         joint.classifier.fit(joint.proba)  # what is kept has learned from the labels that are kept
-        self.experts_ = [expert.saved(float(w)) for expert, w in zip(experts, joint.weights[0], strict=True)]
+        self.experts_ = [expert.saved(float(w)) for expert, w in zip(climb.experts, joint.weights[0], strict=True)]
 
-    def _climbed(self, crowd: Crowd, experts: list[Expert], callback: Callback | None) -> tuple[Joint, list[Expert]]:
+    def _climbed(self, crowd: Crowd, experts: list[Expert], callback: Callback | None) -> Climb:
         """EM to its end, first for a few rounds with all experts, then with those that are heard."""
         rounds = self.max_iter or (EXACT_ROUNDS if self._exact(crowd) else ROUNDS)
-        first = vote_shares(crowd.answers)
+        first, by_features = vote_shares(crowd.answers), self.calibrate
         bounds: list[float] = []
         if len(experts) > 1 and rounds > TRIAL:
             joint = self._engine(crowd, experts, TRIAL)
             joint.still = 0.0
-            joint.start(first)
+            joint.start(first, by_features=by_features)
             bounds, _ = joint.run(callback, left=rounds - TRIAL)
-            experts, first, rounds = heard(joint, experts), joint.proba[0], rounds - TRIAL
+            experts, first, rounds, by_features = heard(joint, experts), joint.proba[0], rounds - TRIAL, False
         joint = self._engine(crowd, experts, rounds)
-        joint.start(first)
-        more, self.converged_ = joint.run(callback, done=len(bounds))
-        self.bounds_ = np.array([*bounds, *more])
-        self.history_ = [{"iteration": i + 1, "bound": float(bound)} for i, bound in enumerate(self.bounds_)]
-        warn_unsettled(self, self.converged_, rounds, joint.tol)
-        return joint, experts
+        joint.start(first, by_features=by_features)
+        more, converged = joint.run(callback, done=len(bounds))
+        warn_unsettled(self, converged, rounds, joint.tol)
+        return Climb(joint, experts, [*bounds, *more], converged)
+
+    def _judged(self, told: Climb, without: Climb) -> Judged:
+        """What the answers say of the shares of the first."""
+        answers, weight = told.joint.answers, told.joint.weight
+        share = np.maximum(np.average(vote_shares(answers), axis=0, weights=weight), FLOOR)
+        blind = without.joint.workers[0].evidence(np.tile(share, (answers.n_tasks, 1)))
+        return judged(without.joint.evidence(), told.joint.evidence(), blind)
 
     def _tried(self, x: Array, crowd: Crowd) -> set[tuple[int, str]]:
         """Experts that a sample of the tasks hears, by place and kind: the others need not see all of them."""
@@ -242,7 +270,7 @@ class JointEM(CrowdClassifier):
         experts = self._experts(x[known], few, n_answers=crowd.answers.n_answers)
         if len(experts) > 1:
             joint = self._engine(few, experts, TRIAL)
-            joint.start(vote_shares(few.answers))
+            joint.start(vote_shares(few.answers), by_features=self.calibrate)
             joint.run(None)
             experts = heard(joint, experts)
         return {(expert.place, expert.kind) for expert in experts}
@@ -251,16 +279,16 @@ class JointEM(CrowdClassifier):
         folds = None if self.cross_fit is None else draw_folds(len(x), self.cross_fit, self.random_state)
         return make_experts(
             x, crowd.answers, crowd.weight, folds,
-            classifier=self.classifier, features=self.features, even=self.even_, apart=self._apart, **options,
+            classifier=self.classifier, features=self.features, even=crowd.even, apart=self._apart, **options,
         )  # fmt: skip
 
     def _engine(self, crowd: Crowd, experts: list[Expert], rounds: int) -> Joint:
         """Joint EM of these experts."""
-        answers, gold, weight, declared = crowd
+        answers, gold, weight, even, declared = crowd
         exact = self._exact(crowd)
         shares: Literal["even", "learned"] | None = None
         if self._apart:
-            shares = "even" if self.even_ and declared is None else "learned"
+            shares = "even" if even and declared is None else "learned"
         workers = ConfusionWorkers(answers, self.prior, weight, leave_one_out=self.leave_one_out, renew=not exact)
         return Joint(
             answers, gold, [workers], together(experts), max_iter=rounds, tol=self.tol if exact else 0.0,
@@ -296,7 +324,7 @@ class JointEM(CrowdClassifier):
             without = self._made_network(None).fit(X, given.answers, **options)
         network = self._made_network(self.class_prior).fit(X, given.answers, callback=given.callback, **options)
         if without is not None:
-            warn_against(without.evidence, network.evidence, without.blind, stacklevel=5)
+            warn_against(judged(without.evidence, network.evidence, without.blind), stacklevel=5)
         self._network, self.proba_, self.confusion_ = network, network.proba_, network.confusion_
         self.class_share_, self.answer_weight_ = None, network.count_
         self.history_ = network.history_
@@ -312,7 +340,8 @@ class JointEM(CrowdClassifier):
         )  # fmt: skip
 
     def _predict_proba(self, features: Features) -> Array:
-        return np.concatenate([self._says(lines) for lines in features.lines()])
+        proba, new = np.concatenate([self._says(lines) for lines in features.lines()]), self._new_shares()
+        return proba if new is None else moved(proba, self._taught_shares(), new)
 
     def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:
         return answers_given_truth(self._says(features.rows(rows)), self.confusion_, row, worker)
@@ -321,13 +350,26 @@ class JointEM(CrowdClassifier):
         """Class probabilities (rows, classes) from rows of features in their own shape."""
         if self._network is None:
             return predict_experts(self.experts_, x.reshape(len(x), -1), self.class_share_)
-        viewed = hasattr(self, "view_")
-        if viewed:
-            x = view_from(**self.view_).transform(np.asarray(x.reshape(len(x), -1), np.float64))
-        else:
-            x = x.reshape(len(x), *self.shape_in_)
-        out: Array = self._network.predict_proba(x)
+        out: Array = self._network.predict_proba(self._seen(x))
         return out
+
+    def _seen(self, x: Array) -> Array:
+        """Rows of features as the network takes them."""
+        if not hasattr(self, "view_"):
+            return x.reshape(len(x), *self.shape_in_)
+        return np.asarray(view_from(**self.view_).transform(np.asarray(x.reshape(len(x), -1), np.float64)))
+
+    def _new_shares(self) -> Array | None:
+        """Shares of the classes (classes,) among tasks to come, where they are declared."""
+        if self.new_class_prior is None:
+            return None
+        return shares_of(self.new_class_prior, self.classes_, self.named_, "new_class_prior")
+
+    def _taught_shares(self) -> Array:
+        """Shares of the classes (classes,) behind what the classifier says."""
+        if self.class_share_ is not None:
+            return self.class_share_
+        return np.asarray(self.proba_[np.diff(self._fitted.task_starts) > 0].mean(axis=0))
 
     def _tensors(self) -> dict[str, Array]:
         return {} if self._network is None else self._network._tensors()
@@ -339,33 +381,11 @@ class JointEM(CrowdClassifier):
         self._network = None
         if tensors:
             self._network = self._made_network(self.class_prior)
-            viewed = hasattr(self, "view_")
-            axes = (
-                [numbers for name, numbers in self.view_["transformer"].items() if name.endswith("axes_")]
-                if viewed
-                else []
-            )
-            shape = axes[-1].shape[:1] if viewed else self.shape_in_
-            self._network.restored(self.answers_, tuple(shape), tensors)
+            shape = self._seen(np.zeros((1, *self.shape_in_))).shape[1:]
+            self._network.restored(self.answers_, shape, tensors)
 
 
 def heard(joint: Joint, experts: list[Expert]) -> list[Expert]:
     """Those of the experts that joint EM has given a weight worth the name."""
     weights = joint.weights[0]
     return [expert for expert, weight in zip(experts, weights, strict=True) if weight >= HEARD * weights.sum()]
-
-
-def _classifies(classifier: Any) -> bool:
-    return _is_made(classifier, "predict_proba") or _is_network(classifier)
-
-
-def _is_made(value: Any, method: str) -> bool:
-    """Whether a value, and not a class still to be made, has a method."""
-    return hasattr(value, method) and not isinstance(value, type)
-
-
-def _is_network(classifier: Any) -> bool:
-    """A name, a specification such as `MLP()`, or a torch module."""
-    if isinstance(classifier, str):
-        return classifier == "mlp"
-    return isinstance(classifier, tuple(SPECS.values())) or _is_made(classifier, "state_dict")

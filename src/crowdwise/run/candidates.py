@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from crowdwise.answers import Answers
 from crowdwise.choose.choosing import DEFAULT, VOTE, WITHOUT_FEATURES
 from crowdwise.errors import ParameterError
-from crowdwise.learn.class_prior import ClassPrior, check_class_prior, declared_shares
+from crowdwise.learn.class_prior import ClassPrior, shares_of
 from crowdwise.registry import line, make
 from crowdwise.truth.base import require
 
@@ -78,8 +78,7 @@ def candidates(
         raise ParameterError(message)
     if class_prior is not None:
         require(DEFAULT in models, "class_prior", class_prior, f"{DEFAULT} with it, which takes features: no other can")
-        check_class_prior(class_prior, 1.0)
-        declared_shares(class_prior, 1.0, answers.classes)  # refuses a class that is missing, or unknown
+        shares_of(class_prior, answers.classes)  # refuses a class that is missing, or unknown
         models[DEFAULT].set_params(class_prior=class_prior)
         notes.append(f"The declared shares of the classes went to {DEFAULT}, the one method that takes them.")
     return Candidates(models, notes, told, DEFAULT if DEFAULT in models and told is None else None)
