@@ -7,7 +7,7 @@ export CROWDWISE_DATA ?= $(abspath ../shared/data)
 endif
 
 .PHONY: setup setup-lowest demo test tests test-slow test-lowest licences browser java lint docs bench bench-calibration bench-truth bench-accuracy bench-learn bench-learn-accuracy bench-papers bench-joint results-page \
-	bench-choose bench-choose-criteria bench-acquire bench-simulated bench-joint-top bench-joint-scale bench-systems-scale bench-scale bench-spark bench-parallel bench-kill \
+	bench-choose bench-choose-criteria bench-acquire bench-simulated bench-joint-top bench-joint-scale bench-joint-crowds bench-systems-scale bench-scale bench-spark bench-parallel bench-kill \
 	bench-fuzz bench-damage bench-statistics bench-leaks clean
 
 setup: .venv/ready            ## a .venv with every extra and the dev tools
@@ -72,7 +72,7 @@ lint: setup
 
 bench: bench-accuracy bench-truth bench-learn-accuracy bench-learn bench-papers bench-joint bench-joint-top bench-choose \
 	bench-choose-criteria \
-	bench-acquire bench-simulated bench-joint-scale bench-systems-scale bench-calibration bench-scale bench-spark bench-parallel \
+	bench-acquire bench-simulated bench-joint-scale bench-joint-crowds bench-systems-scale bench-calibration bench-scale bench-spark bench-parallel \
 	bench-kill bench-fuzz bench-damage bench-statistics bench-leaks
 
 bench-truth: setup .venv-peers/ready    ## speed and memory beside the peers; ARGS=--huge adds 10^8 answers
@@ -125,6 +125,9 @@ bench-joint-top: setup        ## the other systems on top of JointEM, beside pla
 
 bench-joint-scale: setup      ## time and memory of JointEM on 10,000 to 100,000 tasks of 512 features
 	$(BIN)/python benchmarks/joint_scale.py $(ARGS)
+
+bench-joint-crowds: setup     ## where JointEM fails: simulated crowds over small sets, beside Raykar and the vote
+	$(BIN)/python benchmarks/joint_crowds.py $(ARGS)
 
 bench-systems-scale: setup    ## time and memory of self-training and of buying answers on large crowds
 	$(BIN)/python benchmarks/systems_scale.py

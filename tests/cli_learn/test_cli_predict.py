@@ -64,6 +64,23 @@ def test_predictions_join_with_labels(digits):
     assert {row["task"] for row in rows_of("seen.csv")} == {row["task"] for row in rows_of("pictures/labels.csv")}
 
 
+def test_shares_of_the_classes_among_new_tasks(digits):
+    X, answers = digits
+    run("fit answers.csv --features X.npy --method joint-em --set classifier=lda --set features=plain --out model")
+    model = cw.load("model")
+    shares = {name: 1.0 + 9.0 * (name == answers.classes[1]) for name in answers.classes.tolist()}
+    Path("shares.json").write_text(json.dumps({str(name): share for name, share in shares.items()}))
+    written = ",".join(f"{name}={share}" for name, share in shares.items())
+    for given, declared in (("balanced", "balanced"), ("shares.json", shares), (written, shares)):
+        run(f"predict model X.npy --out predictions.csv --proba --class-prior {given}")
+        proba = [[float(row[f"proba_{c}"]) for c in answers.classes] for row in rows_of("predictions.csv")]
+        np.testing.assert_allclose(proba, model.set_params(new_class_prior=declared).predict_proba(X), rtol=1e-9)
+    assert "a share for each class" in run("predict model X.npy -o p.csv --class-prior 0=1", 1).stderr
+    run(FIT)
+    assert "is for joint-em" in run("predict model X.npy -o p.csv --class-prior balanced", 1).stderr
+    assert not Path("p.csv").exists()
+
+
 def test_no_tasks(digits):
     run(FIT)
     np.save("none.npy", digits[0][:0])
