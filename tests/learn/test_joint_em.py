@@ -342,9 +342,10 @@ def test_pictures_go_to_networks_in_their_shape():
 
 def test_rounds_are_counted_through():
     X, truth = blobs(n_tasks=60)
-    said = []
-    cw.JointEM(max_iter=5).fit(X, answers_of(truth, uneven()), callback=said.append)
-    assert [(record["iteration"], record["iterations"]) for record in said] == [(i, 5) for i in range(1, 6)]
+    for declared in (None, "balanced"):
+        said = []
+        cw.JointEM(max_iter=5, class_prior=declared).fit(X, answers_of(truth, uneven()), callback=said.append)
+        assert [(record["iteration"], record["iterations"]) for record in said] == [(i, 5) for i in range(1, 6)]
 
 
 def test_networks_and_forests_are_saved_or_refused(tmp_path):

@@ -220,12 +220,12 @@ class JointEM(CrowdClassifier):
         crowd = Crowd(answers, gold, weight, even=held_even(answers, weight, self.named_))
         experts = self._experts(x, crowd, only=self._tried(x, crowd) if len(x) > SAMPLE else None)
         declared = declared_shares(self.class_prior, self.class_prior_strength, answers.classes, self.named_)
-        climb = self._climbed(crowd, experts, given.callback)
+        climb = self._climbed(crowd, experts, given.callback if declared is None else None)
         if crowd.even and self.calibrate:  # votes were for that; are the answers against it, given all?
             learned = self._climbed(crowd._replace(even=False), climb.experts, None)
             if self._judged(climb, learned).against:
                 crowd, climb = crowd._replace(even=False), learned
-        if declared is not None:
+        if declared is not None:  # whether answers speak against it is a matter of both
             told = self._climbed(crowd._replace(declared=declared), experts, given.callback)
             warn_against(self._judged(told, climb), stacklevel=4)
             climb = told
