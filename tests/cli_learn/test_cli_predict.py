@@ -76,6 +76,10 @@ def test_shares_of_the_classes_among_new_tasks(digits):
         proba = [[float(row[f"proba_{c}"]) for c in answers.classes] for row in rows_of("predictions.csv")]
         np.testing.assert_allclose(proba, model.set_params(new_class_prior=declared).predict_proba(X), rtol=1e-9)
     assert "a share for each class" in run("predict model X.npy -o p.csv --class-prior 0=1", 1).stderr
+    assert "named twice" in run("predict model X.npy -o p.csv --class-prior 0=1,0=2", 1).stderr
+    assert "it is empty" in run("predict model X.npy -o p.csv --class-prior ''", 1).stderr
+    told = json.loads(run("predict model X.npy --out predictions.csv --class-prior balanced --json").stdout)
+    assert told["class_prior"] == "balanced"
     run(FIT)
     assert "is for joint-em" in run("predict model X.npy -o p.csv --class-prior balanced", 1).stderr
     assert not Path("p.csv").exists()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import crowdwise as cw
 from crowdwise.errors import ClassPriorWarning, ParameterError
 from crowdwise.evaluate.metrics import ece
-from crowdwise.learn.class_prior import declared_shares, moved, pulled
+from crowdwise.learn.class_prior import declared_shares, judged, moved, pulled
 
 CLASSES = np.array(["a", "b", "c"])
 
@@ -157,6 +157,50 @@ def test_new_shares_that_are_the_old_ones_change_nothing(tmp_path):
     assert model.predict_proba(X)[:, 3].max() < 1e-6  # nobody named it
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(cw.load(tmp_path / "model").predict_proba(X), model.predict_proba(X))
+    model.set_params(new_class_prior={0: 0, 1: 1, 2: 1, 3: 0})
+    assert model.predict_proba(X)[:, 0].max() == 0
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+    model.set_params(new_class_prior={0: 0, 1: 0, 2: 0, 3: 1})
+    with pytest.raises(ParameterError, match="class that was named"):
+        model.predict(X)
     model.set_params(new_class_prior={0: 1, 1: 1})
     with pytest.raises(ParameterError, match="new_class_prior"):
         model.predict(X)
+
+
+def test_answers_speak_against_what_they_lose_by_beyond_chance_and_trifles():
+    rng = np.random.default_rng(0)
+    told, blind = np.zeros(400), np.full(400, -2.0)
+    noise = rng.normal(size=400)
+    noise = (noise - noise.mean()) / noise.std(ddof=1)  # of mean 0 and a standard error of 0.05
+    for loss, scale, against in (
+        (0.12, 1, True),
+        (0.08, 1, False),
+        (0.05, 0.1, True),
+        (0.03, 0.1, False),
+        (-1, 1, False),
+    ):
+        found = judged(told + loss + scale * noise, told, blind)
+        assert found.loss == pytest.approx(loss)
+        assert found.error == pytest.approx(0.05 * scale)
+        assert found.worth == pytest.approx(2 + loss)
+        assert found.against is against
+
+
+@pytest.mark.filterwarnings("ignore::crowdwise.errors.ClassPriorWarning")
+def test_shares_are_declared_of_the_tasks_that_count():
+    X, truth = blobs(n_tasks=300, distance=1.0)
+    weight = np.where(truth == 0, 0.2, 1.0)
+    declared = {0: 0.1, 1: 0.45, 2: 0.45}  # of the weight
+    answers = answers_of(truth, uneven(good=(0.4, 0.6)))
+    model = cw.JointEM("lda", features="plain", class_prior=declared).fit(X, answers, sample_weight=weight)
+    np.testing.assert_allclose(np.average(model.proba_, axis=0, weights=weight), [0.1, 0.45, 0.45], atol=0.01)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        named = cw.Answers.from_codes(*(getattr(answers_of(truth, uneven()), c) for c in ("task", "worker", "label")),
+                                      tasks=300, workers=8, classes=4)  # fmt: skip
+        gold = np.full(300, -1, np.int32)
+        gold[:10] = 3  # nobody named it
+        network = cw.JointEM("mlp", class_prior="balanced", max_iter=3).fit(X, named, gold=gold)
+    assert network.named_.all()
+    assert network.proba_[10:, 3].mean() > 0.01

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from crowds import answers_of, blobs, swapping, uneven
@@ -150,6 +152,35 @@ def test_what_logistic_regression_says_is_freed_of_the_shares_it_was_taught():
     assert apart[:, 0].mean() < own[:, 0].mean() - 0.1
 
 
+def test_the_shares_that_are_freed_are_those_of_the_tasks_that_count():
+    X, truth = blobs(n_tasks=200, shares=(0.6, 0.3, 0.1))
+    weight = np.where(truth == 0, 0.1, 2.0)
+    for classifier in ("logistic", "mlp"):
+        model = cw.JointEM(classifier, max_iter=3, tol=0, **EXACT)
+        model.fit(X, answers_of(truth, uneven()), sample_weight=weight)
+        np.testing.assert_allclose(model.taught_share_, np.average(model.proba_, axis=0, weights=weight), atol=1e-9)
+    (expert,) = make_experts(
+        X, answers_of(truth, uneven()), weight, None, classifier="logistic", features="plain", even=False
+    )
+    expert.piece.fit(np.eye(3)[truth][None])
+    np.testing.assert_allclose(expert.piece.taught, np.average(np.eye(3)[truth], axis=0, weights=weight))
+
+
+def test_experts_that_weigh_little_are_not_heard():
+    joint = SimpleNamespace(weights=np.array([[0.5, 0.005, 0.2, 0.0]]))
+    assert joint_em.heard(joint, ["a", "b", "c", "d"]) == ["a", "c"]
+
+
+def test_a_task_of_weight_zero_is_left_out():
+    X, truth = blobs(n_tasks=120)
+    answers, weight = answers_of(truth, uneven()), np.where(np.arange(120) < 5, 0.0, 1.0)
+    far = X.copy()
+    far[:5] *= 1e6
+    near, other = (cw.JointEM("lda", features="plain").fit(x, answers, sample_weight=weight) for x in (X, far))
+    np.testing.assert_allclose(other.proba_[5:], near.proba_[5:], atol=1e-6)
+    np.testing.assert_allclose(other.predict_proba(X), near.predict_proba(X), atol=1e-6)
+
+
 def test_answers_pick_the_view_and_the_kind():
     rng = np.random.default_rng(0)
     X, truth = blobs(n_tasks=500, distance=2)
@@ -264,6 +295,7 @@ def test_workers_are_first_judged_by_what_cross_fitted_classifiers_say():
     np.testing.assert_array_equal(judged.workers[0].believed[:20], np.eye(3)[truth[:20]])
     np.testing.assert_allclose(judged.workers[0].believed[20:], judged.f[0, 20:])
     np.testing.assert_allclose(voted.workers[0].believed[20:], vote_shares(answers)[20:])
+    np.testing.assert_array_equal(voted.workers[0].believed[:20], np.eye(3)[truth[:20]])
     np.testing.assert_allclose(judged.says, voted.says)  # the classifiers have learned from the votes, either way
 
 
@@ -315,6 +347,10 @@ def test_classes_that_nobody_named_get_nothing():
     known = cw.JointEM().fit(X, more, gold={0: 4})
     assert known.labels_[0] == 4
     assert known.named_.tolist() == [True, True, True, False, True]
+    for options in ({}, {"classifier": "mlp", "max_iter": 3}, {**EXACT, "classifier": "logistic", "max_iter": 50}):
+        model = cw.JointEM(**options).fit(X, more)
+        assert model.proba_[:, 3:].max() < 1e-6
+        assert model.predict_proba(X)[:, 3:].max() < 1e-6
 
 
 def test_estimators_transformers_and_modules():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from crowds import answers_of, uneven
 
-from crowdwise import JointEM, MajorityVote
+from crowdwise import Answers, JointEM, MajorityVote
 from crowdwise.evaluate.agreement import pairwise_agreement
 from crowdwise.learn.shares import EVEN, freed_shares, held_even
 from crowdwise.truth.base import vote_shares
@@ -61,3 +61,17 @@ def test_a_rare_class_with_one_answer_a_task_is_not_made_common():
     answers = answers_of(truth, one_coin(0.75, 2), per_task=1)
     vote = (MajorityVote().fit(answers).labels_ == truth).mean()
     assert (JointEM().fit(X, answers).labels_ == truth).mean() > vote - 0.01
+
+
+def test_tasks_of_weight_zero_do_not_count_as_agreement():
+    truth = np.repeat(np.arange(4), [220, 60, 60, 60])
+    answers = answers_of(truth, one_coin(0.9, 4), per_task=3)
+    chance = answers_of(truth, one_coin(0.25, 4), per_task=3)
+    both = Answers.from_codes(
+        np.concatenate([answers.task, chance.task + 400]), np.concatenate([answers.worker, chance.worker]),
+        np.concatenate([answers.label, chance.label]), tasks=800, workers=10, classes=4,
+    )  # fmt: skip
+    weight, named = np.repeat([1.0, 0.0], 400), np.ones(4, bool)
+    assert held_even(answers, None, named)
+    assert held_even(both, weight, named)
+    assert not held_even(both, weight + 1e-9, named)  # errors seem more, and the rare classes rarer

@@ -178,6 +178,7 @@ def predict(
     confident = float((table.column("confidence").to_numpy() > CONFIDENT).mean()) if table.num_rows else None
     if json:
         as_json({"model": str(model), "features": str(features), "tasks": table.num_rows, "labels": count,
+                 "class_prior": class_prior,
                  "confident_share": confident, "written": {"predictions": str(out)}})  # fmt: skip
         return
     most = sorted(count.items(), key=lambda pair: -pair[1])

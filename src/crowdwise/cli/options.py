@@ -228,8 +228,15 @@ def class_prior(text: str | None, classes: Iterable[Any]) -> Any:
         return text
     how = "give balanced, shares such as cat=0.3,dog=0.7, or a JSON file that holds an object of them"
     try:
+        if not text:
+            wrong = "it is empty"
+            raise ValueError(wrong)
         if "=" in text and not Path(text).is_file():
-            given: Any = dict(pair.rsplit("=", 1) for pair in text.split(","))
+            pairs = [pair.rsplit("=", 1) for pair in text.split(",")]
+            given: Any = dict(pairs)
+            if len(given) < len(pairs):
+                wrong = "a class is named twice"
+                raise ValueError(wrong)
         else:
             given = jsons.loads(Path(text).read_text("utf-8"))
         if not isinstance(given, dict):

@@ -103,6 +103,10 @@ class AggNet(NetworkLearner):
         """For how much of an answer each one is taken."""
         return 1.0
 
+    def _named(self) -> Array | None:
+        """Classes that can be true, (classes,) bool; all unless given."""
+        return None
+
     def _fit(self, given: Given) -> None:
         features, answers, weight, gold, validation, callback = given
         kept, monitor = self._monitored(features, answers, validation)
@@ -115,7 +119,7 @@ class AggNet(NetworkLearner):
         classifier = NetworkClassifier(trainer, features, folds, self.epochs_per_round)
         joint = _Rounds(
             kept, gold, workers, classifier, max_iter=1, tol=0.0, calibrate=self.calibrate,
-            declared=self._declared(kept), weight=weight, count=self._count(),
+            declared=self._declared(kept), weight=weight, count=self._count(), named=self._named(),
         )  # fmt: skip
         if trainer.epoch == 0:
             joint.start(vote_shares(kept))

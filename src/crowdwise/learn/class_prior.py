@@ -52,12 +52,14 @@ def shares_of(
     prior: Literal["balanced"] | Mapping[object, float],
     classes: Array,
     named: Array | None = None,
+    *,
     name: str = "class_prior",
+    least: float = LEAST,
 ) -> Array:
     """Declared shares (classes,), which sum to one; `name` is the parameter that declares them.
 
-    Classes that nobody `named`, (classes,) bool, get none: there is nothing to know them by. Keys of a mapping may be
-    written as text, as in JSON.
+    Classes that nobody `named`, (classes,) bool, get none: there is nothing to know them by. One that is declared never
+    to occur gets `least`. Keys of a mapping may be written as text, as in JSON.
 
     >>> shares_of({"cat": 1, "dog": 3}, np.array(["cat", "dog"])).tolist()
     [0.25, 0.75]
@@ -75,7 +77,8 @@ def shares_of(
     values = [prior[each] for each in names]
     good = all(is_number(value) and value >= 0 for value in values) and sum(values) > 0
     require(good, name, prior, "shares of 0 or more, some of them above 0")
-    shares = np.where(kept, np.maximum(np.array(values, float) / sum(values), LEAST), 0.0)
+    shares = np.where(kept, np.maximum(np.array(values, float) / sum(values), least), 0.0)
+    require(bool(shares.any()), name, prior, "a share above 0 for some class that was named")
     return np.asarray(shares / shares.sum())
 
 
@@ -93,7 +96,7 @@ def moved(proba: Array, taught: Array, shares: Array) -> Array:
     >>> moved(np.array([0.8, 0.2]), np.array([0.8, 0.2]), np.array([0.5, 0.5])).round(2).tolist()
     [0.5, 0.5]
     """
-    out = freed(proba, taught) * shares
+    out = np.maximum(freed(proba, taught), FLOOR) * shares
     return np.asarray(out / out.sum(axis=-1, keepdims=True))
 
 

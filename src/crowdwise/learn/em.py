@@ -200,7 +200,7 @@ class Joint:
     shares : {"even", "learned"} or None
         Shares of the classes, where classifiers do not know them: the same for all, or as posteriors have them.
     named : (classes,) bool array or None
-        Classes that can be true, with `shares`; the others get no belief.
+        Classes that can be true; the others get no belief.
     count : float or "auto"
         For how much of an answer each one is taken; "auto" asks the answers in each round (`answer_count`).
     max_iter, tol
@@ -231,7 +231,8 @@ class Joint:
     ) -> None:
         self.shares, self.count, self.still = shares, count, still
         self.named = np.ones(answers.n_classes, bool) if named is None else named
-        self.share: list[Array | None] = [None] * len(workers)  # (classes,) each
+        some = None if self.named.all() else self.named / self.named.sum()
+        self.share: list[Array | None] = [some] * len(workers)  # (classes,) each; None changes nothing
         self.counts = np.ones(len(workers)) if count == "auto" else np.full(len(workers), count)
         self.moved = np.inf  # mean change of the posteriors in the last round
         self.answers, self.gold, self.workers, self.classifier = answers, gold, workers, classifier

@@ -134,11 +134,13 @@ def make_experts(
     even: bool,
     apart: bool = True,
     only: Collection[tuple[int, str]] | None = None,
+    shown: Array | None = None,
 ) -> list[Expert]:
     """Experts for features (tasks, features), by the names of classifier and views, or by estimators.
 
     Those that are not Gaussian keep the shares of the classes in what they say unless these stand `apart`. With `only`
     those alone, by place of the view and kind. How many answers there are, where these are not all, is `n_answers`.
+    Views are found from the rows that are `shown`, all unless given.
     """
     n_answers = answers.n_answers if n_answers is None else n_answers
     x = np.asarray(x, np.float64)
@@ -146,14 +148,17 @@ def make_experts(
     for place, name in enumerate(views_of(features)):
         if only is not None and place not in {view for view, _ in only}:
             continue
-        transformer, seen = fit_view(name, x) if isinstance(name, str) else _fitted(name, x)
+        fit = fit_view if isinstance(name, str) else _fitted
+        transformer, seen = fit(name, x if shown is None else x[shown])
+        if shown is not None:
+            seen = np.asarray(transformer.transform(x), float)
         for kind in _kinds(classifier, name, (seen.shape[1] + 1) * (answers.n_classes - 1), n_answers):
             if only is not None and (place, kind) not in only:
                 continue
-            shown = name if isinstance(name, str) else type(name).__name__
+            view = name if isinstance(name, str) else type(name).__name__
             piece = _piece(classifier, kind, seen, weight, folds, even)
             heard = piece if kind in GAUSSIAN or not apart else Freed(piece, weight)
-            out.append(Expert(place, shown, transformer, kind, heard))
+            out.append(Expert(place, view, transformer, kind, heard))
     return out
 
 

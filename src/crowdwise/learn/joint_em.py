@@ -100,7 +100,7 @@ class JointEM(CrowdClassifier):
     classifier : {"auto", "lda", "rda", "qda", "logistic", "mlp"}, scikit-learn classifier, or torch module
         What judges the features. "auto" hears the Gaussian three, and logistic regression where answers are many; "mlp"
         or a module is a network, trained a little in each round, as many side by side as there are folds; it lacks the
-        last two of the attributes below.
+        last ones of the attributes below, from `experts_` on.
     features : {"auto", "plain", "root", "standard", "rank", "kernel"}, sequence of these, or scikit-learn transformer
         Views of the features (`views`); of several, the answers pick. Networks take them as they come with "auto".
     cross_fit : int or None
@@ -134,13 +134,17 @@ class JointEM(CrowdClassifier):
     answer_weight_ : float
         For how much of an answer each one counted at last.
     class_share_ : (classes,) array or None
-        Shares of the classes behind what the classifier says; None where it has its own.
+        Shares of the classes, where they stand apart from the classifier; None where it has its own.
+    taught_share_ : (classes,) array
+        Shares of the classes behind what `predict_proba` says, unless `new_class_prior` tells others.
     named_ : (classes,) bool array
         Classes that somebody named; of the others nothing is believed.
     experts_ : list of dict
         The classifiers that were heard, with "view", "kind" and "weight".
     even_ : bool
         Whether all classes are held for equally likely.
+    bounds_, converged_ : array and bool
+        The bound of each round, and whether rounds ended before there were too many.
 
     Examples
     --------
@@ -186,6 +190,7 @@ class JointEM(CrowdClassifier):
     experts_: list[dict[str, Any]]
     answer_weight_: float
     class_share_: Array | None
+    taught_share_: Array
     even_: bool
     named_: Array
     view_: dict[str, Any]
@@ -218,7 +223,8 @@ class JointEM(CrowdClassifier):
             return
         x = given.features.matrix()
         crowd = Crowd(answers, gold, weight, even=held_even(answers, weight, self.named_))
-        experts = self._experts(x, crowd, only=self._tried(x, crowd) if len(x) > SAMPLE else None)
+        only = self._tried(x, crowd) if len(x) > SAMPLE else None
+        experts = self._experts(x, crowd, only=only, shown=_counted(given.weight))
         declared = declared_shares(self.class_prior, self.class_prior_strength, answers.classes, self.named_)
         climb = self._climbed(crowd, experts, given.callback if declared is None else None)
         if crowd.even and self.calibrate:  # votes were for that; are the answers against it, given all?
@@ -233,7 +239,8 @@ class JointEM(CrowdClassifier):
         self.bounds_, self.converged_ = np.array(climb.bounds), climb.converged
         self.history_ = [{"iteration": i + 1, "bound": float(bound)} for i, bound in enumerate(self.bounds_)]
         self.proba_, self.confusion_ = joint.proba[0], joint.workers[0].confusion()
-        self.class_share_, self.answer_weight_ = joint.share[0], float(joint.counts[0])
+        self.class_share_, self.answer_weight_ = (joint.share[0] if self._apart else None), float(joint.counts[0])
+        self.taught_share_ = taught(self.class_share_, self.proba_, weight)
         joint.classifier.fit(joint.proba)  # what is kept has learned from the labels that are kept
         self.experts_ = [expert.saved(float(w)) for expert, w in zip(climb.experts, joint.weights[0], strict=True)]
 
@@ -316,7 +323,9 @@ class JointEM(CrowdClassifier):
         X: Any = given.features
         if self.features != "auto":
             (view,) = views_of(self.features)
-            transformer, X = fit_view(view, X.matrix())
+            x, shown = np.asarray(X.matrix(), np.float64), _counted(given.weight)
+            transformer, X = fit_view(view, x if shown is None else x[shown])
+            X = X if shown is None else transformer.transform(x)
             self.view_ = {"view": view, "transformer": numbers_of(transformer)}
         options = {"sample_weight": given.weight, "gold": given.gold}
         without = None
@@ -327,6 +336,7 @@ class JointEM(CrowdClassifier):
             warn_against(judged(without.evidence, network.evidence, without.blind), stacklevel=5)
         self._network, self.proba_, self.confusion_ = network, network.proba_, network.confusion_
         self.class_share_, self.answer_weight_ = None, network.count_
+        self.taught_share_ = taught(None, self.proba_, answered(given.answers, given.weight, given.gold))
         self.history_ = network.history_
 
     def _made_network(self, class_prior: ClassPrior) -> Any:
@@ -335,13 +345,13 @@ class JointEM(CrowdClassifier):
         rounds = {} if self.max_iter is None else {"epochs": self.max_iter}
         declared = (class_prior, self.class_prior_strength)
         return JointNetwork(
-            declared, self.leave_one_out, self._count, network=self.classifier, prior=self.prior,
+            declared, self.leave_one_out, self._count, self.named_, network=self.classifier, prior=self.prior,
             cross_fit=self.cross_fit, calibrate=self.calibrate, random_state=self.random_state, **rounds,
         )  # fmt: skip
 
     def _predict_proba(self, features: Features) -> Array:
         proba, new = np.concatenate([self._says(lines) for lines in features.lines()]), self._new_shares()
-        return proba if new is None else moved(proba, self._taught_shares(), new)
+        return proba if new is None else moved(proba, self.taught_share_, new)
 
     def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:
         return answers_given_truth(self._says(features.rows(rows)), self.confusion_, row, worker)
@@ -349,9 +359,13 @@ class JointEM(CrowdClassifier):
     def _says(self, x: Array) -> Array:
         """Class probabilities (rows, classes) from rows of features in their own shape."""
         if self._network is None:
-            return predict_experts(self.experts_, x.reshape(len(x), -1), self.class_share_)
-        out: Array = self._network.predict_proba(self._seen(x))
-        return out
+            out = predict_experts(self.experts_, x.reshape(len(x), -1), self.class_share_)
+        else:
+            out = self._network.predict_proba(self._seen(x))
+        if self.named_.all():
+            return out
+        named = np.maximum(out, FLOOR) * self.named_
+        return np.asarray(named / named.sum(axis=1, keepdims=True))
 
     def _seen(self, x: Array) -> Array:
         """Rows of features as the network takes them."""
@@ -363,13 +377,7 @@ class JointEM(CrowdClassifier):
         """Shares of the classes (classes,) among tasks to come, where they are declared."""
         if self.new_class_prior is None:
             return None
-        return shares_of(self.new_class_prior, self.classes_, self.named_, "new_class_prior")
-
-    def _taught_shares(self) -> Array:
-        """Shares of the classes (classes,) behind what the classifier says."""
-        if self.class_share_ is not None:
-            return self.class_share_
-        return np.asarray(self.proba_[np.diff(self._fitted.task_starts) > 0].mean(axis=0))
+        return shares_of(self.new_class_prior, self.classes_, self.named_, name="new_class_prior", least=0.0)
 
     def _tensors(self) -> dict[str, Array]:
         return {} if self._network is None else self._network._tensors()
@@ -383,6 +391,16 @@ class JointEM(CrowdClassifier):
             self._network = self._made_network(self.class_prior)
             shape = self._seen(np.zeros((1, *self.shape_in_))).shape[1:]
             self._network.restored(self.answers_, shape, tensors)
+
+
+def _counted(weight: Array | None) -> Array | None:
+    """Rows of the tasks that are not left out by a weight of zero; None where none is."""
+    return None if weight is None or weight.all() else np.flatnonzero(weight)
+
+
+def taught(share: Array | None, proba: Array, weight: Array | None) -> Array:
+    """Shares of the classes (classes,) behind a classifier: those that stand apart, or of what it was taught."""
+    return np.asarray(np.average(proba, axis=0, weights=weight) if share is None else share)
 
 
 def heard(joint: Joint, experts: list[Expert]) -> list[Expert]:

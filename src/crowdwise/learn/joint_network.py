@@ -18,19 +18,24 @@ from crowdwise.truth.kernels import FLOOR
 class JointNetwork(AggNet):
     """AggNet as a part of `JointEM`.
 
-    Takes a declared class prior with its strength, whether to leave one out, and for how much an answer counts.
+    Takes a declared class prior with its strength, whether to leave one out, for how much an answer counts, and which
+    classes can be true, (classes,) bool.
     """
 
-    def __init__(self, declared: tuple[ClassPrior, float], leave_one_out: bool, count: Any, **options: Any) -> None:
+    def __init__(
+        self, declared: tuple[ClassPrior, float], leave_one_out: bool, count: Any, named: Array, **options: Any
+    ) -> None:
         super().__init__(**options)
-        self.declared, self.leave_one_out, self.count = declared, leave_one_out, count
+        self.declared, self.leave_one_out, self.count, self.named = declared, leave_one_out, count, named
 
     def _workers(self, answers: Answers, weight: Array | None) -> ConfusionWorkers:
         return ConfusionWorkers(answers, self.prior, weight, leave_one_out=self.leave_one_out, renew=True)
 
     def _declared(self, answers: Answers) -> tuple[Array, float] | None:
-        named = np.bincount(answers.label, minlength=answers.n_classes) > 0
-        return declared_shares(*self.declared, answers.classes, named)
+        return declared_shares(*self.declared, answers.classes, self.named)
+
+    def _named(self) -> Array:
+        return self.named
 
     def _count(self) -> Any:
         return self.count

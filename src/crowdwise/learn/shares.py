@@ -29,7 +29,8 @@ def held_even(answers: Answers, weight: Array | None, named: Array) -> bool:
     >>> held_even(answers, None, np.array([True, True]))
     True
     """
-    vote, agree = np.average(vote_shares(answers)[:, named], axis=0, weights=weight), pairwise_agreement(answers)
+    vote = np.average(vote_shares(answers)[:, named], axis=0, weights=weight)
+    agree = pairwise_agreement(answers if weight is None else answers[np.flatnonzero(weight)])
     if agree is None or agree * len(vote) <= 1:
         return False
     return bool(freed_shares(vote / vote.sum(), agree).min() >= EVEN / len(vote))
