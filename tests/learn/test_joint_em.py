@@ -3,6 +3,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from crowds import answers_of, blobs, swapping, uneven
+from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.preprocessing import StandardScaler
 
@@ -237,6 +238,17 @@ def test_classes_that_are_named_by_mistake_alone_fade():
     model = cw.JointEM().fit(X[kept], answers)
     assert model.class_share_[3:].sum() < 0.04
     assert (model.labels_ == truth[kept]).mean() > 0.95
+
+
+def test_classes_that_are_named_by_mistake_alone_do_not_take_over_those_of_others():
+    X, truth = load_iris(return_X_y=True)
+    right = []
+    for seed in range(3):
+        answers = cw.simulate.simulate(truth=truth, n_classes=8, n_workers=20, answers_per_task=3, seed=seed)
+        right.append([(model.labels_ == truth).mean() for model in (
+            cw.JointEM().fit(X, answers), cw.Raykar().fit(X, answers), cw.DawidSkene().fit(answers))])  # fmt: skip
+    ours, raykar, ds = np.mean(right, axis=0)
+    assert ours > max(raykar, ds, 0.9)
 
 
 def copied(answers, times):

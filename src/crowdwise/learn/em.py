@@ -89,6 +89,8 @@ class ConfusionWorkers:
         counts = self.counter.count(proba)
         if self.prior is None or self.renew:
             self.prior = prior_counts(self.setting, counts, pairs)
+            if isinstance(self.setting, str) and self.setting == "hierarchical":
+                self.prior = without_doubles(self.prior, prior_counts("diagonal", counts, pairs))
         self.table = np.empty_like(counts)
         by_worker = self.prior.reshape(-1, *self.prior.shape[-2:])
         confusion_rows(counts, pairs.label, pairs.worker_starts, by_worker, self.table, self.totals, self.log_priors)
@@ -148,6 +150,20 @@ class ConfusionWorkers:
         """P(worker w says l | truth c) as [w, c, l]."""
         assert self.prior is not None
         return dense_confusion(self.answers, self.table, self.prior, self.totals)
+
+
+def without_doubles(crowd: Array, diagonal: Array) -> Array:
+    """The crowd's prior, (labels, classes), but the diagonal one of classes that go by another's name.
+
+    A class that is named by mistake alone lives on tasks of another one. Where the crowd, asked for it, mostly says the
+    other, that is what its prior would make the rule: two classes for one, and either may have the tasks.
+
+    >>> crowd = np.array([[0.9, 0.6, 0.0], [0.1, 0.4, 0.0], [0.0, 0.0, 1.0]])  # where 1 is true, most say 0
+    >>> without_doubles(crowd, np.eye(3)).tolist()
+    [[0.9, 0.0, 0.0], [0.1, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+    doubles = crowd.argmax(axis=0) != np.arange(len(crowd))
+    return np.where(doubles, diagonal, crowd)
 
 
 def posterior_of(
