@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 import crowdwise as cw
 from crowdwise.errors import ConvergenceWarning, ModelFileError, ParameterError
 from crowdwise.evaluate.metrics import ece
-from crowdwise.learn import joint_em
+from crowdwise.learn import climbing, joint_em
 from crowdwise.learn.classifiers import draw_folds
 from crowdwise.learn.em import ConfusionWorkers, Joint
 from crowdwise.learn.experts import make_experts, predict_experts, together
@@ -169,7 +169,7 @@ def test_the_shares_that_are_freed_are_those_of_the_tasks_that_count():
 
 def test_experts_that_weigh_little_are_not_heard():
     joint = SimpleNamespace(weights=np.array([[0.5, 0.005, 0.2, 0.0]]))
-    assert joint_em.heard(joint, ["a", "b", "c", "d"]) == ["a", "c"]
+    assert climbing.heard(joint, ["a", "b", "c", "d"]) == ["a", "c"]
 
 
 def test_a_task_of_weight_zero_is_left_out():
@@ -201,10 +201,10 @@ def test_many_tasks_hear_the_experts_that_a_sample_of_them_hears(monkeypatch):
     gold, weight = np.where(np.arange(600) < 20, truth, -1).astype(np.int32), np.linspace(0.5, 2, 600)
     whole = cw.JointEM().fit(X, answers, gold=gold, sample_weight=weight)
     seen = []
-    made = joint_em.make_experts
-    monkeypatch.setattr(joint_em, "make_experts", lambda x, *more, **options: seen.append((len(x), options.get("only")))
+    made = climbing.make_experts
+    monkeypatch.setattr(climbing, "make_experts", lambda x, *more, **options: seen.append((len(x), options.get("only")))
                         or made(x, *more, **options))  # fmt: skip
-    monkeypatch.setattr(joint_em, "SAMPLE", 300)
+    monkeypatch.setattr(climbing, "SAMPLE", 300)
     sampled = cw.JointEM().fit(X, answers, gold=gold, sample_weight=weight)
     (few, every), (all_, only) = seen
     assert (few, every, all_) == (300, None, 600)
@@ -466,6 +466,6 @@ def test_many_tasks_of_which_few_are_answered(monkeypatch):
     X, truth = blobs(n_tasks=600)
     few = answers_of(truth[:60], uneven())
     answers = cw.Answers.from_codes(few.task, few.worker, few.label, tasks=600, workers=8, classes=3)
-    monkeypatch.setattr(joint_em, "SAMPLE", 300)
+    monkeypatch.setattr(climbing, "SAMPLE", 300)
     model = cw.JointEM().fit(X, answers)
     assert (model.labels_ == truth).mean() > 0.8

@@ -25,17 +25,15 @@ others than those who judge it. Then EM goes on until posteriors hardly change.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from crowdwise.answers import Answers
 from crowdwise.errors import ModelFileError
-from crowdwise.learn.base import Array, Callback, CrowdClassifier, Given
+from crowdwise.learn.base import Array, CrowdClassifier, Given
 from crowdwise.learn.class_prior import (
     ClassPrior,
-    Judged,
     check_class_prior,
     declared_shares,
     judged,
@@ -43,53 +41,16 @@ from crowdwise.learn.class_prior import (
     shares_of,
     warn_against,
 )
-from crowdwise.learn.classifiers import draw_folds
-from crowdwise.learn.em import ConfusionWorkers, Joint, answers_given_truth
-from crowdwise.learn.experts import (
-    GAUSSIAN,
-    Expert,
-    check_experts,
-    is_network,
-    make_experts,
-    predict_experts,
-    together,
-    views_of,
-)
+from crowdwise.learn.climbing import Climber, Crowd, judge
+from crowdwise.learn.em import answers_given_truth
+from crowdwise.learn.experts import check_experts, is_network, predict_experts, views_of
 from crowdwise.learn.features import Features
-from crowdwise.learn.raykar import answered, check_em, warn_unsettled
+from crowdwise.learn.raykar import answered, check_em
 from crowdwise.learn.shares import held_even
 from crowdwise.learn.views import fit_view, numbers_of, view_from
-from crowdwise.truth.base import is_number, is_whole, require, vote_shares
+from crowdwise.truth.base import is_number, is_whole, require
 from crowdwise.truth.dawid_skene import Prior, check_prior
 from crowdwise.truth.kernels import FLOOR
-
-TRIAL, HEARD = 3, 0.02  # rounds in which all experts are heard; share of the weight that an expert needs to stay
-SAMPLE = 8192  # tasks: of more, these are enough to find out which experts to hear
-ROUNDS, EXACT_ROUNDS, STILL = 20, 100, 1e-4  # at most; where the bound is true; change of posteriors that ends them
-
-
-class Crowd(NamedTuple):
-    """What EM is given beside the features."""
-
-    answers: Answers
-    gold: Array | None  # codes, -1 unknown
-    weight: Array | None  # of the tasks
-    even: bool  # whether classes are held for equally likely
-    declared: tuple[Array, float] | None = None  # shares of the classes, and how far to draw posteriors to them
-
-    def rows(self, rows: Array) -> Crowd:
-        """The same of some tasks."""
-        gold, weight = (None if each is None else each[rows] for each in (self.gold, self.weight))
-        return Crowd(self.answers[rows], gold, weight, self.even, self.declared)
-
-
-class Climb(NamedTuple):
-    """Where EM came to its end."""
-
-    joint: Joint
-    experts: list[Expert]  # that were heard
-    bounds: list[float]
-    converged: bool
 
 
 class JointEM(CrowdClassifier):
@@ -222,101 +183,27 @@ class JointEM(CrowdClassifier):
             self._fit_network(given)
             return
         x = given.features.matrix()
+        climber = Climber(self, self.named_)
         crowd = Crowd(answers, gold, weight, even=held_even(answers, weight, self.named_))
-        only = self._tried(x, crowd) if len(x) > SAMPLE else None
-        experts = self._experts(x, crowd, only=only, shown=_counted(given.weight))
+        experts = climber.experts(x, crowd, _counted(given.weight))
         declared = declared_shares(self.class_prior, self.class_prior_strength, answers.classes, self.named_)
-        climb = self._climbed(crowd, experts, given.callback if declared is None else None)
+        climb = climber.climb(crowd, experts, given.callback if declared is None else None)
         if crowd.even and self.calibrate:  # votes were for that; are the answers against it, given all?
-            learned = self._climbed(crowd._replace(even=False), climb.experts, None)
-            if self._judged(climb, learned).against:
+            learned = climber.climb(crowd._replace(even=False), climb.experts, None)
+            if judge(climb, learned).against:
                 crowd, climb = crowd._replace(even=False), learned
         if declared is not None:  # whether answers speak against it is a matter of both
-            told = self._climbed(crowd._replace(declared=declared), experts, given.callback)
-            warn_against(self._judged(told, climb), stacklevel=4)
+            told = climber.climb(crowd._replace(declared=declared), experts, given.callback)
+            warn_against(judge(told, climb), stacklevel=4)
             climb = told
         joint, self.even_ = climb.joint, crowd.even
         self.bounds_, self.converged_ = np.array(climb.bounds), climb.converged
         self.history_ = [{"iteration": i + 1, "bound": float(bound)} for i, bound in enumerate(self.bounds_)]
         self.proba_, self.confusion_ = joint.proba[0], joint.workers[0].confusion()
-        self.class_share_, self.answer_weight_ = (joint.share[0] if self._apart else None), float(joint.counts[0])
+        self.class_share_, self.answer_weight_ = (joint.share[0] if climber.apart else None), float(joint.counts[0])
         self.taught_share_ = taught(self.class_share_, self.proba_, weight)
         joint.classifier.fit(joint.proba)  # what is kept has learned from the labels that are kept
         self.experts_ = [expert.saved(float(w)) for expert, w in zip(climb.experts, joint.weights[0], strict=True)]
-
-    def _climbed(self, crowd: Crowd, experts: list[Expert], callback: Callback | None) -> Climb:
-        """EM to its end, first for a few rounds with all experts, then with those that are heard."""
-        rounds = self.max_iter or (EXACT_ROUNDS if self._exact(crowd) else ROUNDS)
-        first, by_features = vote_shares(crowd.answers), self.calibrate
-        bounds: list[float] = []
-        if len(experts) > 1 and rounds > TRIAL:
-            joint = self._engine(crowd, experts, TRIAL)
-            joint.still = 0.0
-            joint.start(first, by_features=by_features)
-            bounds, _ = joint.run(callback, left=rounds - TRIAL)
-            experts, first, rounds, by_features = heard(joint, experts), joint.proba[0], rounds - TRIAL, False
-        joint = self._engine(crowd, experts, rounds)
-        joint.start(first, by_features=by_features)
-        more, converged = joint.run(callback, done=len(bounds))
-        warn_unsettled(self, converged, rounds, joint.tol)
-        return Climb(joint, experts, [*bounds, *more], converged)
-
-    def _judged(self, told: Climb, without: Climb) -> Judged:
-        """What the answers say of the shares of the first."""
-        answers, weight = told.joint.answers, told.joint.weight
-        share = np.maximum(np.average(vote_shares(answers), axis=0, weights=weight), FLOOR)
-        blind = without.joint.workers[0].evidence(np.tile(share, (answers.n_tasks, 1)))
-        return judged(without.joint.evidence(), told.joint.evidence(), blind)
-
-    def _tried(self, x: Array, crowd: Crowd) -> set[tuple[int, str]]:
-        """Experts that a sample of the tasks hears, by place and kind: the others need not see all of them."""
-        known = np.arange(len(x)) if crowd.weight is None else np.flatnonzero(crowd.weight)
-        if len(known) > SAMPLE:
-            known = np.sort(np.random.default_rng(self.random_state).choice(known, SAMPLE, replace=False))
-        few = crowd.rows(known)
-        experts = self._experts(x[known], few, n_answers=crowd.answers.n_answers)
-        if len(experts) > 1:
-            joint = self._engine(few, experts, TRIAL)
-            joint.start(vote_shares(few.answers), by_features=self.calibrate)
-            joint.run(None)
-            experts = heard(joint, experts)
-        return {(expert.place, expert.kind) for expert in experts}
-
-    def _experts(self, x: Array, crowd: Crowd, **options: Any) -> list[Expert]:
-        folds = None if self.cross_fit is None else draw_folds(len(x), self.cross_fit, self.random_state)
-        return make_experts(
-            x, crowd.answers, crowd.weight, folds,
-            classifier=self.classifier, features=self.features, even=crowd.even, apart=self._apart, **options,
-        )  # fmt: skip
-
-    def _engine(self, crowd: Crowd, experts: list[Expert], rounds: int) -> Joint:
-        """Joint EM of these experts."""
-        answers, gold, weight, even, declared = crowd
-        exact = self._exact(crowd)
-        shares: Literal["even", "learned"] | None = None
-        if self._apart:
-            shares = "even" if even and declared is None else "learned"
-        workers = ConfusionWorkers(answers, self.prior, weight, leave_one_out=self.leave_one_out, renew=not exact)
-        return Joint(
-            answers, gold, [workers], together(experts), max_iter=rounds, tol=self.tol if exact else 0.0,
-            still=STILL if self.tol and not exact else 0.0, calibrate=self.calibrate, declared=declared, weight=weight,
-            shares=shares, named=self.named_, count=self._count,
-            monotone=exact and experts[0].kind in ("lda", "logistic"),
-        )  # fmt: skip
-
-    def _exact(self, crowd: Crowd) -> bool:
-        """Whether nothing breaks the bound."""
-        return not (self.calibrate or self.leave_one_out or self.cross_fit or crowd.declared or self._count != 1)
-
-    @property
-    def _apart(self) -> bool:
-        """Whether the shares of the classes stand apart from what the classifier says."""
-        return self.calibrate or (isinstance(self.classifier, str) and self.classifier in GAUSSIAN)
-
-    @property
-    def _count(self) -> Any:
-        """For how much each answer is taken, as the engine takes it."""
-        return 1.0 if self.answer_weight == "auto" and not self.calibrate else self.answer_weight
 
     def _fit_network(self, given: Given) -> None:
         """The same engine, with networks that the training loop trains between the E-steps."""
@@ -343,9 +230,9 @@ class JointEM(CrowdClassifier):
         from crowdwise.learn.joint_network import JointNetwork  # which imports torch
 
         rounds = {} if self.max_iter is None else {"epochs": self.max_iter}
-        declared = (class_prior, self.class_prior_strength)
+        declared, count = (class_prior, self.class_prior_strength), Climber(self, self.named_).count
         return JointNetwork(
-            declared, self.leave_one_out, self._count, self.named_, network=self.classifier, prior=self.prior,
+            declared, self.leave_one_out, count, self.named_, network=self.classifier, prior=self.prior,
             cross_fit=self.cross_fit, calibrate=self.calibrate, random_state=self.random_state, **rounds,
         )  # fmt: skip
 
@@ -401,9 +288,3 @@ def _counted(weight: Array | None) -> Array | None:
 def taught(share: Array | None, proba: Array, weight: Array | None) -> Array:
     """Shares of the classes (classes,) behind a classifier: those that stand apart, or of what it was taught."""
     return np.asarray(np.average(proba, axis=0, weights=weight) if share is None else share)
-
-
-def heard(joint: Joint, experts: list[Expert]) -> list[Expert]:
-    """Those of the experts that joint EM has given a weight worth the name."""
-    weights = joint.weights[0]
-    return [expert for expert, weight in zip(experts, weights, strict=True) if weight >= HEARD * weights.sum()]
