@@ -45,3 +45,13 @@ def swapping(n_workers=8, n_classes=3, swap=0.7, n_good=4, accuracy=0.85):
     confusion[n_good:, 0] = (1 - swap) / (n_classes - 1)
     confusion[n_good:, 0, 1] = swap
     return confusion
+
+
+def copied(answers, times):
+    """The same answers, each given by so many workers who copy."""
+    n = answers.n_answers
+    worker = np.repeat(answers.worker, times) * times + np.tile(np.arange(times), n)
+    return cw.Answers.from_codes(
+        np.repeat(answers.task, times), worker, np.repeat(answers.label, times),
+        tasks=answers.n_tasks, workers=answers.n_workers * times, classes=answers.n_classes,
+    )  # fmt: skip

@@ -1,8 +1,6 @@
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
-from crowds import answers_of, blobs, swapping, uneven
+from crowds import answers_of, blobs, copied, swapping, uneven
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.preprocessing import StandardScaler
@@ -10,15 +8,8 @@ from sklearn.preprocessing import StandardScaler
 import crowdwise as cw
 from crowdwise.errors import ConvergenceWarning, ModelFileError, ParameterError
 from crowdwise.evaluate.metrics import ece
-from crowdwise.learn import climbing, joint_em
-from crowdwise.learn.classifiers import draw_folds
-from crowdwise.learn.em import ConfusionWorkers, Joint
-from crowdwise.learn.experts import make_experts, predict_experts, together
-from crowdwise.learn.gaussian import GaussianClassifier
-from crowdwise.learn.pooling import answer_count
+from crowdwise.learn.experts import make_experts, predict_experts
 from crowdwise.learn.torched import torch
-from crowdwise.learn.views import VIEWS, fit_view
-from crowdwise.truth.base import vote_shares
 
 EXACT = {"cross_fit": None, "calibrate": False, "leave_one_out": False, "features": "standard"}
 
@@ -75,69 +66,6 @@ def test_confidence_is_honest():
     assert np.mean(gaps) < 0.06
 
 
-@pytest.mark.parametrize("weighed", [False, True])
-def test_leaving_one_out_counts_the_worker_s_other_answers(weighed):
-    _, truth = blobs(n_tasks=25)
-    answers = answers_of(truth, uneven())
-    weight = np.random.default_rng(1).uniform(0.5, 2, answers.n_answers) if weighed else np.ones(answers.n_answers)
-    if weighed:
-        answers = cw.Answers.from_codes(
-            answers.task, answers.worker, answers.label, tasks=25, workers=8, classes=3, weight=weight
-        )
-    believed = np.random.default_rng(0).dirichlet(np.ones(3), 25)
-    prior = np.full((3, 3), 0.7)
-    workers = ConfusionWorkers(answers, prior, None, leave_one_out=True)
-    workers.fit(believed, believed)
-    f = np.full((25, 3), 1 / 3)
-    posterior, total = workers.posterior(f, None)
-    expected = np.zeros(25)
-    for t in range(25):
-        logs = np.log(f[t])
-        for a in np.flatnonzero(answers.task == t):
-            others = (answers.worker == answers.worker[a]) & (answers.task != t)
-            counts = prior.copy()  # (truth, label)
-            for b in np.flatnonzero(others):
-                counts[:, answers.label[b]] += weight[b] * believed[answers.task[b]]
-            logs += weight[a] * np.log(counts[:, answers.label[a]] / counts.sum(axis=1))
-        expected[t] = np.logaddexp.reduce(logs)
-        np.testing.assert_allclose(posterior[t], np.exp(logs - expected[t]), atol=1e-10)
-    np.testing.assert_allclose(workers.evidence(f), expected, atol=1e-10)
-    assert total == pytest.approx(expected.sum())
-
-
-def test_known_labels_say_nothing_of_how_much_answers_count():
-    _, truth = blobs(n_tasks=200)
-    answers = copied(answers_of(truth, uneven()), 3)
-    workers = ConfusionWorkers(answers, "hierarchical", None)
-    workers.fit(np.eye(3)[truth], np.eye(3)[truth])
-    f = np.full((200, 3), 1 / 3)
-    gold = np.where(np.arange(200) < 150, truth, -1).astype(np.int32)
-    unknown = (gold[answers.task] < 0).astype(float)
-    assert workers.count(f, gold) == answer_count(np.log(f), workers.each(), answers, unknown)
-    assert workers.count(f, gold) != workers.count(f, None)
-
-
-def test_the_crowd_s_prior_is_made_anew_in_each_round_where_it_may():
-    _, truth = blobs(n_tasks=100)
-    answers = answers_of(truth, uneven())
-    sure, unsure = np.eye(3)[truth], np.full((100, 3), 1 / 3)
-    for renew in (True, False):
-        workers = ConfusionWorkers(answers, "hierarchical", None, renew=renew)
-        workers.fit(unsure, unsure)
-        first = workers.prior.copy()
-        workers.fit(sure, sure)
-        assert np.allclose(workers.prior, first) is not renew
-
-
-def test_the_classifier_that_is_kept_has_learned_from_the_labels_that_are_kept():
-    X, truth = blobs(n_tasks=150, distance=1.5)
-    model = cw.JointEM("lda", features="plain", max_iter=2).fit(X, answers_of(truth, uneven()))
-    _, seen = fit_view("plain", X)
-    again = GaussianClassifier(seen, None, None, shrinkage=0.1)
-    again.fit(model.proba_[None])
-    np.testing.assert_allclose(model.experts_[0]["numbers"]["mean"], again.numbers()["mean"], atol=1e-10)
-
-
 def test_what_logistic_regression_says_is_freed_of_the_shares_it_was_taught():
     X, truth = blobs(n_tasks=300, shares=(0.8, 0.1, 0.1), distance=1.0)
     answers, target = answers_of(truth, uneven()), np.eye(3)[truth][None]
@@ -167,11 +95,6 @@ def test_the_shares_that_are_freed_are_those_of_the_tasks_that_count():
     np.testing.assert_allclose(expert.piece.taught, np.average(np.eye(3)[truth], axis=0, weights=weight))
 
 
-def test_experts_that_weigh_little_are_not_heard():
-    joint = SimpleNamespace(weights=np.array([[0.5, 0.005, 0.2, 0.0]]))
-    assert climbing.heard(joint, ["a", "b", "c", "d"]) == ["a", "c"]
-
-
 def test_a_task_of_weight_zero_is_left_out():
     X, truth = blobs(n_tasks=120)
     answers, weight = answers_of(truth, uneven()), np.where(np.arange(120) < 5, 0.0, 1.0)
@@ -180,36 +103,6 @@ def test_a_task_of_weight_zero_is_left_out():
     near, other = (cw.JointEM("lda", features="plain").fit(x, answers, sample_weight=weight) for x in (X, far))
     np.testing.assert_allclose(other.proba_[5:], near.proba_[5:], atol=1e-6)
     np.testing.assert_allclose(other.predict_proba(X), near.predict_proba(X), atol=1e-6)
-
-
-def test_answers_pick_the_view_and_the_kind():
-    rng = np.random.default_rng(0)
-    X, truth = blobs(n_tasks=500, distance=2)
-    skewed = np.sign(X) * X**6 * rng.uniform(0.1, 10, X.shape[1])  # plain axes are those of the outliers
-    model = cw.JointEM().fit(skewed, answers_of(truth, uneven()))
-    weight = dict.fromkeys(VIEWS, 0.0)
-    for expert in model.experts_:
-        weight[expert["view"]] += expert["weight"]
-    assert weight["rank"] > weight["plain"]
-    plain = cw.JointEM(features="plain").fit(skewed, answers_of(truth, uneven()))
-    assert (model.labels_ == truth).mean() >= (plain.labels_ == truth).mean()
-
-
-def test_many_tasks_hear_the_experts_that_a_sample_of_them_hears(monkeypatch):
-    X, truth = blobs(n_tasks=600, distance=2)
-    answers = answers_of(truth, uneven())
-    gold, weight = np.where(np.arange(600) < 20, truth, -1).astype(np.int32), np.linspace(0.5, 2, 600)
-    whole = cw.JointEM().fit(X, answers, gold=gold, sample_weight=weight)
-    seen = []
-    made = climbing.make_experts
-    monkeypatch.setattr(climbing, "make_experts", lambda x, *more, **options: seen.append((len(x), options.get("only")))
-                        or made(x, *more, **options))  # fmt: skip
-    monkeypatch.setattr(climbing, "SAMPLE", 300)
-    sampled = cw.JointEM().fit(X, answers, gold=gold, sample_weight=weight)
-    (few, every), (all_, only) = seen
-    assert (few, every, all_) == (300, None, 600)
-    assert {(VIEWS[place], kind) for place, kind in only} >= {(e["view"], e["kind"]) for e in sampled.experts_}
-    assert (sampled.labels_ == whole.labels_).mean() > 0.97
 
 
 def test_logistic_regression_joins_where_answers_are_many():
@@ -251,16 +144,6 @@ def test_classes_that_are_named_by_mistake_alone_do_not_take_over_those_of_other
     assert ours > max(raykar, ds, 0.9)
 
 
-def copied(answers, times):
-    """The same answers, each given by so many workers who copy."""
-    n = answers.n_answers
-    worker = np.repeat(answers.worker, times) * times + np.tile(np.arange(times), n)
-    return cw.Answers.from_codes(
-        np.repeat(answers.task, times), worker, np.repeat(answers.label, times),
-        tasks=answers.n_tasks, workers=answers.n_workers * times, classes=answers.n_classes,
-    )  # fmt: skip
-
-
 def test_answers_count_for_less_where_workers_err_together():
     X, truth = blobs(n_tasks=400, distance=1.5)
     alone = answers_of(truth, uneven(), seed=1)
@@ -288,41 +171,6 @@ def test_with_one_answer_a_task_workers_are_judged_by_features_and_not_by_themse
         assert np.abs(np.einsum("wcc->wc", model.confusion_ - confusion)).mean() < 0.2
         gains.append((model.labels_ == truth).mean() - (cw.Raykar().fit(X, answers).labels_ == truth).mean())
     assert np.mean(gains) > -0.01
-
-
-def test_workers_are_first_judged_by_what_cross_fitted_classifiers_say():
-    X, truth = blobs(n_tasks=90)
-    answers = answers_of(truth, uneven(), per_task=1)
-    gold = np.where(np.arange(90) < 20, truth, -1).astype(np.int32)
-    made = []
-    for by_features in (True, False):
-        workers = ConfusionWorkers(answers, "hierarchical", None)
-        experts = make_experts(
-            X, answers, None, draw_folds(90, 5, 0), classifier="lda", features="plain", even=True, apart=True
-        )
-        joint = Joint(answers, gold, [workers], together(experts), max_iter=1, tol=0.0, calibrate=True, shares="even")
-        joint.start(vote_shares(answers), by_features=by_features)
-        made.append(joint)
-    judged, voted = made
-    np.testing.assert_array_equal(judged.workers[0].believed[:20], np.eye(3)[truth[:20]])
-    np.testing.assert_allclose(judged.workers[0].believed[20:], judged.f[0, 20:])
-    np.testing.assert_allclose(voted.workers[0].believed[20:], vote_shares(answers)[20:])
-    np.testing.assert_array_equal(voted.workers[0].believed[:20], np.eye(3)[truth[:20]])
-    np.testing.assert_allclose(judged.says, voted.says)  # the classifiers have learned from the votes, either way
-
-
-def test_classes_are_not_held_for_equal_where_answers_speak_against_it(monkeypatch):
-    X, truth = blobs(n_tasks=500, distance=2, shares=(0.85, 0.1, 0.05))
-    answers = answers_of(truth, uneven(good=(0.7, 0.9)))
-    plain = cw.JointEM().fit(X, answers)
-    monkeypatch.setattr(joint_em, "held_even", lambda *_: True)  # as if votes were for it
-    model = cw.JointEM().fit(X, answers)
-    assert model.even_ is False
-    np.testing.assert_allclose(model.class_share_, plain.class_share_, atol=0.02)
-    assert (model.labels_ == plain.labels_).mean() > 0.98
-    assert len(model.history_) == len(model.bounds_)
-    X, truth = blobs(n_tasks=500, distance=2)
-    assert cw.JointEM().fit(X, answers_of(truth, uneven(good=(0.7, 0.9)))).even_
 
 
 def test_an_answer_that_counts_for_nothing_leaves_the_classifier():
@@ -386,14 +234,6 @@ def test_pictures_go_to_networks_in_their_shape():
         model = cw.JointEM(classifier, max_iter=2).fit(pictures, answers)
         assert model.predict_proba(pictures).shape == (40, 3)
         assert model.answer_proba(pictures[:4]).shape == (4, 8, 3)
-
-
-def test_rounds_are_counted_through():
-    X, truth = blobs(n_tasks=60)
-    for declared in (None, "balanced"):
-        said = []
-        cw.JointEM(max_iter=5, class_prior=declared).fit(X, answers_of(truth, uneven()), callback=said.append)
-        assert [(record["iteration"], record["iterations"]) for record in said] == [(i, 5) for i in range(1, 6)]
 
 
 def test_networks_and_forests_are_saved_or_refused(tmp_path):
@@ -460,12 +300,3 @@ def test_exact_em_that_stops_too_early_says_so():
     X, truth = blobs(n_tasks=100, distance=1)
     with pytest.warns(ConvergenceWarning, match="max_iter=2"):
         cw.JointEM("lda", **EXACT, max_iter=2, tol=1e-9).fit(X, answers_of(truth, uneven()))
-
-
-def test_many_tasks_of_which_few_are_answered(monkeypatch):
-    X, truth = blobs(n_tasks=600)
-    few = answers_of(truth[:60], uneven())
-    answers = cw.Answers.from_codes(few.task, few.worker, few.label, tasks=600, workers=8, classes=3)
-    monkeypatch.setattr(climbing, "SAMPLE", 300)
-    model = cw.JointEM().fit(X, answers)
-    assert (model.labels_ == truth).mean() > 0.8
