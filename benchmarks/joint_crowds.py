@@ -7,7 +7,7 @@ Features are those of scikit-learn's iris, wine and breast_cancer and of three s
 tested on. Crowds are those of `simulate` as it comes, but for this:
 
     one, three, five    1, 2.5 and 5 answers a task
-    good                one answer a task, by workers who are right on 97 to 99.9 %
+    good, two good      one answer a task, and two, by workers who are right on 97 to 99.9 %
     ... uneven          of the last class 15 % of the tasks are left to train on; those of the test stay
     together            2.5 answers; tasks are hard, and half of the errors on a hard one are the same for all
     by mistake          the digits' crowd, tasks of classes 5 to 9 taken out: nobody is right who names these
@@ -40,6 +40,7 @@ REAL = {"iris": load_iris, "wine": load_wine, "breast_cancer": load_breast_cance
 CROWDS: dict[str, dict[str, Any]] = {
     "one": {"answers_per_task": 1.0}, "three": {"answers_per_task": 2.5}, "five": {"answers_per_task": 5.0},
     "good": {"answers_per_task": 1.0, "workers": "one-coin", "accuracy": (0.97, 0.999)},
+    "two good": {"answers_per_task": 2.0, "workers": "one-coin", "accuracy": (0.97, 0.999)},
     "together": {"answers_per_task": 2.5, "difficulty": 0.3, "together": 0.5},
 }  # fmt: skip
 
@@ -99,7 +100,7 @@ def problems(seeds: range) -> Iterator[tuple[str, Problem]]:
         for name in (*REAL, *MADE):
             for crowd in CROWDS:
                 yield crowd, drawn(name, crowd, False, seed)
-                if crowd not in ("good", "together"):
+                if crowd in ("one", "three", "five"):
                     yield f"{crowd}, uneven", drawn(name, crowd, True, seed)
         yield "by mistake", by_mistake(seed)
 
