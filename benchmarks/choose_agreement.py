@@ -24,17 +24,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from learn_accuracy import PAPERS, ROWS, configured, load
 from rich.console import Console
 from rich.table import Table
 from scipy.stats import kendalltau, spearmanr
 from sklearn.base import clone
+from truth_accuracy import data_sets
 
 import crowdwise as cw
 from crowdwise.choose.choice import pick
-from crowdwise.choose.scoring import answer_folds, fitted, held_out, task_folds
+from crowdwise.choose.scores import answer_folds, fitted, held_out, task_folds
 from crowdwise.errors import CrowdwiseError
-from learn_accuracy import PAPERS, ROWS, configured, load
-from truth_accuracy import data_sets
 
 HERE = Path(__file__).parent
 FOLDS = 5

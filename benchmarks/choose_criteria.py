@@ -50,10 +50,10 @@ from sklearn.metrics import f1_score
 
 import crowdwise as cw
 from crowdwise.choose.choice import pick
-from crowdwise.choose.scoring import answer_folds, task_folds
-from crowdwise.learn.em import ConfusionWorkers
-from crowdwise.truth.check import log_likelihood, log_likelihood_of_tasks
-from crowdwise.truth.kernels import FLOOR
+from crowdwise.choose.scores import answer_folds, task_folds
+from crowdwise.learn.joint_em.engine import ConfusionWorkers
+from crowdwise.truth.kernels.shared import FLOOR
+from crowdwise.truth.vote_check import log_likelihood, log_likelihood_of_tasks
 
 HERE = Path(__file__).parent
 FOLDS, ROUNDS, DEFAULT = 3, 5, "joint-em"

@@ -20,8 +20,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from crowdwise.registry import methods  # noqa: E402
-from damaged import attacked  # noqa: E402
+from crowdwise._core.registry import methods  # noqa: E402
+from tests.helpers.damaged import attacked  # noqa: E402
 
 
 def main() -> None:

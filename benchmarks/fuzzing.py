@@ -44,9 +44,9 @@ LIMIT = 6 << 30  # bytes of a process: beyond, it is refused memory
 
 def targets() -> dict[str, Any]:
     """Name -> function of (random, folder) that says how a case went."""
-    import fuzz_documents as documents
-    import fuzz_others as others
-    import fuzz_targets as judges
+    from tests.helpers import fuzz_documents as documents
+    from tests.helpers import fuzz_others as others
+    from tests.helpers import fuzz_targets as judges
 
     def whole(form, draw, folder):
         return judges.judge(documents.document(form, documents.answers_of(draw), draw), folder)
@@ -82,7 +82,7 @@ def plan(cases: int, only: list[str]) -> dict[str, int]:
 
 
 def _formats():
-    import fuzz_documents as documents
+    from tests.helpers import fuzz_documents as documents
 
     return documents.WRITERS
 
@@ -104,7 +104,7 @@ def prepare() -> None:
 
 def block(name: str, seed: int, folder: str) -> dict[str, Any]:
     """One block of cases: outcomes, and what failed. Case i is drawn with the seed `seed * BLOCK + i`."""
-    from fuzz_targets import SECONDS, alarm
+    from tests.helpers.fuzz_targets import SECONDS, alarm
 
     place = Path(folder) / str(os.getpid())
     place.mkdir(exist_ok=True)
@@ -129,10 +129,11 @@ def block(name: str, seed: int, folder: str) -> dict[str, Any]:
 
 def by_hypothesis(form: str, seed: int, place: Path) -> dict[str, Any]:
     """A block drawn by Hypothesis."""
-    from fuzz_strategies import documents, settings_of
-    from fuzz_targets import SECONDS, alarm, judge
     from hypothesis import given
     from hypothesis import seed as seeded
+
+    from tests.helpers.fuzz_strategies import documents, settings_of
+    from tests.helpers.fuzz_targets import SECONDS, alarm, judge
 
     outcomes, failures = Counter(), []
 

@@ -33,7 +33,7 @@ def breed(form: str, cases: int, seed: int, counts: Path, folder: Path) -> None:
     """Ask the judge about `cases` files of a format. Does not return."""
     import atheris
 
-    import crowdwise.answers.distinct  # compiled by numba, which takes no instrumented code
+    import crowdwise.answers.id_table  # compiled by numba, which takes no instrumented code
 
     with atheris.instrument_imports(include=["crowdwise.io"]):
         import crowdwise.io
@@ -43,8 +43,9 @@ def breed(form: str, cases: int, seed: int, counts: Path, folder: Path) -> None:
     import warnings
 
     import pyarrow as pa
-    from fuzz_documents import Document, answers_of, document
-    from fuzz_targets import SECONDS, alarm, judge
+
+    from tests.helpers.fuzz_documents import Document, answers_of, document
+    from tests.helpers.fuzz_targets import SECONDS, alarm, judge
 
     warnings.simplefilter("ignore")
     pa.set_cpu_count(1)

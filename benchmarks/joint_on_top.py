@@ -52,15 +52,15 @@ from scipy.stats import rankdata
 
 import crowdwise as cw
 from crowdwise.answers import Answers
-from crowdwise.augment.neighbours import between, certainty, quotas
-from crowdwise.bench.problems import Problem, load_problem
+from crowdwise.augment.iced.neighbours import between, certainty, quotas
 from crowdwise.errors import CrowdwiseWarning
 from crowdwise.evaluate import metrics
-from crowdwise.learn import experts
-from crowdwise.learn.classifiers import draw_folds
-from crowdwise.learn.crowdlab import crowdlab
-from crowdwise.learn.pooling import pool, pool_weights
-from crowdwise.learn.views import fit_view
+from crowdwise.learn.joint_em import experts
+from crowdwise.learn.joint_em.classifiers import draw_folds
+from crowdwise.learn.joint_em.pooling import pool, pool_weights
+from crowdwise.learn.joint_em.views import fit_view
+from crowdwise.learn.methods.crowdlab import crowdlab
+from reproduction.problems import Problem, load_problem
 
 TARGET = Path(__file__).parent / "results" / "joint_on_top.json"
 NOTE = Path(__file__).parent / "notes" / "joint_on_top.md"

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "crash"))
-import kills as crash
+from tests.helpers import kills as crash
 
 RESULTS = Path(__file__).parent / "results" / "killing.json"
 HALVED = ("run", "run-pool")  # the same command: half of the kills each

@@ -39,7 +39,7 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 import pyarrow as pa  # noqa: E402
 
 import crowdwise as cw  # noqa: E402
-import every_method as every  # noqa: E402
+from tests.helpers import every_method as every  # noqa: E402
 
 MOST_MB = 1.0
 MOST_BLOCKS = 0.1  # a call

@@ -27,12 +27,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from learn_peers import CAP_GB, PEERS, Server, growth, load, serve
+from learn_peers import measure as measure_bare
 from rich.console import Console
 from rich.table import Table
 
 import crowdwise as cw
-from learn_peers import CAP_GB, PEERS, Server, growth, load, serve
-from learn_peers import measure as measure_bare
 
 HERE = Path(__file__).resolve().parent
 METHODS = ("CrowdLayer", "AnnoReg", "CoNAL")

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
-
 from drawn_crowds import draw
 
 Case = Callable[[Any, int], Callable[[], Any]]
@@ -184,7 +183,7 @@ def fitted(name: str, answers: Any, path: str, iterations: int, read: Parts) -> 
 
 def bandwidth(path: str, iterations: int) -> Callable[[], Any]:
     """Bytes that two threads move in a[i] = b[i] + 2 c[i] over arrays far larger than any cache, best of six times."""
-    from crowdwise.truth.threads import compiled, run
+    from crowdwise.truth.kernels.threads import compiled, run
 
     @compiled
     def triad(first, end, a, b, c):

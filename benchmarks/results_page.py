@@ -19,9 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crowdwise.bench import EXPERIMENTS, Experiment, joint
-from crowdwise.bench.showing import along, clock, number, plain, series, spread
-from crowdwise.bench.standings import difference, mean_ranks, noise_gaps, scores_of
+from reproduction import EXPERIMENTS, Experiment
+from reproduction.formatting import along, clock, number, plain, series, spread
+from reproduction.papers import joint
+from reproduction.standings import difference, mean_ranks, noise_gaps, scores_of
 
 HERE = Path(__file__).parent
 RESULTS, NOTES, PAGE = HERE / "results" / "papers", HERE / "notes", HERE.parent / "docs" / "results.md"

@@ -32,10 +32,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from drawn_crowds import draw
 from measure import CASES, WHOLE
+from rich.table import Table
 from truth_speed import HERE, PYTHON, console, measure, size
 
 ITERATIONS = 5

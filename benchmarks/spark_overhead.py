@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 import crowdwise as cw
 from crowdwise.engines import spark as engine
-from crowdwise.engines.session import session
+from crowdwise.engines.spark.session import session
 
 PER_TASK = 5
 

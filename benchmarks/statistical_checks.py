@@ -35,7 +35,7 @@ from scipy.stats import chisquare, norm
 
 import crowdwise as cw
 from crowdwise.evaluate import ece
-from crowdwise.run.workers import judge
+from crowdwise.run.tables.workers import judge
 from crowdwise.truth import tables
 
 HERE = Path(__file__).parent

@@ -92,8 +92,8 @@ def filled(fill: str, **options: Any) -> None:
 
 def filler(fill: str, options: dict[str, Any]) -> Any:
     """A filler of one epoch."""
-    from crowdwise.augment.graph_completion import GraphCompletion
-    from crowdwise.augment.irgan import IRGAN
+    from reproduction.baselines.graph_completion import GraphCompletion
+    from reproduction.baselines.irgan import IRGAN
 
     kinds = {"gcn": GraphCompletion, "gan": IRGAN}
     return kinds[fill](**{**OPTIONS, **options}) if fill in kinds else fill

@@ -31,7 +31,9 @@ def make_inputs() -> dict[str, np.ndarray]:
     """Features and answers of two crowds, as plain arrays."""
     out = {}
     for name, n_classes, balance in (("even", 3, "even"), ("uneven", 4, "long-tail")):
-        answers = cw.simulate.simulate(80, n_workers=8, n_classes=n_classes, answers_per_task=3, class_balance=balance, seed=3)
+        answers = cw.simulate.simulate(
+            80, n_workers=8, n_classes=n_classes, answers_per_task=3, class_balance=balance, seed=3
+        )
         noise = np.random.default_rng(3).normal(size=(80, 6))
         out[f"{name} X"] = (np.eye(n_classes, 6)[answers.truth] * 3 + noise).astype(np.float32)
         out[f"{name} answers"] = np.stack([answers.task, answers.worker, answers.label])

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 import crowdwise as cw
+from crowdwise.evaluate import summarise
 
 
 def pictures(data: Any, n_tasks: int) -> np.ndarray | None:
@@ -44,7 +45,7 @@ def main(out: Path, small: bool = False) -> cw.run.Run:
     run = cw.run.run(answers, out, features=X, images=pictures(data, n_tasks), resume=True, **options)
 
     told, method = run.metrics["truth"], run.metrics["method"]
-    right = answers.summary().answer_accuracy
+    right = summarise(answers).answer_accuracy
     print(f"{answers.n_answers:,} answers to {n_tasks:,} pictures, {right:.1%} of them right.")
     print(f"Labels by majority vote: {told['vote_accuracy']:.1%} right; by {method}: {told['accuracy']:.1%}.")
     print(run.metrics["why"])

@@ -15,7 +15,7 @@ from crowdwise.acquire.strategies import (
     upper_accuracy,
 )
 from crowdwise.errors import ParameterError
-from crowdwise.learn.crowdlab import crowdlab
+from crowdwise.learn.methods.crowdlab import crowdlab
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import pytest
 import crowdwise as cw
 from crowdwise.ambiguity.margins import margins
 from crowdwise.errors import ParameterError
-from crowdwise.learn.networks import build_network
-from crowdwise.learn.torched import torch
+from crowdwise.learn.network.architectures import build_network
+from crowdwise.learn.network.torch_support import torch
 
 PLAIN = cw.MLP(8, dropout=0.0, standardise=False)
 

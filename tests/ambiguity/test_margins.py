@@ -5,10 +5,10 @@ import pytest
 
 from crowdwise.ambiguity.margins import StackedModule, margins
 from crowdwise.answers import Answers
-from crowdwise.learn.batches import Batches
 from crowdwise.learn.features import open_features
-from crowdwise.learn.networks import MLP, build_network
-from crowdwise.learn.torched import torch
+from crowdwise.learn.network.architectures import MLP, build_network
+from crowdwise.learn.network.batches import Batches
+from crowdwise.learn.network.torch_support import torch
 
 ONE = torch.tensor([[0.5, 0.3, 0.15, 0.05]])
 

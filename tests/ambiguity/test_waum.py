@@ -7,9 +7,9 @@ from sklearn.metrics import roc_auc_score
 import crowdwise as cw
 from crowdwise.ambiguity.margins import margins
 from crowdwise.errors import NotFittedError, ParameterError
-from crowdwise.learn.em import ConfusionWorkers
-from crowdwise.learn.networks import build_network
-from crowdwise.learn.torched import torch
+from crowdwise.learn.joint_em.engine import ConfusionWorkers
+from crowdwise.learn.network.architectures import build_network
+from crowdwise.learn.network.torch_support import torch
 
 PLAIN = cw.MLP(8, dropout=0.0, standardise=False)
 

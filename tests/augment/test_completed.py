@@ -8,9 +8,9 @@ from sklearn.linear_model import LogisticRegression
 
 import crowdwise as cw
 from crowdwise.augment.completed import Completed
-from crowdwise.augment.graph_completion import GraphCompletion
-from crowdwise.augment.irgan import IRGAN
 from crowdwise.errors import ParameterError
+from reproduction.baselines.graph_completion import GraphCompletion
+from reproduction.baselines.irgan import IRGAN
 
 NETWORK = cw.MLP(8, dropout=0.0)
 BASE = cw.CrowdLayer(epochs=6, lr=0.01, network=NETWORK)

@@ -3,7 +3,7 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.augment import pairs
-from crowdwise.simulate.drawing import draw_labels
+from crowdwise.simulate.answers import draw_labels
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from choose_candidates import QUICK
 
 import crowdwise as cw
 from crowdwise.choose import choose
 from crowdwise.choose.choice import paired, pick
+from tests.helpers.choose_candidates import QUICK
 
 pytestmark = pytest.mark.usefixtures("no_temperatures")
 

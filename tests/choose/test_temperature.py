@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from choose_candidates import QUICK, Astray, Fixed
 from scipy.optimize import minimize_scalar
 
 import crowdwise as cw
 from crowdwise.choose import choose, temperature
-from crowdwise.choose.scoring import answer_folds
+from crowdwise.choose.scores import answer_folds
 from crowdwise.choose.temperature import TEMPERATURES, best_temperature, calibrated, coin, crowd, readings, vote_limit
 from crowdwise.evaluate import ece
 from crowdwise.evaluate.calibration import tempered, vote_belief
-from crowdwise.truth.check import log_likelihood
+from crowdwise.truth.vote_check import log_likelihood
+from tests.helpers.choose_candidates import QUICK, Astray, Fixed
 
 
 class Surer(cw.OneCoin):

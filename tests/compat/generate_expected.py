@@ -9,7 +9,7 @@ import types
 import warnings
 from pathlib import Path
 
-from crowdkit_cases import CLASSES, SETTLED, cases, run
+from tests.helpers.crowdkit_cases import CLASSES, SETTLED, cases, run
 
 
 def main():

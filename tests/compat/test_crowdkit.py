@@ -8,10 +8,10 @@ import krippendorff
 import numpy as np
 import pandas as pd
 import pytest
-from crowdkit_cases import CLASSES, FRAMES, HISTORY, SETTLED, TRUTH, cases, run
 
 from crowdwise import errors
 from crowdwise.compat import crowdkit
+from tests.helpers.crowdkit_cases import CLASSES, FRAMES, HISTORY, SETTLED, TRUTH, cases, run
 
 EXPECTED = json.loads(Path(__file__).with_name("expected.json").read_text())
 WORDS = FRAMES["words"]

@@ -19,7 +19,7 @@ def test_figures_by_hand():
     answers = Answers.from_arrays(
         [1, 1, 2, 2, 2, 3], list("ababca"), ["cat", "cat", "dog", "cat", "dog", "cat"], tasks=[1, 2, 3, 4]
     ).with_truth({1: "cat", 2: "cat"})
-    summary = answers.summary()
+    summary = summarise(answers)
     assert (summary.n_tasks, summary.n_workers, summary.n_answers, summary.n_classes) == (4, 3, 6, 2)
     assert summary.unanswered == 1
     assert summary.per_task == (0, 0.75, 1.5, 2.25, 3, 1.5)
@@ -32,7 +32,7 @@ def test_figures_by_hand():
 
 
 def test_page_is_plain_and_json_is_clean():
-    summary = simulate.simulate(200, n_classes=20, seed=1).summary()
+    summary = summarise(simulate.simulate(200, n_classes=20, seed=1))
     page = str(summary)
     assert "200" in page and "Krippendorff's alpha" in page and "and 8 classes more" in page
     assert "nan" not in page and "None" not in page
@@ -46,30 +46,30 @@ def test_page_is_plain_and_json_is_clean():
 )
 def test_alpha_is_read_in_plain_words(accuracy, words):
     options = {"n_classes": 2, "workers": "one-coin", "accuracy": (accuracy, accuracy), "answers_per_task": 4}
-    assert words in simulate.simulate(3000, **options).summary().reading
+    assert words in summarise(simulate.simulate(3000, **options)).reading
 
 
 def test_html_is_escaped():
     nasty = "<script>alert(1)</script>"
     answers = Answers.from_arrays([1, 1], ["a", "b"], ["x", "y"])
-    removed = Answers.from_frame({"task": [1], "worker": ["a"], "label": ["x"]}, removed={nasty: 3}).summary()
+    removed = summarise(Answers.from_frame({"task": [1], "worker": ["a"], "label": ["x"]}, removed={nasty: 3}))
     assert nasty not in removed._repr_html_()
     assert "&lt;script&gt;" in removed._repr_html_()
-    assert answers.summary()._repr_html_().count("<tr>") == len(answers.summary().rows())
+    assert summarise(answers)._repr_html_().count("<tr>") == len(summarise(answers).rows())
 
 
 def test_removed_rows_are_told():
     answers = Answers.from_arrays([1, 1, 2], ["a", "a", "b"], ["x", "y", "x"], duplicates="first")
-    assert answers.summary().removed == {"answers a worker gave twice": 1}
-    assert "1 answers a worker gave twice" in str(answers.summary())
+    assert summarise(answers).removed == {"answers a worker gave twice": 1}
+    assert "1 answers a worker gave twice" in str(summarise(answers))
 
 
 def test_a_models_answers_do_not_count_as_agreement():
     answers = Answers.from_arrays([1, 1], ["a", "b"], ["x", "y"])
     both = answers.merge(Answers.from_arrays([1, 1], ["c", "d"], ["x", "x"]), pseudo=True)
-    assert both.summary().n_pseudo == 2
-    assert both.summary().agreement == answers.summary().agreement == 0.0
-    assert "2 made by a model" in str(both.summary())
+    assert summarise(both).n_pseudo == 2
+    assert summarise(both).agreement == summarise(answers).agreement == 0.0
+    assert "2 made by a model" in str(summarise(both))
 
 
 def test_nothing_at_all():
@@ -98,7 +98,7 @@ def test_imbalance_ratio_is_the_papers(name, of_answers, of_truth, test, accurac
     features = np.load(folder / "features.npz", allow_pickle=False)
     position = {c: i for i, c in enumerate(answers.classes.tolist())}
     truth = np.array([position[str(c)] for c in features["classes"][features["y_train"]]])
-    summary = answers.with_truth(truth[answers.tasks]).summary()
+    summary = summarise(answers.with_truth(truth[answers.tasks]))
     assert summary.imbalance == pytest.approx(of_answers, abs=5e-4)
     assert summary.truth_imbalance == pytest.approx(of_truth, abs=5e-4)
     assert imbalance_ratio(np.bincount(features["y_test"])) == pytest.approx(test, abs=5e-4)

@@ -9,12 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-import fuzz_others
 import pytest
-from fuzz_documents import WRITERS, Document
-from fuzz_strategies import damaged_documents, documents, settings_of
-from fuzz_targets import SECONDS, alarm, damaged, judge, judge_beside, judge_truth
 from hypothesis import given, seed
+
+from tests.helpers import fuzz_others
+from tests.helpers.fuzz_documents import WRITERS, Document
+from tests.helpers.fuzz_strategies import damaged_documents, documents, settings_of
+from tests.helpers.fuzz_targets import SECONDS, alarm, damaged, judge, judge_beside, judge_truth
 
 FOUND = sorted((Path(__file__).parent / "fuzz_found").iterdir())
 pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.errors.CrowdwiseWarning")

@@ -16,11 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from refusals import check
 
 from crowdwise import Answers, errors
-from crowdwise.io import files, parquet, read, read_truth, write
+from crowdwise.io import files, read, read_truth, write
+from crowdwise.io.formats import parquet
 from crowdwise.learn.features import opening
+from tests.helpers.refusals import check
 
 HEADER = "task,worker,label\n"
 RECORD = '{"id": 1, "label": ["x"]}\n'

@@ -12,7 +12,6 @@ import jsonschema
 import numpy as np
 import pyarrow as pa
 import pytest
-from report_folders import HOSTILE, Page, build, png, values
 
 import crowdwise.report
 from crowdwise.errors import FormatError, MissingDependencyError
@@ -34,7 +33,8 @@ from crowdwise.report.tables import (
     workers_table,
 )
 from crowdwise.run.folder import Run
-from crowdwise.run.labels import VERDICTS
+from crowdwise.run.tables.labels import VERDICTS
+from tests.helpers.report_folders import HOSTILE, Page, build, png, values
 
 
 @pytest.fixture(scope="module")

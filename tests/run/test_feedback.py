@@ -9,14 +9,14 @@ import pytest
 from crowdwise import Answers, DawidSkene
 from crowdwise.errors import ParameterError, UnknownIdError
 from crowdwise.io import write
-from crowdwise.run import folder, layout
+from crowdwise.run import folder, folder_format
 from crowdwise.run.feedback import feedback, feedback_all, in_need
 from crowdwise.run.folder import Run
-from crowdwise.run.labels import Disagreement, Labelled, label_table
-from crowdwise.run.tasks import task_table
-from crowdwise.run.workers import judge
+from crowdwise.run.tables.labels import Disagreement, Labelled, label_table
+from crowdwise.run.tables.tasks import task_table
+from crowdwise.run.tables.workers import judge
 from crowdwise.simulate import answer, crowd, draw_truth
-from crowdwise.truth.peers import errors_of, smoothed
+from crowdwise.truth.peer_quality import errors_of, smoothed
 
 CLASSES = ["city", "<i>street", "=coast", "forest"]
 CONFUSED, GUESSES = 3, 5  # workers
@@ -33,7 +33,7 @@ def written(path, answers, texts=None):
     write(quality, path / folder.WORKERS)
     write(task_table(ranked, texts, {}), path / folder.TASKS)
     model.save(path / folder.MODEL)
-    (path / folder.METRICS).write_text(json.dumps(layout.sealed(layout.empty(), path, folder.READ)))
+    (path / folder.METRICS).write_text(json.dumps(folder_format.sealed(folder_format.empty(), path, folder.READ)))
     return Run(path)
 
 

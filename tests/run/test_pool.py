@@ -13,7 +13,7 @@ import pytest
 from joblib import Parallel
 
 import crowdwise as cw
-from crowdwise.choose import keeping
+from crowdwise.choose import checkpoint
 from crowdwise.errors import UnwritableError
 from crowdwise.run import run
 
@@ -39,7 +39,7 @@ def content(folder):
 def test_fits_at_once_come_to_the_result_of_one_after_another(tmp_path, monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     (answers, X), found = crowd(), []
-    with patch("crowdwise.run.job.Parallel", wraps=Parallel) as pool:
+    with patch("crowdwise.run.pipeline.Parallel", wraps=Parallel) as pool:
         for name, options in (("pool", {}), ("one", {"n_jobs": 1})):
             made = run(answers, tmp_path / name / "run", features=X, method=METHODS, folds=2, **options)
             found.append(content(made.path))
@@ -82,7 +82,7 @@ def test_a_full_disk_is_no_verdict_on_the_methods(tmp_path, monkeypatch):
     def full(path, outcome):
         raise UnwritableError(f"{path} cannot be written: no space left on device.")
 
-    monkeypatch.setattr(keeping, "write", full)
+    monkeypatch.setattr(checkpoint, "write", full)
     with pytest.raises(UnwritableError, match="no space left"):
         run(crowd()[0], tmp_path / "run", method=["one-coin"])
     assert not (tmp_path / "run" / "metrics.json").exists()

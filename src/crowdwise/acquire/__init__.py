@@ -14,9 +14,9 @@ begin with two or three answers a task, or with a model of fewer parameters such
 
 from __future__ import annotations
 
-from crowdwise.acquire.drawing import draw
-from crowdwise.acquire.proposing import Proposal, propose
-from crowdwise.acquire.replaying import mean_curve, replay
+from crowdwise.acquire.draws import draw
+from crowdwise.acquire.proposals import Proposal, propose
+from crowdwise.acquire.replays import mean_curve, replay
 from crowdwise.acquire.strategies import STRATEGIES
 
 __all__ = ["STRATEGIES", "Proposal", "draw", "mean_curve", "propose", "replay"]

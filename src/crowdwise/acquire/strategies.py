@@ -9,7 +9,7 @@
     interval         least-confident; the worker with the highest upper bound of accuracy
 
 ActiveLab (Goh and Mueller, "ActiveLab: Active learning with re-labeling by multiple annotators", 2023): CROWDLAB's
-quality of the consensus, pulled towards ignorance by the weight of one more answer. With the names of `learn.crowdlab`
+quality of the consensus, pulled towards ignorance by the weight of one more answer. With the names of `learn.methods.crowdlab`
 
     score[t] = (W[t] quality[t] + v / classes) / (W[t] + v)
     W[t]     = weight_f + sum over the answers a to t of weight[worker[a]]        v = mean over workers of weight[w]
@@ -40,13 +40,14 @@ import numpy as np
 from scipy.special import entr
 from scipy.stats import t as student
 
+from crowdwise._core.validation import is_number, require
 from crowdwise.acquire.beliefs import Beliefs
 from crowdwise.acquire.information import BITS, TINY, capacity, entropy, gain, heard
 from crowdwise.ambiguity.ranking import most_ambiguous
 from crowdwise.answers import Answers
 from crowdwise.errors import ParameterError
 from crowdwise.learn.base import Array
-from crowdwise.truth.base import is_number, require, vote_shares
+from crowdwise.truth.base import vote_shares
 
 STRATEGIES = ("information", "uncertainty", "margin", "least-confident", "activelab", "interval", "random")
 
@@ -200,7 +201,7 @@ def hopeless_tasks(hopeless: Any, alpha: float | None, tasks: Array) -> Array:
 
 def activelab(answers: Answers, beliefs: Beliefs) -> Array:
     """ActiveLab's score of each task, (tasks,): low where another answer is worth most."""
-    from crowdwise.learn.crowdlab import crowdlab
+    from crowdwise.learn.methods.crowdlab import crowdlab
 
     model = beliefs.model
     n_answers = np.diff(answers.task_starts)

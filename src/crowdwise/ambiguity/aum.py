@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from crowdwise._core.registry import make
+from crowdwise._core.validation import require
 from crowdwise.ambiguity.margins import StackedModule
 from crowdwise.ambiguity.recorder import Recorder
 from crowdwise.learn.base import Given, trainable
-from crowdwise.learn.networks import Spec
-from crowdwise.registry import make
-from crowdwise.truth.base import TruthModel, require
+from crowdwise.learn.network.architectures import Spec
+from crowdwise.truth.base import TruthModel
 
 
 class AUM(Recorder):

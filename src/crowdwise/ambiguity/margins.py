@@ -18,10 +18,10 @@ from typing import Literal
 import numpy as np
 
 from crowdwise.learn.base import Array
-from crowdwise.learn.batches import Batch
-from crowdwise.learn.modules import Network
-from crowdwise.learn.torched import Tensor, functional, torch
-from crowdwise.learn.training import CrowdModule
+from crowdwise.learn.network.batches import Batch
+from crowdwise.learn.network.modules import Network
+from crowdwise.learn.network.torch_support import Tensor, functional, torch
+from crowdwise.learn.network.training import CrowdModule
 
 Margin = Literal["yang", "pleiss"]
 Scale = Literal["probabilities", "logits"]

@@ -16,15 +16,16 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import clone
 
+from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.ambiguity.aum import AUM
 from crowdwise.ambiguity.ranking import ALPHA, SOFT_ALPHA, Ranked, in_blocks
 from crowdwise.ambiguity.recorder import Recorder
 from crowdwise.ambiguity.waum import WAUM
-from crowdwise.learn.aggregated import Aggregated
 from crowdwise.learn.base import Array, Callback, CrowdClassifier, Given
-from crowdwise.learn.network_learner import NetworkLearner
-from crowdwise.learn.wrapping import Wrapper
-from crowdwise.truth.base import TruthModel, is_number, is_whole, require
+from crowdwise.learn.methods.aggregated import Aggregated
+from crowdwise.learn.network.learner import NetworkLearner
+from crowdwise.learn.wrapper import Wrapper
+from crowdwise.truth.base import TruthModel
 
 # How a ranker that is not given is trained: as the base is.
 SHARED = (
@@ -107,7 +108,7 @@ class Pruned(Ranked, Wrapper):
         fits = is_number(alpha) and 0 <= alpha < 1 and (alpha > 0 or not self.soft)
         allowed = "a quantile, above 0 and below 1" if self.soft else "a share of the tasks, 0 or more and below 1"
         require(fits, "alpha", alpha, f"{allowed}, or None")
-        require(is_whole(self.random_state, 0), "random_state", self.random_state, "a whole number, 0 or more")
+        require(is_integer(self.random_state, 0), "random_state", self.random_state, "a whole number, 0 or more")
 
     def _fit(self, given: Given) -> None:
         features, answers, weight, gold, validation, callback = given

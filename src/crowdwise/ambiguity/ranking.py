@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 from scipy.stats import rankdata
 
+from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers
 from crowdwise.answers.encoding import runs
 from crowdwise.learn.base import Array
 from crowdwise.learn.features import Features
-from crowdwise.truth.base import is_number, is_whole, require
 
 ALPHA, SOFT_ALPHA = 0.01, 0.1  # unless told: of `prune`, and of `weights`
 CONTROL = 104729  # sets the draws of the control apart from others of the same seed
@@ -62,7 +62,7 @@ class Ranked:
             `task`; `rank`, from 1, and `score` (empty where nothing is known); `answers`, how many; and for each of
             them, as lists, `workers`, `labels`, `aum` and `trust`.
         """
-        require(n is None or is_whole(n, 0), "n", n, "a whole number, 0 or more, or None for all")
+        require(n is None or is_integer(n, 0), "n", n, "a whole number, 0 or more, or None for all")
         scores, answers = self.scores_, self.answers_
         order = np.argsort(scores, kind="stable")[:n]
         length = np.diff(answers.task_starts)[order]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from crowdwise._core.validation import is_integer, require
 from crowdwise.ambiguity.margins import Margin, Scale, StackedModule
 from crowdwise.ambiguity.ranking import Ranked
 from crowdwise.answers import Answers
 from crowdwise.learn.base import Given
-from crowdwise.learn.modules import Network
-from crowdwise.learn.network_learner import NetworkLearner, TrainingOptions
-from crowdwise.learn.networks import Spec
-from crowdwise.truth.base import is_whole, require
+from crowdwise.learn.network.architectures import Spec
+from crowdwise.learn.network.learner import NetworkLearner, TrainingOptions
+from crowdwise.learn.network.modules import Network
 
 
 class Recorder(Ranked, NetworkLearner):
@@ -56,7 +56,7 @@ class Recorder(Ranked, NetworkLearner):
         super()._check_parameters()
         require(self.margin in ("yang", "pleiss"), "margin", self.margin, "'yang' or 'pleiss'")
         require(self.scale in ("probabilities", "logits"), "scale", self.scale, "'probabilities' or 'logits'")
-        require(is_whole(self.top_k, 1), "top_k", self.top_k, "a whole number, 1 or more")
+        require(is_integer(self.top_k, 1), "top_k", self.top_k, "a whole number, 1 or more")
 
     def _fit(self, given: Given) -> None:
         n_classes = given.answers.n_classes

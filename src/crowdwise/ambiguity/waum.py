@@ -20,17 +20,18 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from crowdwise._core.registry import make
+from crowdwise._core.validation import require
 from crowdwise.ambiguity.margins import StackedModule
 from crowdwise.ambiguity.ranking import in_blocks, weighted_means
 from crowdwise.ambiguity.recorder import Recorder
 from crowdwise.answers import Answers
 from crowdwise.learn.base import Array, CrowdClassifier, Given, trainable
-from crowdwise.learn.em import ConfusionWorkers
 from crowdwise.learn.features import Features, open_features
 from crowdwise.learn.features.base import SomeRows
-from crowdwise.learn.networks import Spec
-from crowdwise.registry import make
-from crowdwise.truth.base import TruthModel, require
+from crowdwise.learn.joint_em.engine import ConfusionWorkers
+from crowdwise.learn.network.architectures import Spec
+from crowdwise.truth.base import TruthModel
 
 
 class WAUM(Recorder):

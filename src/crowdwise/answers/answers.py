@@ -10,13 +10,13 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
+from crowdwise._core.display import as_html
 from crowdwise.answers.columns import columns_of, recognise
-from crowdwise.answers.parts import Parts
 from crowdwise.answers.rows import (
     Array,
     Duplicates,
@@ -28,7 +28,7 @@ from crowdwise.answers.rows import (
     id_table,
     sort_rows,
 )
-from crowdwise.display import as_html
+from crowdwise.answers.selection import Parts
 from crowdwise.errors import (
     FormatError,
     MissingDependencyError,
@@ -36,9 +36,6 @@ from crowdwise.errors import (
     TooLargeError,
     UnknownIdError,
 )
-
-if TYPE_CHECKING:
-    from crowdwise.evaluate.summary import Summary
 
 MAX_CLASSES = 1000
 SHOWN = 5  # answers, in a notebook
@@ -179,13 +176,6 @@ class Answers(Parts):
         return cls.from_frame(frame, task="task", worker="worker", label="label", **options)
 
     @classmethod
-    def read(cls, path: Any, format: str | None = None, **options: Any) -> Answers:
-        """Read a file, several, or a glob of them: the same as `crowdwise.read`."""
-        from crowdwise.io import read
-
-        return read(path, format, **options)
-
-    @classmethod
     def from_wide(cls, table: Any, *, missing: Any = None, **options: Any) -> Answers:
         """Take a table with a row for each task and a column for each worker, gaps where there is no answer.
 
@@ -261,12 +251,6 @@ class Answers(Parts):
 
     # Ways out
 
-    def summary(self) -> Summary:
-        """Sizes, sparsity, imbalance and agreement."""
-        from crowdwise.evaluate.summary import summarise
-
-        return summarise(self)
-
     def to_arrow(self) -> pa.Table:
         """Long table `task, worker, label` (and `weight`, `pseudo` where set), as Arrow."""
         columns = {
@@ -299,6 +283,11 @@ class Answers(Parts):
         wide = np.full((self.n_tasks, self.n_workers), None, dtype=object)
         wide[self.task, self.worker] = self.classes[self.label]
         return _need("pandas").DataFrame(wide, index=self.tasks, columns=self.workers)
+
+    def _content(self) -> tuple[Any, ...]:
+        """What a fingerprint covers: everything but the truth, which no fit depends on."""
+        ids = (self.tasks.tolist(), self.workers.tolist(), self.classes.tolist())
+        return (self.task, self.worker, self.label, self.weight, self.pseudo, *ids)
 
     def __repr__(self) -> str:
         return (

@@ -28,7 +28,7 @@ from crowdwise.answers.encoding import (
     spelt_out,
     starts,
 )
-from crowdwise.answers.twins import warn_of_twins
+from crowdwise.answers.lookalikes import warn_of_twins
 from crowdwise.errors import (
     DuplicateError,
     EmptyError,

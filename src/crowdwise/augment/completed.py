@@ -22,15 +22,16 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from crowdwise._core.registry import make
+from crowdwise._core.validation import is_integer, require
 from crowdwise.answers import Answers
 from crowdwise.augment.pairs import blocks_of, draw_missing
 from crowdwise.evaluate.metrics import imbalance_ratio
 from crowdwise.learn.base import Array, Callback, CrowdClassifier, Given
 from crowdwise.learn.features import Features
-from crowdwise.learn.wrapping import Wrapper
-from crowdwise.registry import make
-from crowdwise.simulate.drawing import draw_labels
-from crowdwise.truth.base import TruthModel, is_whole, pick, require
+from crowdwise.learn.wrapper import Wrapper
+from crowdwise.simulate.answers import draw_labels
+from crowdwise.truth.base import TruthModel, pick
 
 BLOCK = 4096  # pairs scored at a time
 SHARED = ("network", "device", "random_state")  # options that a filler known by name takes over from the base
@@ -92,9 +93,9 @@ class Completed(Wrapper):
     def _check_parameters(self) -> None:
         given = self.hard is None or isinstance(self.hard, (bool, np.bool_))
         require(given, "hard", self.hard, "True, False, or None")
-        whole = self.max_pairs is None or is_whole(self.max_pairs, 1)
+        whole = self.max_pairs is None or is_integer(self.max_pairs, 1)
         require(whole, "max_pairs", self.max_pairs, "a whole number, 1 or more, or None")
-        require(is_whole(self.random_state, 0), "random_state", self.random_state, "a whole number, 0 or more")
+        require(is_integer(self.random_state, 0), "random_state", self.random_state, "a whole number, 0 or more")
 
     @property
     def filled_(self) -> Answers:
@@ -119,7 +120,7 @@ class Completed(Wrapper):
             return filler.set_params(checkpoint=None) if keeps else filler  # the file is for the fit that stays
         if not isinstance(self.fill, str):
             answering = isinstance(self.fill, CrowdClassifier) or hasattr(self.fill, "generate")
-            require(answering, "fill", self.fill, "'self', 'gcn', 'gan', 'crowding', a learner, or what has `generate`")
+            require(answering, "fill", self.fill, "'self', 'crowding', a learner, or what has `generate`")
             return clone(self.fill, safe=False)
         filler = _named(self.fill)
         ours, theirs = filler.get_params(deep=False), base.get_params(deep=False)
@@ -190,17 +191,9 @@ def described(answers: Answers, filled: Answers) -> dict[str, Any]:
 
 
 def _named(name: str) -> Any:
-    if name == "gcn":
-        from crowdwise.augment.graph_completion import GraphCompletion
-
-        return GraphCompletion()
-    if name == "gan":
-        from crowdwise.augment.irgan import IRGAN
-
-        return IRGAN()
     filler = make(name)
     answering = isinstance(filler, CrowdClassifier)
-    require(answering, "fill", name, "'self', 'gcn', 'gan', 'crowding', or the name of a learner that takes features")
+    require(answering, "fill", name, "'self', 'crowding', or the name of a learner that takes features")
     return filler
 
 

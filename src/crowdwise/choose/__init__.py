@@ -39,6 +39,6 @@ bad settings, and ranks good ones poorly where workers err together: there, imit
 from __future__ import annotations
 
 from crowdwise.choose.choice import Choice, Entry
-from crowdwise.choose.choosing import choose
+from crowdwise.choose.comparison import choose
 
 __all__ = ["Choice", "Entry", "choose"]

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from crowdwise._core.display import as_html
 from crowdwise.answers import Answers
-from crowdwise.choose.fitting import LEFT_OUT
-from crowdwise.choose.scoring import Array, Criterion, Outcome
+from crowdwise.choose.fold_fits import LEFT_OUT
+from crowdwise.choose.scores import Array, Criterion, Outcome
 from crowdwise.choose.temperature import best_temperature, calibrated
-from crowdwise.display import as_html
 from crowdwise.truth.base import TruthModel
-from crowdwise.truth.check import mean_and_error
+from crowdwise.truth.vote_check import mean_and_error
 
 TINY = 1e-9  # nats; a lead of less is rounding
 

@@ -32,9 +32,9 @@ import numpy as np
 
 from crowdwise.answers import Answers
 from crowdwise.evaluate.calibration import tempered, vote_belief
-from crowdwise.truth.check import log_likelihood
-from crowdwise.truth.kernels import FLOOR
-from crowdwise.truth.majority_vote import MajorityVote
+from crowdwise.truth.kernels.shared import FLOOR
+from crowdwise.truth.methods.majority_vote import MajorityVote
+from crowdwise.truth.vote_check import log_likelihood
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

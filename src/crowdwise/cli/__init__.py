@@ -13,9 +13,9 @@ import typer
 from typer.core import TyperGroup
 
 from crowdwise import __version__
-from crowdwise.cli import aggregate, bench, compare, data, demo, feedback, learn, many, next, rank, run
+from crowdwise.cli import aggregate, compare, data, demo, distributed, feedback, fit, next, rank, run
+from crowdwise.cli.interruption import code_of, stoppable
 from crowdwise.cli.screen import notes, say
-from crowdwise.cli.stopping import code_of, stoppable
 from crowdwise.errors import CrowdwiseError
 
 
@@ -28,14 +28,14 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            with many.taking_part(_command(ctx)), notes():
+            with distributed.taking_part(_command(ctx)), notes():
                 return super().invoke(ctx)
         except BrokenPipeError:  # the reader of our output has seen enough
             raise
         except (CrowdwiseError, OSError, KeyboardInterrupt) as error:
             if ctx.params.get("debug"):
                 raise
-            many.tell(error)
+            distributed.tell(error)
             raise typer.Exit(code_of(error) if isinstance(error, KeyboardInterrupt) else 1) from None
 
 
@@ -57,14 +57,13 @@ app.command(epilog=run.REPORT)(run.report)
 app.command(epilog=compare.COMPARE)(compare.compare)
 app.command(epilog=feedback.EXAMPLE)(feedback.feedback)
 app.command(epilog=aggregate.EXAMPLE)(aggregate.aggregate)
-app.command(epilog=learn.FIT)(learn.fit)
-app.command(epilog=learn.PREDICT)(learn.predict)
+app.command(epilog=fit.FIT)(fit.fit)
+app.command(epilog=fit.PREDICT)(fit.predict)
 app.command(epilog=rank.RANK)(rank.rank)
 app.command(epilog=data.INSPECT)(data.inspect)
 app.command(epilog=data.CONVERT)(data.convert)
 app.command(epilog=data.SIMULATE)(data.simulate)
 app.command(epilog=next.EXAMPLE)(next.next)
-app.command(epilog=bench.BENCH)(bench.bench)
 app.command(epilog=demo.METHODS)(demo.methods)
 app.command(epilog=demo.DEMO)(demo.demo)
 
@@ -85,5 +84,5 @@ def _options(
 
 def main() -> None:
     """Run the command line."""
-    with stoppable() if many.size() == 1 else nullcontext():  # of many, each ends as the system has it
+    with stoppable() if distributed.size() == 1 else nullcontext():  # of many, each ends as the system has it
         app(prog_name="crowdwise")

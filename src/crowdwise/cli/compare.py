@@ -43,7 +43,7 @@ def compare(
 
 def show(found: Comparison, out: Path | None) -> None:
     """What changed, on the screen."""
-    from crowdwise.run.comparing import WHEN
+    from crowdwise.run.comparison import WHEN
 
     for sentence in found.words:
         say(sentence)

@@ -38,8 +38,10 @@ def inspect(
         files, format=format, question=question, task=task, worker=worker, label=label,
         duplicates=duplicates, nulls=nulls, max_classes=max_classes,
     )  # fmt: skip
+    from crowdwise.evaluate import summarise
+
     with progress("Counting"):
-        summary = answers.summary()
+        summary = summarise(answers)
     if json:
         as_json(summary.as_dict())
     else:

@@ -23,7 +23,7 @@ SIDE_BY_SIDE = ("majority-vote", "dawid-skene", "joint-em", "crowdlayer", "waum(
 
 def methods(json: options.Json = False) -> None:
     """List the methods: name, whether they need features, paper, what for."""
-    from crowdwise.registry import methods as registered
+    from crowdwise._core.registry import methods as registered
 
     if json:
         as_json({"methods": [vars(method) for method in registered()]})
@@ -74,7 +74,9 @@ def demo(
 
 def introduction(answers: Answers) -> str:
     """What the demo is about."""
-    summary = answers.summary()
+    from crowdwise.evaluate import summarise
+
+    summary = summarise(answers)
     return (
         f"Digits: {answers.n_tasks} images of {answers.n_classes} classes with a long tail "
         f"({summary.truth_imbalance:.0f} to 1), {answers.n_workers} simulated workers of uneven skill, "

@@ -101,8 +101,8 @@ def check_out(out: Path, run: Path) -> None:
 
 def write_all(told: list[Feedback], out: Path) -> None:
     """Write the feedback in the format its name asks for."""
+    from crowdwise._core.atomic_io import whole
     from crowdwise.io import write
-    from crowdwise.whole import whole
 
     if out.suffix == ".csv":
         write(rows_of(told), out)

@@ -13,7 +13,7 @@ import typer
 
 from crowdwise.cli import options
 from crowdwise.cli.aggregate import fit
-from crowdwise.cli.learn import FEATURES, match, train
+from crowdwise.cli.fit import FEATURES, match, train
 from crowdwise.cli.options import build, known_labels, read_answers, refuse_same_file, settings, sizes
 from crowdwise.cli.screen import as_json, fields, note, progress, say, table
 from crowdwise.errors import EmptyError, FormatError, MissingColumnError, ParameterError, WeightError
@@ -159,7 +159,7 @@ def next(
 
 def check_features(method: str, features: Path | None) -> None:
     """Refuse a method without the features it needs, or features that it would not use."""
-    from crowdwise.registry import line
+    from crowdwise._core.registry import line
 
     if line(method).needs_features and features is None:
         message = f"{method} learns from features too: add --features FILE, or leave out --method."
@@ -214,9 +214,9 @@ def read_ranking(path: Path, answers: Answers) -> tuple[Array, Array]:
 
     from crowdwise.answers.columns import recognise
     from crowdwise.io.files import files, guard
-    from crowdwise.io.formats import FORMATS
-    from crowdwise.io.raw import combine, plain
-    from crowdwise.io.sniffing import sniff
+    from crowdwise.io.format_detection import sniff
+    from crowdwise.io.format_table import FORMATS
+    from crowdwise.io.raw_columns import combine, plain
 
     file, *others = files(path)
     if others:

@@ -89,7 +89,7 @@ def method_names(incomplete: str) -> list[str]:
     >>> method_names("dawid")
     ['dawid-skene']
     """
-    from crowdwise.registry import methods
+    from crowdwise._core.registry import methods
 
     return [method.name for method in methods() if method.name.startswith(incomplete)]
 
@@ -182,7 +182,7 @@ def known_labels(answers: Answers, truth: Path | None, gold: Path | None) -> tup
     """The answers; codes of the labels to score against (not those the fit is told); codes of those it is told."""
     import numpy as np
 
-    from crowdwise.io.known import with_known
+    from crowdwise.io.truth_files import with_known
 
     known, held_fixed = answers.truth, None
     if gold is not None:
@@ -255,8 +255,8 @@ def build(method: str, parameters: dict[str, Any], seed: int, *, features: bool 
 
     A parameter that a framework such as `dasc(crowdlayer)` lacks is its learner's.
     """
-    from crowdwise.learn.wrapping import opened
-    from crowdwise.registry import line, make
+    from crowdwise._core.registry import line, make
+    from crowdwise.learn.wrapper import opened
 
     if line(method).needs_features != features:
         message = f"{method} needs no features: use `crowdwise aggregate --method {method}`."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crowdwise.cli import options
-from crowdwise.cli.learn import FEATURES, Networks, match, parameters, train
+from crowdwise.cli.fit import FEATURES, Networks, match, parameters, train
 from crowdwise.cli.options import read_answers, refuse_same_file, sizes
 from crowdwise.cli.screen import as_json, fields, say, table
 from crowdwise.errors import ParameterError

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crowdwise.cli import options
-from crowdwise.cli.learn import FEATURES, match
+from crowdwise.cli.fit import FEATURES, match
+from crowdwise.cli.interruption import goes_on
 from crowdwise.cli.options import read_answers, refuse_same_file, renamed, sizes, withheld
 from crowdwise.cli.screen import as_json, console, fields, note, percent, progress, say, table
-from crowdwise.cli.stopping import goes_on
 from crowdwise.errors import ParameterError
 
 if TYPE_CHECKING:
     from crowdwise.run import Run
-    from crowdwise.run.work import Progress
+    from crowdwise.run.progress import Progress
 
 RUN = "Example: crowdwise run answers.csv --out runs/today"
 REPORT = "Example: crowdwise report runs/today"
@@ -97,7 +97,7 @@ def run(
     """
     from crowdwise.io import read_beside
     from crowdwise.run import run as whole_job
-    from crowdwise.run.work import check_place
+    from crowdwise.run.progress import check_place
 
     place = default_folder(files[0]) if out is None else out
     refuse_same_file([*files, features, truth], [place], pseudonymise)
@@ -207,7 +207,7 @@ def time_left(seconds: float | None) -> str:
 def brief(made: Run) -> dict[str, Any]:
     """A run as one JSON object."""
     from crowdwise.run.folder import TIMES
-    from crowdwise.run.layout import read_json
+    from crowdwise.run.folder_format import read_json
 
     figures = made.metrics
     names = ("method", "why", "beats_vote", "words", "counts", "expected_accuracy", "truth", "calibration", "methods",

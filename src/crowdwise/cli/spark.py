@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from crowdwise.cli.interruption import goes_on
 from crowdwise.cli.options import build, refuse_same_file, settings
 from crowdwise.cli.screen import note, progress
 from crowdwise.cli.spark_tables import FORMATS, confident, format_of, held_fixed, read, renamed, scores, sizes
-from crowdwise.cli.stopping import goes_on
 from crowdwise.errors import CrowdwiseError, ParameterError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from crowdwise.engines.model import SparkModel
+    from crowdwise.engines.spark.base import SparkModel
 
 
 class Engine(StrEnum):
@@ -116,8 +116,8 @@ def aggregate(
 ) -> dict[str, Any]:  # fmt: skip
     """Fit on Spark and write the tables; what is to be said about it."""
     from crowdwise.answers.pseudonyms import key_of
-    from crowdwise.engines.model import BROADCAST_LIMIT
-    from crowdwise.engines.session import session
+    from crowdwise.engines.spark.base import BROADCAST_LIMIT
+    from crowdwise.engines.spark.session import session
 
     model = on_spark(build(method, settings(set_ or []), seed), method)
     refuse_target(files, out)
@@ -170,9 +170,9 @@ def aggregate(
 
 def on_spark(local: Any, method: str) -> SparkModel:
     """The model of the same name and settings on Spark."""
+    from crowdwise._core.registry import methods
     from crowdwise.engines import spark as engine
-    from crowdwise.engines.model import SparkModel
-    from crowdwise.registry import methods
+    from crowdwise.engines.spark.base import SparkModel
 
     models = [each for each in vars(engine).values() if isinstance(each, type) and issubclass(each, SparkModel)]
     kinds = {each.local: each for each in models if "local" in vars(each)}
@@ -200,7 +200,7 @@ def refuse_target(files: Iterable[str], out: str | None) -> None:
 
 def check_known(*given: Path | None) -> None:
     """Refuse files of known labels that cannot be read, before the work and not after it."""
-    from crowdwise.io.reading import read_truth
+    from crowdwise.io.reader import read_truth
 
     for file in given:
         if file is not None:
@@ -209,7 +209,7 @@ def check_known(*given: Path | None) -> None:
 
 def check_checkpoint(model: SparkModel, method: str, checkpoint: Path | None, resume: bool) -> None:
     """Refuse a folder that would not be used, or could not be."""
-    from crowdwise.engines.model import SparkModel
+    from crowdwise.engines.spark.base import SparkModel
 
     if checkpoint is None:
         if resume:
@@ -229,8 +229,8 @@ def check_checkpoint(model: SparkModel, method: str, checkpoint: Path | None, re
 @contextmanager
 def alone_with(checkpoint: Path | None) -> Iterator[None]:
     """Have the folder of the checkpoint, if there is one, to this command: tables are made from it, too."""
-    from crowdwise.engines.checkpoint import STATE
-    from crowdwise.whole import alone
+    from crowdwise._core.atomic_io import alone
+    from crowdwise.engines.spark.checkpoint import STATE
 
     if checkpoint is None:
         yield

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from crowdwise.engines.model import SparkModel
+    from crowdwise.engines.spark.base import SparkModel
 
 FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
@@ -60,7 +60,7 @@ def renamed(frame: DataFrame, found: Mapping[str, str], key: bytes) -> DataFrame
     """The answers with other names for the workers, the same as on one machine; columns nobody asked for are left."""
     from pyspark.sql import types as t
 
-    from crowdwise.engines.session import need_spark
+    from crowdwise.engines.spark.session import need_spark
 
     need_spark()
     wanted = [*found.values(), *({"weight"} & set(frame.columns) - set(found.values()))]
@@ -89,7 +89,7 @@ def typed(frame: DataFrame, columns: Iterable[str]) -> DataFrame:
     """Cells of text files as the local reader takes them: integers, or booleans, where all of a column are."""
     from pyspark.sql import functions as f
 
-    from crowdwise.io.escaping import BOOLEAN, INTEGER
+    from crowdwise.io.csv_escaping import BOOLEAN, INTEGER
 
     asked = []
     for name in columns:
@@ -133,8 +133,8 @@ def known(frame: DataFrame, names: Mapping[str, str], file: Path) -> DataFrame:
     import pyarrow as pa
     from pyspark.sql import functions as f
 
-    from crowdwise.engines.results import plain
-    from crowdwise.io.reading import read_truth
+    from crowdwise.engines.spark.results import plain
+    from crowdwise.io.reader import read_truth
 
     table, kinds = read_truth(file), dict(frame.dtypes)
     columns = {names[role]: plain(table[role].combine_chunks()) for role in ("task", "label")}

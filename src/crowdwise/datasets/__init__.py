@@ -35,7 +35,7 @@ from crowdwise.datasets import (
     usps,
 )
 from crowdwise.datasets.base import Dataset, Entry
-from crowdwise.datasets.fetching import download as _download
+from crowdwise.datasets.download import download as _download
 from crowdwise.errors import CrowdwiseError, ParameterError
 
 __all__ = ["Dataset", "fetch", "load", "names"]
@@ -75,11 +75,9 @@ def load(name: str, *, download: bool = False, check: bool = True) -> Dataset:
 
     Examples
     --------
-    >>> data = load("gaussian")
-    >>> data
-    Dataset('gaussian': tasks 1000 train, 1000 test; 2 features, 5 workers, 5000 answers, 2 classes, p, skill)
-    >>> {split: len(truth) for split, (X, truth) in data.splits.items()}
-    {'train': 1000, 'test': 1000}
+    >>> data = load("digits")
+    >>> data.X.shape, data.answers
+    ((738, 64), Answers(738 tasks, 40 workers, 1845 answers, 10 classes))
     """
     entry = _entry(name)
     for what, value in (("download", download), ("check", check)):

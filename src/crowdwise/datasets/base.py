@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crowdwise.answers import Answers
-from crowdwise.datasets.fetching import File
+from crowdwise.datasets.download import File
 from crowdwise.errors import FormatError
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from crowdwise.io import read
 _IMAGES = "Images: A. Krizhevsky, Learning multiple layers of features from tiny images, 2009."
 _BY_HAND = (
     "Its features are made from the images of CIFAR-10 (https://www.cs.toronto.edu/~kriz/cifar.html) by "
-    "crowdwise.learn.encoders.encode_images and 256 principal components; features made anew are not ours to the last "
+    "crowdwise.learn.features.encoders.encode_images and 256 principal components; features made anew are not ours to the last "
     "digit: load them with check=False. Put {files} into a folder {name}/"
 )
 

@@ -1,6 +1,6 @@
 """Dogs vs cats: 10,000 pictures of 64 x 64 pixels, cats first. No crowd was asked; `simulate` one.
 
-There is no X: `images["train"]` decodes pictures, `crowdwise.learn.encoders.encode_images` makes features of them.
+There is no X: `images["train"]` decodes pictures, `crowdwise.learn.features.encoders.encode_images` makes features of them.
 """
 
 from __future__ import annotations

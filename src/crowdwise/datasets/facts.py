@@ -153,10 +153,6 @@ FACTS: dict[str, Facts] = {
         digest={"truth": "eabccaa23ca6", "answers": "f795ec3fe910"},
     ),
     "digits": Facts(train=738, classes=10, shape={"X": (738, 64)}, workers=40, answers=1845, known=738),
-    "gaussian": Facts(
-        train=1000, test=1000, classes=2, shape={"X": (1000, 2), "X_test": (1000, 2)}, workers=5, answers=5000,
-        known=1000,
-    ),
 }
 # fmt: on
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from crowdwise.datasets.base import Dataset, Entry, arrays, classes_of, rows_of
-from crowdwise.datasets.fetching import File, members
+from crowdwise.datasets.download import File, members
 
 BATCHES = (1, 2, 3, 4, 5, 6, 8, 9)
 GASES = np.array(["ethanol", "ethylene", "ammonia", "acetaldehyde", "acetone", "toluene"])

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from crowdwise.datasets.base import Dataset, Entry, LazyPictures, arrays, classes_of, rows_of
-from crowdwise.datasets.fetching import File
+from crowdwise.datasets.download import File
 from crowdwise.io import read
 
 CLASSES = ("highway", "insidecity", "tallbuilding", "street", "forest", "coast", "mountain", "opencountry")

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow.csv
 
 from crowdwise.datasets.base import Dataset, Entry, arrays, classes_of, rows_of
-from crowdwise.datasets.fetching import File, members
+from crowdwise.datasets.download import File, members
 from crowdwise.io import read
 
 ARCHIVE = File("http://fprodrigues.com/mturk-datasets.tar.gz")

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from crowdwise.datasets.base import Dataset, Entry, arrays, rows_of
-from crowdwise.datasets.fetching import File
+from crowdwise.datasets.download import File
 from crowdwise.errors import FormatError
 from crowdwise.io import read, read_truth
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from crowdwise.datasets.base import Dataset, Entry, arrays, classes_of, rows_of
-from crowdwise.datasets.fetching import File
+from crowdwise.datasets.download import File
 
 _HOME = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/"
 FILES = (  # checksums as torchvision publishes them

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.truth.base import is_number, require
-from crowdwise.truth.kernels import FLOOR
+from crowdwise._core.validation import is_number, require
 
 if TYPE_CHECKING:
     from crowdwise.answers import Answers
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 N_BINS = 15
+LEAST = 1e-10  # a probability of zero has no logarithm
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ def tempered(proba: Array, temperature: float) -> Array:
     _require_positive("temperature", temperature)
     if temperature == 1:
         return proba
-    log = np.log(np.maximum(proba, FLOOR)) / temperature  # (tasks, classes)
+    log = np.log(np.maximum(proba, LEAST)) / temperature  # (tasks, classes)
     return _normalised(log)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from crowdwise._core.display import as_html
 from crowdwise.answers import Answers
-from crowdwise.display import as_html
 from crowdwise.errors import GoldError, ParameterError
 from crowdwise.evaluate import metrics
 from crowdwise.evaluate.metrics import Array, ClassScore

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from crowdwise._core.display import as_html
 from crowdwise.answers import Answers
-from crowdwise.display import as_html
 from crowdwise.evaluate.agreement import agreement_of, alpha_of, count_pairs, kappa_of
 from crowdwise.evaluate.metrics import Array, imbalance_ratio
 

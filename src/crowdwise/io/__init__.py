@@ -10,9 +10,9 @@ r"""One reader per format, all giving Answers; and writers.
 
 from __future__ import annotations
 
-from crowdwise.io.beside import Beside, read_beside
-from crowdwise.io.formats import FORMATS, Format
-from crowdwise.io.reading import read, read_truth
-from crowdwise.io.writing import check_target, write
+from crowdwise.io.format_table import FORMATS, Format
+from crowdwise.io.reader import read, read_truth
+from crowdwise.io.side_columns import Beside, read_beside
+from crowdwise.io.writer import check_target, write
 
 __all__ = ["FORMATS", "Beside", "Format", "check_target", "read", "read_beside", "read_truth", "write"]

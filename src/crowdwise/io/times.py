@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.answers.rows import Array
-from crowdwise.io.raw import is_text
+from crowdwise.io.raw_columns import is_text
 
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _ISO = (  # 2024-02-06T10:57:29.5+01:00; the T may be a space, the seconds and the zone may be missing

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from crowdwise._core.validation import require
 from crowdwise.answers import Answers
 from crowdwise.errors import (
     FeaturesError,
@@ -17,9 +18,9 @@ from crowdwise.errors import (
     TooLargeError,
     UnknownIdError,
 )
-from crowdwise.fitted import Fitted
 from crowdwise.learn.features import Features, open_features
-from crowdwise.truth.base import check_answers, pick, require
+from crowdwise.truth.base import check_answers, pick
+from crowdwise.truth.fitted import Fitted
 
 Array = np.ndarray[Any, np.dtype[Any]]
 # Called after each epoch or iteration with what is known: "epoch", "epochs" and "loss", or "iteration", "iterations"
@@ -129,7 +130,7 @@ class CrowdClassifier(Fitted):
         """Have the checkpoint, where there is one, to this fit alone."""
         if getattr(self, "checkpoint", None) is None:
             return nullcontext()
-        from crowdwise.learn.checkpoint import alone_with  # which imports torch
+        from crowdwise.learn.network.checkpoint import alone_with  # which imports torch
 
         return alone_with(self.checkpoint)
 

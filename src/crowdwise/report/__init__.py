@@ -10,8 +10,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from crowdwise._core.atomic_io import whole
 from crowdwise.errors import FormatError, MissingDependencyError
-from crowdwise.whole import whole
 
 if TYPE_CHECKING:
     from crowdwise.run.folder import Run

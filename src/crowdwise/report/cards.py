@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from crowdwise.report.wording import short
+from crowdwise.report.text import short
 
 if TYPE_CHECKING:
     from crowdwise.run.folder import Run

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crowdwise.display import percent, several
+from crowdwise._core.display import percent, several
 from crowdwise.report import charts
 from crowdwise.report.cards import ambiguous_tasks
 from crowdwise.report.details import worker_details
 from crowdwise.report.tables import busiest, labels_table, next_table, workers_table
+from crowdwise.report.text import count, distinct, short
 from crowdwise.report.theme import CONFIG
-from crowdwise.report.wording import count, distinct, short
-from crowdwise.run.labels import VERDICTS
-from crowdwise.run.words import unchecked
+from crowdwise.run.messages import unchecked
+from crowdwise.run.tables.labels import VERDICTS
 
 if TYPE_CHECKING:
     from crowdwise.run.folder import Run

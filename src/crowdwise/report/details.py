@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.report.wording import short
+from crowdwise.report.text import short
 from crowdwise.run.feedback import feedback_all
 
 if TYPE_CHECKING:

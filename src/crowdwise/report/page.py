@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 import vl_convert
 
-from crowdwise import display
-from crowdwise.choose.fitting import LEFT_OUT
-from crowdwise.report import wording
+from crowdwise._core import display
+from crowdwise.choose.fold_fits import LEFT_OUT
+from crowdwise.report import text
 from crowdwise.report.contents import embedded, overview
 from crowdwise.run.metrics import NEVER
 
@@ -44,7 +44,7 @@ def template() -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"percent": display.percent, "count": wording.count, "figure": wording.figure}
+    environment.filters |= {"percent": display.percent, "count": text.count, "figure": text.figure}
     environment.globals |= {"several": display.several, "LEFT_OUT": LEFT_OUT, "NEVER": NEVER}
     return environment.from_string(read("template.html"))
 

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.display import several
-from crowdwise.report.wording import short
+from crowdwise._core.display import several
+from crowdwise.report.text import short
 
 if TYPE_CHECKING:
     from crowdwise.run.folder import Run

@@ -8,10 +8,10 @@
 """
 
 from crowdwise.run.advice import Feedback
-from crowdwise.run.comparing import Comparison, compare
+from crowdwise.run.comparison import Comparison, compare
 from crowdwise.run.feedback import feedback
 from crowdwise.run.folder import Run
-from crowdwise.run.running import run
-from crowdwise.run.work import Progress
+from crowdwise.run.main import run
+from crowdwise.run.progress import Progress
 
 __all__ = ["Comparison", "Feedback", "Progress", "Run", "compare", "feedback", "run"]

@@ -63,7 +63,7 @@ class Feedback:
     worker : id
     answers : int
     quality, quality_low, quality_high : float or None
-        Share of right answers and its interval, as `run.workers` says.
+        Share of right answers and its interval, as `run.tables.workers` says.
     crowd_quality : float or None
         That of all workers together.
     confusions : tuple of Confusion

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 from sklearn.base import BaseEstimator
 
+from crowdwise._core.registry import line, make
+from crowdwise._core.validation import require
 from crowdwise.answers import Answers
-from crowdwise.choose.choosing import DEFAULT, VOTE, WITHOUT_FEATURES
+from crowdwise.choose.comparison import DEFAULT, VOTE, WITHOUT_FEATURES
 from crowdwise.errors import ParameterError
-from crowdwise.learn.class_prior import ClassPrior, shares_of
-from crowdwise.registry import line, make
-from crowdwise.truth.base import require
+from crowdwise.learn.joint_em.class_prior import ClassPrior, shares_of
 
 # Learners after the truth models, simplest first: what one training costs, then how many there are.
 LEARNERS = ("crowdlab", "raykar", DEFAULT, "aggnet", "crowdlayer", "conal", "waum(crowdlayer)", "dasc(crowdlayer)")
@@ -105,7 +105,7 @@ def _by_size(answers: Answers, features: bool) -> tuple[list[str], list[str]]:
 
 def _made(name: str, seed: int) -> BaseEstimator:
     """A method by its name, with the seed in every part of it."""
-    from crowdwise.learn.wrapping import opened
+    from crowdwise.learn.wrapper import opened
 
     model = opened(make(name, **SETTINGS.get(name, {})))
     seeds = [part for part in model.get_params() if part.rpartition("__")[2] == "random_state"]

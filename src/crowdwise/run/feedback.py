@@ -8,7 +8,7 @@
 A confusion is named when the crowd's share would hardly ever give so many: P(count or more of `of`, each with
 `crowd_share`) is below 5 % shared among all pairs of classes, so that 1 worker in 20 who is like the others is told
 anything. A worker's own answer has a say in the belief, so confusions are rather missed than made up. Praise is counted
-likewise, but by what the others say alone (`truth.peers`): by his own answers everybody is right. Of whom too little is
+likewise, but by what the others say alone (`truth.peer_quality`): by his own answers everybody is right. Of whom too little is
 known, and who spams, is not praised.
 """
 
@@ -24,11 +24,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.special import betainc
 
+from crowdwise._core.validation import is_integer, require
 from crowdwise.errors import UnknownIdError
 from crowdwise.run.advice import UNSURE, Confusion, Example, Feedback, Strength, listed
 from crowdwise.run.folder import Run
-from crowdwise.truth.base import Array, is_whole, require
-from crowdwise.truth.peers import (
+from crowdwise.truth.base import Array
+from crowdwise.truth.peer_quality import (
     CAUTION,
     EDGE,
     base_of,
@@ -64,8 +65,8 @@ def feedback_all(
     run: Run, workers: Iterable[Any] | None = None, *, examples: int = 3, confusions: int = 5
 ) -> list[Feedback]:
     """What to tell each of these workers, or all; what they share is worked out once for a run."""
-    require(is_whole(examples, 0), "examples", examples, "a whole number, 0 or more")
-    require(is_whole(confusions, 0), "confusions", confusions, "a whole number, 0 or more")
+    require(is_integer(examples, 0), "examples", examples, "a whole number, 0 or more")
+    require(is_integer(confusions, 0), "confusions", confusions, "a whole number, 0 or more")
     crowd = _crowd(run)
     codes = range(run.answers.n_workers) if workers is None else [crowd.code(worker) for worker in workers]
     return [crowd.feedback(code, examples, confusions) for code in codes]
@@ -77,7 +78,7 @@ def in_need(run: Run) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        Rows of `run.workers`, with `lost`: right answers that the crowd would have given and this worker did not.
+        Rows of `run.tables.workers`, with `lost`: right answers that the crowd would have given and this worker did not.
     """
     table = run.workers
     crowd = _crowd_quality(table)

@@ -31,12 +31,12 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from crowdwise._core.display import as_html
 from crowdwise.answers import Answers
-from crowdwise.display import as_html
 from crowdwise.errors import FormatError
-from crowdwise.io.escaping import undo
-from crowdwise.run.layout import check_file, read_figures, read_json, understood
-from crowdwise.saving import load, load_answers
+from crowdwise.io.csv_escaping import undo
+from crowdwise.io.model_files import load, load_answers
+from crowdwise.run.folder_format import check_file, read_figures, read_json, understood
 
 if TYPE_CHECKING:
     from crowdwise.run.advice import Feedback

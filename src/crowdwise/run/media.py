@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from crowdwise._core.atomic_io import whole
 from crowdwise.answers import Answers
 from crowdwise.errors import FeaturesError
 from crowdwise.learn.features.opening import opened
 from crowdwise.learn.features.pictures import Pictures
 from crowdwise.run.folder import IMAGES
-from crowdwise.whole import whole
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

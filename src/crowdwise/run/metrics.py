@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from crowdwise.answers import Answers
 from crowdwise.choose import Choice
 from crowdwise.evaluate import alike, evaluate, reliability, summarise
-from crowdwise.run.labels import VERDICTS, Labelled
+from crowdwise.run.tables.labels import VERDICTS, Labelled
 from crowdwise.truth.tables import wilson
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -6,13 +6,8 @@
     answers     what they say: own confusion, blurred by difficulty,        `answer`
                 or led astray together
 
-`simulate` runs the four in turn; `digits_crowd` gives real images with a simulated crowd; `gaussian_mixture`,
-`structural_answers` and `unstructured_answers` are the simulations of the difficulty paper. Data sets as in the papers:
-
-    from_votes  CIFAR10-H with workers of low accuracy (DASC, CrowdInG)     `long_tailed_subset`, `low_quality_subset`
-    iced        two classes, 10 to 1, all workers on all tasks (ICED)       `iced_set`, `iced_crowd`, `gisette_like`
-    heavy       "is it class c?", rarely true (DASC)                        `heavy_binary`
-    drawing     rows to train and to test on                                `binary_imbalanced`, `balanced_holdout`
+`simulate` runs the four in turn; `digits_crowd` gives real images with a simulated crowd. The crowds that the papers
+simulate are in `reproduction.crowds`, outside the package.
 
 Everything follows from `seed`, an integer or a numpy Generator. Each piece draws from a stream of its own: the same
 seed gives the same truth whatever the crowd, and the same assignment whatever is said.
@@ -26,41 +21,21 @@ import numpy as np
 
 from crowdwise.answers import Answers
 from crowdwise.errors import ParameterError
-from crowdwise.simulate.answering import answer, assign
+from crowdwise.simulate.answers import answer, assign
 from crowdwise.simulate.balance import Array, Balance, Seed, draw_truth, shares, split
-from crowdwise.simulate.difficulty import gaussian_mixture, structural_answers, unstructured_answers
 from crowdwise.simulate.digits import digits_crowd, look_alike
-from crowdwise.simulate.drawing import Subset, TrainTest, balanced_holdout, binary_imbalanced
-from crowdwise.simulate.from_votes import long_tailed_subset, low_quality_subset
-from crowdwise.simulate.heavy import Heavy, heavy_binary
-from crowdwise.simulate.iced import Syn, gisette_like, iced_crowd, iced_set
 from crowdwise.simulate.workers import Workers, crowd
 
 __all__ = [
-    "Heavy",
-    "Subset",
-    "Syn",
-    "TrainTest",
     "answer",
     "assign",
-    "balanced_holdout",
-    "binary_imbalanced",
     "crowd",
     "digits_crowd",
     "draw_truth",
-    "gaussian_mixture",
-    "gisette_like",
-    "heavy_binary",
-    "iced_crowd",
-    "iced_set",
-    "long_tailed_subset",
     "look_alike",
-    "low_quality_subset",
     "shares",
     "simulate",
     "split",
-    "structural_answers",
-    "unstructured_answers",
 ]
 
 

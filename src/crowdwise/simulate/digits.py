@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from crowdwise.answers import Answers
-from crowdwise.simulate.answering import answer
+from crowdwise.simulate.answers import answer
 from crowdwise.simulate.balance import LONG_TAIL, Array, Seed, shares
 from crowdwise.simulate.workers import crowd
 

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers
 from crowdwise.answers.rows import Duplicates
 from crowdwise.errors import EmptyError, ParameterError, WeightError
-from crowdwise.fitted import Fitted
-from crowdwise.truth import kernels
-from crowdwise.truth.room import require_room
-from crowdwise.truth.threads import threads_for
+from crowdwise.truth.fitted import Fitted
+from crowdwise.truth.kernels import shared
+from crowdwise.truth.kernels.threads import threads_for
+from crowdwise.truth.memory_check import require_room
 
 if TYPE_CHECKING:
-    from crowdwise.truth.check import VoteCheck
+    from crowdwise.truth.vote_check import VoteCheck
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Callback = Callable[[int, float], None]
@@ -110,13 +111,13 @@ class TruthModel(Fitted):
     ) -> VoteCheck:
         """Ask held-out answers whether this model, with its settings, predicts them better than majority vote.
 
-        A share `hidden` of the answers is held out; no ground truth is used. See `crowdwise.truth.check`.
+        A share `hidden` of the answers is held out; no ground truth is used. See `crowdwise.truth.vote_check`.
 
         >>> from crowdwise import DawidSkene, simulate
         >>> print(DawidSkene().check_against_vote(simulate.simulate(n_tasks=500, n_workers=10, n_classes=3, seed=1)))
         Held-out answers ...
         """
-        from crowdwise.truth.check import check_against_vote
+        from crowdwise.truth.vote_check import check_against_vote
 
         return check_against_vote(self, answers, gold, hidden=hidden, seed=seed)
 
@@ -138,7 +139,7 @@ class TruthModel(Fitted):
         given = self.get_params(deep=False)
         for name, least in (("max_iter", 1), ("n_init", 1), ("random_state", 0)):
             value = given.get(name, least)
-            require(is_whole(value, least), name, value, f"a whole number, {least} or more")
+            require(is_integer(value, least), name, value, f"a whole number, {least} or more")
         tol = given.get("tol", 0.0)
         require(is_number(tol) and tol >= 0, "tol", tol, "a number, 0 or more (0 runs all max_iter iterations)")
 
@@ -166,7 +167,7 @@ def pick(proba: Array, rng: np.random.Generator) -> Array:
     [1, 0]
     """
     codes, n_tied = np.empty(len(proba), np.int32), np.empty(len(proba), np.int32)
-    kernels.best_classes(proba, 1e-12, codes, n_tied)
+    shared.best_classes(proba, 1e-12, codes, n_tied)
     rows = np.flatnonzero(n_tied > 1)
     if len(rows):
         tied = proba[rows] >= proba[rows].max(axis=1, keepdims=True) - 1e-12  # (rows, classes)
@@ -178,7 +179,7 @@ def pick(proba: Array, rng: np.random.Generator) -> Array:
 def vote_shares(answers: Answers) -> Array:
     """Shares of the votes of each task, (tasks, classes); even where there are no answers."""
     shares = np.empty((answers.n_tasks, answers.n_classes))
-    kernels.vote_shares(answers.task_starts, answers.label, weights_of(answers), shares)
+    shared.vote_shares(answers.task_starts, answers.label, weights_of(answers), shares)
     return shares
 
 
@@ -194,20 +195,3 @@ def fix_gold(proba: Array, gold: Array | None) -> Array:
         proba[known] = 0.0
         proba[known, gold[known]] = 1.0
     return proba
-
-
-def is_whole(value: Any, least: int) -> bool:
-    """Whether a value is a whole number, no smaller than `least`."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= least)
-
-
-def is_number(value: Any) -> bool:
-    """Whether a value is a finite number."""
-    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and bool(np.isfinite(value))
-
-
-def require(condition: bool, name: str, value: Any, allowed: str) -> None:
-    """Raise ParameterError unless the condition holds."""
-    if not condition:
-        message = f"{name}={value!r}: use {allowed}."
-        raise ParameterError(message)

@@ -8,7 +8,7 @@
 A worker's own answer has a say in what is held to be true, so `quality` and `agreement_with_consensus` flatter workers
 whose tasks have one or two answers. The interval about `quality` at 95 % makes up for it:
 
-    "peers"    holds Wilson's interval about the quality by what others say (`truth.peers`), of as many answers as that
+    "peers"    holds Wilson's interval about the quality by what others say (`truth.peer_quality`), of as many answers as that
                is known from, and Wilson's about the agreement with the labels
     "belief"   Wilson's about `quality`, of as many answers to tasks of known truth as would tell as much (Louis, 1982):
                shared - sum of belief (1 - belief) / (quality (1 - quality)), of answers to tasks that others answered
@@ -31,7 +31,7 @@ from scipy.special import rel_entr
 
 from crowdwise.answers import Answers, Pairs
 from crowdwise.answers.encoding import gather
-from crowdwise.truth import peers
+from crowdwise.truth import peer_quality
 from crowdwise.truth.base import Array, TruthModel
 
 _NORMAL_95 = 1.959963984540054  # two-sided 95 % of the normal distribution
@@ -135,8 +135,10 @@ def worker_table(model: TruthModel, interval: Literal["peers", "belief"] | None 
 def peer_interval(answers: Answers, proba: Array, expected: Array, agreed: Array) -> tuple[Array, Array]:
     """Interval (workers,) of quality by what others say, of a belief (tasks, classes) and its sums over each worker."""
     count = np.diff(answers.worker_starts)
-    wrong = peers.errors_of(peers.smoothed(peers.crowd_counts(answers, peers.pair_counts(answers, proba))))
-    quality, known, _, _ = peers.quality_by_peers(answers, peers.base_of(answers, proba), wrong)
+    wrong = peer_quality.errors_of(
+        peer_quality.smoothed(peer_quality.crowd_counts(answers, peer_quality.pair_counts(answers, proba)))
+    )
+    quality, known, _, _ = peer_quality.quality_by_peers(answers, peer_quality.base_of(answers, proba), wrong)
     low, high = both_intervals(quality, known, agreed, count)
     own = expected / np.maximum(count, 1)
     return np.minimum(low, np.where(count, own, 1.0)), np.maximum(high, np.where(count, own, 0.0))
@@ -151,7 +153,7 @@ def both_intervals(quality: Array, known: Array, agreed: Array, count: Array) ->
 
 def shared_doubt(answers: Answers, belief: Array, of: Array, n: int) -> tuple[Array, Array]:
     """Sums over answers to tasks that others answered too, by what each answer belongs to: of 1, and of their doubt."""
-    shared = ~peers.are_alone(answers)
+    shared = ~peer_quality.are_alone(answers)
     return np.bincount(of, shared, minlength=n), np.bincount(of, shared * belief * (1 - belief), minlength=n)
 
 

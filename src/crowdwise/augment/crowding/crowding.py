@@ -30,6 +30,7 @@ from typing import Any, Literal, NamedTuple, Unpack
 import numpy as np
 from sklearn.base import clone
 
+from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers
 from crowdwise.augment.crowding.discriminator import Normalisation, cooccurrence, normalised
 from crowdwise.augment.crowding.game import Game
@@ -39,13 +40,12 @@ from crowdwise.augment.pairs import draw_missing
 from crowdwise.errors import CrowdwiseWarning
 from crowdwise.learn.base import Array, Given
 from crowdwise.learn.features import Features, open_features
-from crowdwise.learn.modules import Network
-from crowdwise.learn.network_learner import NetworkLearner, TrainingOptions
-from crowdwise.learn.torched import torch
-from crowdwise.learn.training import CrowdModule, Trainer
-from crowdwise.simulate.drawing import draw_labels
-from crowdwise.truth.base import is_number, is_whole, require
-from crowdwise.truth.check import split_answers
+from crowdwise.learn.network.learner import NetworkLearner, TrainingOptions
+from crowdwise.learn.network.modules import Network
+from crowdwise.learn.network.torch_support import torch
+from crowdwise.learn.network.training import CrowdModule, Trainer
+from crowdwise.simulate.answers import draw_labels
+from crowdwise.truth.vote_check import split_answers
 
 GRID = (0.6, 0.7, 0.8, 0.9, 1.0)  # of mu
 NEAR = 0.1  # of the mean of G / G0 from one, that a searched mu may leave
@@ -202,9 +202,9 @@ class CrowdInG(NetworkLearner):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         for name in ("generator_epochs", "steps", "max_pairs", "adversarial_batch_size"):
-            require(is_whole(getattr(self, name), 1), name, getattr(self, name), "a whole number, 1 or more")
+            require(is_integer(getattr(self, name), 1), name, getattr(self, name), "a whole number, 1 or more")
         for name in ("discriminator_epochs", "adversarial_epochs"):
-            require(is_whole(getattr(self, name), 0), name, getattr(self, name), "a whole number, 0 or more")
+            require(is_integer(getattr(self, name), 0), name, getattr(self, name), "a whole number, 0 or more")
         for name in ("generator_lr", "discriminator_lr", "adversarial_lr", "classifier_lr"):
             value = getattr(self, name)
             require(is_number(value) and value > 0, name, value, "a number above 0")
@@ -306,10 +306,10 @@ class CrowdInG(NetworkLearner):
         random_state : int
             Seed of the pairs, and of the labels, which are drawn from the probabilities.
         """
-        fits = per_worker in ("real", "all") or is_whole(per_worker, 1)
+        fits = per_worker in ("real", "all") or is_integer(per_worker, 1)
         require(fits, "per_worker", per_worker, "'real', 'all' or a whole number, 1 or more")
         max_pairs = self.max_pairs if max_pairs is None else max_pairs
-        require(is_whole(max_pairs, 1), "max_pairs", max_pairs, "a whole number, 1 or more")
+        require(is_integer(max_pairs, 1), "max_pairs", max_pairs, "a whole number, 1 or more")
         if answers is not None and not self.__sklearn_is_fitted__():
             self.fit(X, answers)
         base = self._fitted if answers is None else answers

@@ -21,8 +21,8 @@ import numpy as np
 from crowdwise.answers import Answers
 from crowdwise.augment.crowding.generator import HIDDEN, SEED, WIDTH, Encoder, Layout, Whole, as_it_is
 from crowdwise.learn.base import Array
-from crowdwise.learn.modules import Linear
-from crowdwise.learn.torched import Tensor, functional, nn, torch
+from crowdwise.learn.network.modules import Linear
+from crowdwise.learn.network.torch_support import Tensor, functional, nn, torch
 
 PLACE = 60  # length of u and v
 

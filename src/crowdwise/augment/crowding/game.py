@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crowdwise.augment.crowding.alarms import ENOUGH, Level, most_frequent, warn_if_astray, warn_if_sat_out
 from crowdwise.augment.crowding.module import CrowdInGModule
 from crowdwise.augment.crowding.objective import choose_pairs, entropy
 from crowdwise.augment.crowding.pool import Pool
-from crowdwise.augment.crowding.watch import ENOUGH, Level, most_frequent, warn_if_astray, warn_if_sat_out
 from crowdwise.augment.pairs import n_missing
 from crowdwise.learn.base import Array
-from crowdwise.learn.batches import Batch
-from crowdwise.learn.torched import Tensor, nn
-from crowdwise.learn.training import Trainer
+from crowdwise.learn.network.batches import Batch
+from crowdwise.learn.network.torch_support import Tensor, nn
+from crowdwise.learn.network.training import Trainer
 
 if TYPE_CHECKING:
     from crowdwise.augment.crowding.crowding import CrowdInG

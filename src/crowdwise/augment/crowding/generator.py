@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from crowdwise.learn.modules import BatchNorm, Dropout, Linear
-from crowdwise.learn.torched import Tensor, functional, nn, torch
+from crowdwise.learn.network.modules import BatchNorm, Dropout, Linear
+from crowdwise.learn.network.torch_support import Tensor, functional, nn, torch
 
 SEED = 2_000_000  # beyond the layers of any network: draws of our own
 WIDTH, TASK_HIDDEN, HIDDEN = 20, 64, 128

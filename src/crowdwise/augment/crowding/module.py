@@ -22,11 +22,11 @@ from crowdwise.augment.crowding.generator import HIDDEN, Generator, Noise
 from crowdwise.augment.crowding.objective import Objective, by_model, entropy, risk, unlikely
 from crowdwise.augment.crowding.pool import Pool, Some
 from crowdwise.learn.base import Array
-from crowdwise.learn.batches import Batch
-from crowdwise.learn.crowdlayer import CrowdLayerModule
-from crowdwise.learn.modules import Network
-from crowdwise.learn.torched import Tensor, functional, nn, torch
-from crowdwise.simulate.drawing import draw_labels
+from crowdwise.learn.methods.crowdlayer import CrowdLayerModule
+from crowdwise.learn.network.batches import Batch
+from crowdwise.learn.network.modules import Network
+from crowdwise.learn.network.torch_support import Tensor, functional, nn, torch
+from crowdwise.simulate.answers import draw_labels
 
 FAKE = 0.9  # weight of generated answers in the discriminator's loss, in the authors' code
 DRAWS = 8  # of noise that a prediction is the mean over

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from crowdwise.learn.base import Array
-from crowdwise.learn.torched import Tensor, functional, torch
+from crowdwise.learn.network.torch_support import Tensor, functional, torch
 
 Objective = Literal["nonsaturating", "printed"]
 SMALL = 1e-3  # e of L_G: keeps it below 7

@@ -13,8 +13,8 @@ import numpy as np
 from crowdwise.answers import Answers
 from crowdwise.augment.pairs import draw_missing
 from crowdwise.learn.base import Array, trainable
-from crowdwise.learn.batches import Batch, Batches
-from crowdwise.learn.torched import Tensor, torch
+from crowdwise.learn.network.batches import Batch, Batches
+from crowdwise.learn.network.torch_support import Tensor, torch
 
 
 class Some(NamedTuple):

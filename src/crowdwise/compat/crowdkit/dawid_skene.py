@@ -9,14 +9,15 @@ import numpy as np
 import pandas as pd
 
 from crowdwise import errors
+from crowdwise._core.validation import require
 from crowdwise.answers import Pairs
 from crowdwise.answers.encoding import some
 from crowdwise.compat.crowdkit._frames import ProbaAggregator, Table, read
-from crowdwise.truth import one_coin
-from crowdwise.truth.base import Array, fix_gold, require, vote_shares
-from crowdwise.truth.dawid_skene import DawidSkene as Ours
-from crowdwise.truth.dawid_skene import Parameters, Work, dense_confusion
-from crowdwise.truth.kernels import FLOOR
+from crowdwise.truth.base import Array, fix_gold, vote_shares
+from crowdwise.truth.kernels.shared import FLOOR
+from crowdwise.truth.methods import one_coin
+from crowdwise.truth.methods.dawid_skene import DawidSkene as Ours
+from crowdwise.truth.methods.dawid_skene import Parameters, Work, dense_confusion
 
 
 @dataclass(eq=False)

@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 
 from crowdwise import errors
+from crowdwise._core.validation import require
 from crowdwise.answers.encoding import some
 from crowdwise.compat.crowdkit._frames import Aggregator, Table, read
 from crowdwise.compat.crowdkit.votes import MajorityVote
 from crowdwise.evaluate import agreement
-from crowdwise.truth.base import Array, require
+from crowdwise.truth.base import Array
 
 
 def alpha_krippendorff(answers: pd.DataFrame, distance: Callable[[Hashable, Hashable], float] | None = None) -> float:

@@ -12,8 +12,8 @@ from scipy.special import digamma
 from crowdwise import errors
 from crowdwise.answers.encoding import some
 from crowdwise.compat.crowdkit._frames import Aggregator, ProbaAggregator, read
-from crowdwise.truth import glad, kos, mace
 from crowdwise.truth.base import Array
+from crowdwise.truth.methods import glad, kos, mace
 
 
 @dataclass(eq=False)

@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 
 from crowdwise import errors
+from crowdwise._core.validation import require
 from crowdwise.answers.encoding import some
 from crowdwise.compat.crowdkit._frames import Aggregator, ProbaAggregator, Table, read
-from crowdwise.truth import mmsr, wawa, zero_based_skill
-from crowdwise.truth.base import Array, require, vote_shares
-from crowdwise.truth.naive_soft import vote_sums
+from crowdwise.truth.base import Array, vote_shares
+from crowdwise.truth.methods import mmsr, wawa, zero_based_skill
+from crowdwise.truth.methods.naive_soft import vote_sums
 
 
 @dataclass(eq=False)
@@ -206,7 +207,7 @@ class MMSR(Aggregator):
     """`crowdwise.MMSR` under crowd-kit's names: skills from who agrees with whom, robust to adversaries.
 
     The estimator is another one than crowd-kit's: ours finds the signs of the skills before their sizes and weighs
-    pairs of workers by how much they tell (`crowdwise.truth.mmsr` says why), so skills are close, not equal. It also
+    pairs of workers by how much they tell (`crowdwise.truth.methods.mmsr` says why), so skills are close, not equal. It also
     needs no random start, and no matrix of all pairs of workers. `random_state` is taken and ignored.
 
     Parameters

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from crowdwise._core.memory import available
 from crowdwise.errors import FeaturesError
 from crowdwise.learn.features.base import CHANNELS, Array, Features, channels_last, refuse_rows, require_numbers, scaled
-from crowdwise.memory import available
 
 LARGEST = np.finfo(np.float32).max
 CELLS = 1 << 20  # looked at together when values are checked: little enough to stay in the cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
@@ -10,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from crowdwise._core.memory import available, gigabytes
 from crowdwise.answers import Answers
 from crowdwise.answers.encoding import some
 from crowdwise.errors import FeaturesError, TooLargeError
-from crowdwise.memory import available, gigabytes
 
 Array = np.ndarray[Any, np.dtype[Any]]
 CELLS = 1 << 20  # numbers in a block of rows: 2,048 rows of 512
@@ -51,6 +52,21 @@ class Features(ABC):
     def together(self, size: int) -> int:
         """How many rows to hold at a time where `size` are wanted: fewer when rows are long."""
         return max(1, min(size, CELLS // int(np.prod(self.shape))))
+
+    def _content(self) -> tuple[Any, ...]:
+        """What a fingerprint covers: every row."""
+        array = getattr(self, "array", None)
+        if array is None:
+            content = hashlib.sha256()
+            for part in self._encoded_rows():
+                content.update(part)
+            array = content.hexdigest()
+        return (self.n_rows, self.shape, array)
+
+    def _encoded_rows(self) -> Iterator[bytes]:
+        """The bytes of all rows."""
+        for block in self.blocks():
+            yield block.tobytes()
 
     def blocks(self, size: int = 4096) -> Iterator[Array]:
         """All rows in order, `size` at most at a time. They may be views of X: not to be written to."""
@@ -146,7 +162,7 @@ def require_numbers(array: Array) -> None:
             f"columns features. Use X.reshape(-1, 1) for one feature a task, X.reshape(1, -1) for one task."
         )
         if array.dtype.kind in "UT" or (array.dtype == object and array.size and isinstance(array.flat[0], str)):
-            message = "X holds texts, not numbers: use crowdwise.learn.encoders.encode_texts(X)."
+            message = "X holds texts, not numbers: use crowdwise.learn.features.encoders.encode_texts(X)."
         raise FeaturesError(message)
     if array.dtype.kind not in "biuf":
         why = f"values of type {array.dtype}"

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from crowdwise._core.memory import available, gigabytes
 from crowdwise.answers import Answers
 from crowdwise.errors import CrowdwiseError, FeaturesError, FormatError, TooLargeError
 from crowdwise.io.files import guard
@@ -20,7 +21,6 @@ from crowdwise.learn.features.base import Array, Features, from_tensor
 from crowdwise.learn.features.datasets import DatasetFeatures
 from crowdwise.learn.features.pictures import folder_pictures, joined_pictures
 from crowdwise.learn.features.tables import file_features, frame_features, is_frame
-from crowdwise.memory import available, gigabytes
 
 
 def open_features(X: Any, answers: Answers | None = None) -> Features:

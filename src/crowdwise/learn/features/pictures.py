@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,9 @@ class Pictures(Features):
         source = self._source(number)
         return source.read_bytes() if isinstance(source, Path) else source.getvalue()
 
+    def _encoded_rows(self) -> Iterator[bytes]:
+        return map(self.encoded, range(self.n_rows))  # files as they are stored, not decoded
+
     def check(self, tasks: Array | None = None) -> None:
         """Refuse images of several sizes; reads their heads alone."""
         _, height, width = self.shape
@@ -65,7 +68,7 @@ class Pictures(Features):
             if size != (width, height):
                 message = (
                     f"images differ in size: {name} is {size[0]} x {size[1]}, the first {width} x {height} pixels. "
-                    f"Resize them to one size, or pass X=crowdwise.learn.encoders.encode_images(...), which takes any."
+                    f"Resize them to one size, or pass X=crowdwise.learn.features.encoders.encode_images(...), which takes any."
                 )
                 raise FeaturesError(message)
 

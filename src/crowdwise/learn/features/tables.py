@@ -16,10 +16,10 @@ from crowdwise.answers.columns import recognise
 from crowdwise.answers.encoding import as_arrow, some
 from crowdwise.answers.rows import id_table
 from crowdwise.errors import FeaturesError, MissingColumnError
-from crowdwise.io.delimited import header
-from crowdwise.io.escaping import undo
+from crowdwise.io.csv_escaping import undo
 from crowdwise.io.files import head, open_arrow
-from crowdwise.io.parquet import check_rows
+from crowdwise.io.formats.delimited import header
+from crowdwise.io.formats.parquet import check_rows
 from crowdwise.learn.features.arrays import ArrayFeatures
 from crowdwise.learn.features.base import places
 

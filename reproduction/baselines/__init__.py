@@ -1,0 +1,1 @@
+"""Baselines that only the papers need."""

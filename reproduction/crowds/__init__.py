@@ -1,0 +1,1 @@
+"""Simulated crowds of the papers."""

@@ -1,0 +1,1 @@
+"""The methods and experiments of each paper."""

@@ -1,0 +1,1 @@
+"""DASC: distribution-aware self-training."""

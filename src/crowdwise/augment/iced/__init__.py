@@ -1,0 +1,1 @@
+"""ICED: truth inference and synthetic tasks of rare classes."""

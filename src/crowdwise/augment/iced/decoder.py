@@ -1,0 +1,99 @@
+"""The way back from a network's hidden layer to features: an autoencoder whose encoder is the classifier's.
+
+z = G(x)                      the hidden layers of all `n_models` networks, side by side
+loss = mean over tasks and features of (Q(z) - x~)^2,    x~ the features at mean 0 and deviation 1
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from crowdwise.errors import FeaturesError
+from crowdwise.learn.base import Array
+from crowdwise.learn.features import Features
+from crowdwise.learn.features.scaling import moments
+from crowdwise.learn.network.batches import Batch, Batches
+from crowdwise.learn.network.modules import Dense, Network
+from crowdwise.learn.network.torch_support import Tensor, torch
+from crowdwise.learn.network.training import CrowdModule, Settings, Trainer
+
+BLOCK = 4096  # tasks at a time
+SEED = 202  # sets the draws of the decoder apart from those of the network
+
+
+class Autoencoder(CrowdModule):
+    """The network's hidden layers as the encoder, and a decoder with one hidden layer of the same width.
+
+    Parameters
+    ----------
+    network : Network
+        The classifier, on the device where it is trained.
+    features : Features
+        What is decoded to: rows of numbers.
+    seed : int
+    """
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, network: Network, features: Features, seed: int) -> None:
+        super().__init__(network, 0)
+        if len(features.shape) > 1:
+            message = (
+                f"X has rows of shape {tuple(features.shape)}; only rows of numbers are decoded. Use decode=False, "
+                f"which makes tasks in the hidden layer alone, or X.reshape(len(X), -1)."
+            )
+            raise FeaturesError(message)
+        mean, scale = moments(features)
+        self.register_buffer("mean", torch.as_tensor(mean, dtype=torch.float32))
+        self.register_buffer("scale", torch.as_tensor(scale, dtype=torch.float32))
+        width = self.n_models * network.width
+        self.decoder = Dense(width, [width], len(mean), 1, seed + SEED, standardise=False)
+        self.frozen = False
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Mean squared error of the features; all models read the same rows."""
+        if self.frozen:
+            self.network.eval()  # no dropout, no running means
+        with torch.set_grad_enabled(not self.frozen):
+            z = beside(self.network.embed(batch.x.expand(self.n_models, *batch.x.shape[1:])))
+        wrong = self.decoder(z[None])[0] - (batch.x[0] - self.mean) * self.scale  # (rows, features)
+        return batch.whole(wrong[None]).square().mean()
+
+    def train_on(self, batches: Batches, settings: Settings, epochs: int, *, phase: int, frozen: bool = False) -> None:
+        """Train for some epochs; the encoder too unless it is frozen."""
+        self.frozen = frozen
+        settings = replace(settings, epochs=epochs, scheduler=None, patience=None)
+        parameters = list((self.decoder if frozen else self).parameters())
+        Trainer(self, batches, settings, phase=phase, parameters=parameters).run()
+
+    def decode(self, z: Array) -> Array:
+        """Features (rows, features) of hidden layers (rows, models * width)."""
+        self.eval()
+        out = np.empty((len(z), len(self.mean)), np.float32)
+        with torch.no_grad():
+            for first in range(0, len(z), BLOCK):
+                block = torch.from_numpy(z[first : first + BLOCK]).to(self.mean.device)
+                out[first : first + BLOCK] = (self.decoder(block[None])[0] / self.scale + self.mean).cpu().numpy()
+        return out
+
+
+def encode(network: Network, features: Features, device: str) -> Array:
+    """Hidden layers (rows, models * width) of all rows."""
+    network.eval()
+    out = np.empty((features.n_rows, network.n_models * network.width), np.float32)
+    done = 0
+    with torch.no_grad():
+        for block in features.blocks(BLOCK):
+            x = torch.from_numpy(block).to(device)
+            hidden = network.embed(x[None].expand(network.n_models, *x.shape))
+            out[done : done + len(block)] = beside(hidden).cpu().numpy()
+            done += len(block)
+    return out
+
+
+def beside(hidden: Tensor) -> Tensor:
+    """(models, rows, width) as (rows, models * width)."""
+    return hidden.transpose(0, 1).flatten(1)

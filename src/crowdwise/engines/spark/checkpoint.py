@@ -1,0 +1,83 @@
+"""Where EM stands after each iteration, on disk: a driver that dies loses one iteration at most.
+
+One file, `state.safetensors`, replaced whole or not at all: the parameters as tensors; model, settings, data and
+the bounds so far as JSON; a checksum shows damage. A fit goes on from it only when model, settings and answers are
+the same.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from crowdwise._core import checksums
+from crowdwise._core.atomic_io import whole
+from crowdwise.engines.spark.intake import Data
+from crowdwise.errors import ModelFileError
+from crowdwise.truth.em import Climber, EMModel
+
+FORMAT = 2
+KEY = "state"
+STATE = "state.safetensors"
+
+
+def stamp(model: EMModel, data: Data) -> dict[str, Any]:
+    """What a checkpoint belongs to. More iterations, or a finer tolerance, do not make it another fit."""
+    from crowdwise._core.fingerprints import fingerprint  # on the driver alone
+
+    settings = {name: value for name, value in model.get_params(deep=False).items() if name not in ("max_iter", "tol")}
+    return {
+        "version": FORMAT, "model": type(model).__name__, "settings": fingerprint(sorted(settings.items())),
+        "classes": data.class_ids.to_pylist(), "tasks": data.n_tasks, "workers": data.n_workers,
+        "answers": data.n_answers, "digest": data.digest,
+    }  # fmt: skip
+
+
+class Kept:
+    """A climber that saves the parameters after each M-step."""
+
+    def __init__(self, model: Climber, file: Path, stamp: dict[str, Any], before: list[float]) -> None:
+        self.model, self.file, self.stamp, self.history = model, file, stamp, list(before)
+        self.max_iter, self.tol, self.monotone = model.max_iter, model.tol, model.monotone
+
+    def _e_step(self, work: Any, parameters: Any) -> tuple[Any, float]:
+        statistics, bound = self.model._e_step(work, parameters)
+        self.history.append(bound)
+        return statistics, bound
+
+    def _m_step(self, work: Any, statistics: Any, parameters: Any) -> Any:
+        parameters = self.model._m_step(work, statistics, parameters)
+        save(self.file, self.stamp, parameters, self.history)
+        return parameters
+
+
+def save(file: Path, stamp: dict[str, Any], parameters: Any, history: list[float]) -> None:
+    """Write the parameters (a named tuple of arrays and numbers) and the bounds so far."""
+    tensors = {name: np.array(value, order="C") for name, value in parameters._asdict().items()}
+    with whole(file) as beside:
+        facts = {**stamp, "history": history}
+        checksums.seal(beside, KEY, facts, lambda metadata: save_file(tensors, beside, metadata=metadata))
+
+
+def load(file: Path, stamp: dict[str, Any], kind: Any) -> tuple[Any, list[float]] | None:
+    """The parameters and bounds of the same fit; None where nothing was saved."""
+    if not file.exists():
+        return None
+    try:
+        state = checksums.facts(file, KEY, FORMAT) or {}
+        history = state.pop("history")
+        with safe_open(file, framework="numpy") as opened:
+            arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - not a mapping
+        parameters = kind(**{name: array if array.ndim else array.item() for name, array in arrays.items()})
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        message = f"the checkpoint {str(file)!r} cannot be read: {error}. Delete it to begin anew."
+        raise ModelFileError(message) from None
+    other = [name for name in stamp if state.get(name) != stamp[name]]
+    if other:
+        message = f"the checkpoint {str(file)!r} is of another fit ({', '.join(other)} differ). Use another folder."
+        raise ModelFileError(message)
+    return parameters, history

@@ -1,0 +1,258 @@
+"""GLAD on Spark: how hard a task is stays with its part; abilities are sent to all parts, and only sums come back.
+
+    E, and b   on each part: posteriors at the present parameters, then a Newton step in every log-easiness b, by the
+               local kernels; then, with the new b, what Q and its slope and curvature in every ability add up from
+    ability    on the driver: the Newton step of every worker; all parts try it, and it is halved where Q would fall
+
+b and the new b of each part are kept in the memory of the cluster, in two copies, so that the death of one machine
+costs nothing. With a checkpoint the new b are also written to its folder, which all machines share.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from crowdwise._core.validation import is_number, require
+from crowdwise.engines.spark.driver import add_up
+from crowdwise.engines.spark.intake import Data
+from crowdwise.engines.spark.partitions import Part, Sums
+from crowdwise.errors import ModelFileError
+from crowdwise.truth.base import Array, weights_of
+from crowdwise.truth.kernels.shared import FLOOR
+from crowdwise.truth.kernels.threads import compiled, run, use_threads
+from crowdwise.truth.methods import glad
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+
+_HALVINGS = 30
+
+
+class Parameters(NamedTuple):
+    """What EM climbs over; the log-easiness of the tasks is in the cluster."""
+
+    class_prior: Array  # (classes,)
+    ability: Array  # (workers,)
+    written: int  # how many times all have been estimated: says in which folder b is
+    n_parts: int
+
+
+class Message(NamedTuple):
+    """What is sent to all parts."""
+
+    class_prior: Array  # (classes,)
+    ability: Array  # (workers,)
+    tried: Array  # (workers,): abilities that might be better
+    mean: float  # prior mean of every b
+    first: bool  # whether the votes stand in for the posteriors
+
+
+class SparkGLAD:
+    """A climber whose tasks lie in the cluster; `folder` is where b is written, if anywhere."""
+
+    moved: RDD[Any] | None = None  # (part, (b, new b, sums)) of the latest E-step
+    _shared: Any  # the broadcast it was made with
+
+    def __init__(self, model: glad.GLAD, data: Data, folder: Path | None) -> None:
+        self.model, self.data, self.folder = model, data, folder
+        self.max_iter, self.tol, self.monotone = model.max_iter, model.tol, model.monotone
+        mean = model.log_easiness_mean
+        require(is_number(mean), "log_easiness_mean", mean, "one number on Spark, where tasks have no order")
+        self.means = glad._means("ability_mean", model.ability_mean, data.n_workers)  # (workers,)
+        self.b: RDD[Any] = data.parts.mapValues(partial(_start, mean=float(mean)))  # (part, b) now
+
+    def initialise(self) -> Parameters:
+        """Parameters from the votes."""
+        shares = self.model._first_class_prior(self.data.n_classes)
+        start = Parameters(shares, self.means, 0, self.data.n_parts)
+        return self._m_step(None, self._move(start, first=True), start)
+
+    def resumed(self, parameters: Parameters) -> None:
+        """Take up b from the disk."""
+        path = self._path(parameters.written)
+        if parameters.n_parts != self.data.n_parts:
+            message = f"the checkpoint in {str(self.folder)!r} is of parts={parameters.n_parts}. Resume with as many."
+            raise ModelFileError(message)
+        if not (path / "_SUCCESS").exists():
+            message = f"{str(path)!r} is not whole: all machines have to share the folder. Delete it to begin anew."
+            raise ModelFileError(message)
+        stored = self.data.spark.read.parquet(f"file://{path}").rdd.map(_unpacked)
+        self.b = stored.partitionBy(self.data.n_parts)
+
+    def _e_step(self, work: None, parameters: Parameters) -> tuple[Sums, float]:
+        sums = self._move(parameters, first=False)
+        return sums, sums.bound + float(self._log_prior(parameters.ability).sum())
+
+    def _m_step(self, work: None, statistics: Sums, parameters: Parameters) -> Parameters:
+        assert self.moved is not None
+        shares = parameters.class_prior
+        if isinstance(self.model.class_prior, str) and self.model.class_prior == "estimated":
+            shares = np.maximum(statistics.totals / self.data.n_tasks, FLOOR)
+        found = Parameters(shares, self._newton(statistics.counts, parameters.ability), parameters.written + 1,
+                           self.data.n_parts)  # fmt: skip
+        self.b = self.moved.mapValues(_second)
+        if self.folder is not None:
+            frame = self.data.spark.createDataFrame(self.b.map(_packed), "part int, b binary")
+            frame.write.mode("overwrite").parquet(f"file://{self._path(found.written)}")
+        return found
+
+    def inputs(self) -> RDD[Any]:
+        """Each part with the b of the latest E-step: (part, (packed answers, b))."""
+        assert self.moved is not None
+        return self.data.parts.join(self.moved.mapValues(_first), self.data.n_parts)
+
+    def _newton(self, terms: Array, ability: Array) -> Array:
+        """Abilities (workers,) after one safe Newton step each: `glad.newton`, with the sums made by the cluster."""
+        height, slope, curve = terms.T  # (workers,) each
+        before = height + self._log_prior(ability)
+        step = np.clip((slope + self.means - ability) / (curve + 1), -1.0, 1.0)
+        found, open_ = ability.copy(), np.ones(len(ability), bool)  # whose step is not settled
+        for _ in range(_HALVINGS):
+            tried = np.where(open_, ability + step, found)
+            rises = open_ & (self._heights(tried) + self._log_prior(tried) >= before)
+            found[rises] = tried[rises]
+            open_ &= ~rises
+            if not open_.any():
+                break
+            step *= 0.5
+        return found
+
+    def _log_prior(self, ability: Array) -> Array:
+        return -0.5 * (ability - self.means) ** 2
+
+    def _move(self, parameters: Parameters, *, first: bool) -> Sums:
+        """E-step and new b on all parts; what the abilities and the bound need."""
+        from pyspark import StorageLevel
+
+        context = self.data.parts.context
+        mean = float(self.model.log_easiness_mean)
+        self.message = Message(parameters.class_prior, parameters.ability, parameters.ability, mean, first)
+        shared = context.broadcast(self.message)
+        joined = self.data.parts.join(self.b, self.data.n_parts)
+        moved = joined.mapValues(partial(_moved, shared=shared, n_classes=self.data.n_classes))
+        alone = str(context.master).startswith("local")
+        moved.persist(StorageLevel.MEMORY_AND_DISK if alone else StorageLevel.MEMORY_AND_DISK_2)
+        moved.localCheckpoint()  # forget how it was made: that grows with the iterations
+        sums = add_up(moved.mapValues(_third), self.data.n_parts, np.arange(self.data.n_workers))
+        if self.moved is not None:
+            self.moved.unpersist()
+            self._shared.destroy()
+        self.moved, self._shared = moved, shared  # what is moved still refers to what it was sent
+        return sums
+
+    def _heights(self, tried: Array) -> Array:
+        """Q without priors, (workers,), at these abilities and the new b."""
+        assert self.moved is not None
+        shared = self.data.parts.context.broadcast(self.message._replace(tried=tried))
+        joined = self.data.parts.join(self.moved, self.data.n_parts)
+        heights = joined.mapValues(partial(_tried, shared=shared, n_classes=self.data.n_classes))
+        sums = add_up(heights, self.data.n_parts, np.arange(self.data.n_workers))
+        shared.destroy()
+        return sums.counts[:, 0]
+
+    def _path(self, written: int) -> Path:
+        assert self.folder is not None
+        return self.folder.resolve() / f"easiness-{written % 2}"  # the one before stays until this one is whole
+
+
+# What runs in the cluster
+
+
+def posterior(part: Part, rows: Array, message: Message) -> Array:
+    """Posteriors (tasks, classes), given the log-easiness of the tasks."""
+    return _posteriors(part, rows, message)[0]
+
+
+def difficulty(rows: Array) -> Array:
+    """How hard each task is."""
+    return np.exp(-rows)
+
+
+def _moved(value: Any, *, shared: Any, n_classes: int) -> tuple[Array, Array, Sums]:
+    """E-step, then new b, then terms of the abilities."""
+    packed, b = value
+    part, message = Part(packed, n_classes), shared.value
+    with use_threads(1):
+        answers, ability, moved = part.answers, message.ability[part.workers], b.copy()
+        proba, log_likelihood = _posteriors(part, b, message)
+        right, whole = proba[answers.task, answers.label], np.empty(0, np.int64)
+        run(
+            glad.newton, part.n_tasks, part.starts, whole, answers.worker, ability, weights_of(answers), right,
+            np.full(part.n_tasks, message.mean), True, moved,
+        )  # fmt: skip
+        terms = _terms(part, right, ability, moved)
+    bound = log_likelihood - 0.5 * float(((b - message.mean) ** 2).sum())
+    return b, moved, Sums(part.workers, terms, proba.sum(axis=0), bound)
+
+
+def _tried(value: Any, *, shared: Any, n_classes: int) -> Sums:
+    """Terms of the abilities that are tried."""
+    packed, (b, moved, _) = value
+    part, message = Part(packed, n_classes), shared.value
+    with use_threads(1):
+        right = _posteriors(part, b, message)[0][part.answers.task, part.answers.label]
+        terms = _terms(part, right, message.tried[part.workers], moved)
+    return Sums(part.workers, terms[:, :1], np.zeros(n_classes), 0.0)
+
+
+def _posteriors(part: Part, b: Array, message: Message) -> tuple[Array, float]:
+    """Posteriors (tasks, classes) and the log-likelihood of the answers."""
+    if message.first:
+        return part.votes(), 0.0
+    answers, scores = part.answers, np.empty((part.n_tasks, part.n_classes))
+    log_wrong = float(np.log(max(part.n_classes - 1, 1)))
+    work = glad.Work(answers, weights_of(answers), part.gold, log_wrong, (np.empty(0), np.empty(0)), scores)
+    found = glad.Parameters(message.class_prior, message.ability[part.workers], b)
+    return scores, glad.posteriors(work, found)
+
+
+def _terms(part: Part, right: Array, ability: Array, b: Array) -> Array:
+    """Height, slope and curvature of Q, without priors, in each ability: (workers, 3)."""
+    answers, terms = part.answers, np.zeros((len(ability), 3))
+    _add_terms(part.starts, answers.worker, weights_of(answers), right, ability, np.exp(b), terms)
+    return terms
+
+
+@compiled
+def _add_terms(
+    starts: Array, worker: Array, weight: Array, right: Array, ability: Array, easiness: Array, terms: Array
+) -> None:
+    """The sums of `glad.newton` over the answers of each worker, as far as they are in this part."""
+    for t in range(starts.shape[0] - 1):
+        factor = easiness[t]
+        for a in range(starts[t], starts[t + 1]):
+            w = weight[a] if weight.shape[0] else 1.0
+            x = ability[worker[a]] * factor
+            p = 1.0 / (1.0 + np.exp(-x))
+            mine = terms[worker[a]]
+            mine[0] += w * (right[a] * x - glad.softplus(x))
+            mine[1] += w * (right[a] - p) * factor
+            mine[2] += w * p * (1.0 - p) * factor * factor
+
+
+def _start(packed: bytes, mean: float) -> Array:
+    return np.full(Part(packed, 1).n_tasks, mean)
+
+
+def _first(moved: tuple[Array, Array, Sums]) -> Array:
+    return moved[0]
+
+
+def _second(moved: tuple[Array, Array, Sums]) -> Array:
+    return moved[1]
+
+
+def _third(moved: tuple[Array, Array, Sums]) -> Sums:
+    return moved[2]
+
+
+def _packed(numbered: tuple[int, Array]) -> tuple[int, bytes]:
+    return numbered[0], numbered[1].tobytes()
+
+
+def _unpacked(row: Any) -> tuple[int, Array]:
+    return row[0], np.frombuffer(row[1], dtype=np.float64)

@@ -1,0 +1,78 @@
+"""Argilla records, as exported to JSON, JSON lines or Parquet (Hugging Face data sets).
+
+Argilla 2 has, for each question, three lists side by side: `q.responses`, `q.responses.users` and
+`q.responses.status`. Argilla 1 has one list under the question's name, of objects `{user_id, value, status}`. Only
+submitted responses count: drafts and discarded ones are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from crowdwise.errors import FormatError
+from crowdwise.io.files import is_parquet
+from crowdwise.io.formats.parquet import check_rows
+from crowdwise.io.json_records import Collector, choose_question, expect, field, json_records
+from crowdwise.io.raw_columns import Choose, Raw
+
+SUFFIX = ".responses"
+
+
+def read_argilla(
+    path: Path, *, question: str | None = None, task: str | None = None, beside: Choose | None = None
+) -> Raw:
+    """One question of an export; the task is `id` unless another field is named."""
+    records = list(_records(path))
+    name = choose_question((q for _, record in records for q in questions_of(record)), question)
+    out = Collector(beside)
+    for where, record in records:
+        for worker, value, status in _responses(record, name, where):
+            if status == "submitted":
+                task_id = field(record, [task] if task else ["id", "external_id"], "task", where)
+                out.answer(task_id, worker, value, record)
+            else:
+                out.skip("responses not submitted")
+    return out.raw()
+
+
+def _records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    if not is_parquet(path):
+        yield from json_records(path)
+        return
+    with pq.ParquetFile(path) as file:
+        check_rows(file, 100 * len(file.schema_arrow.names))  # as objects of Python
+        for number, record in enumerate(file.read().to_pylist()):
+            yield f"row {number} (counted from 0)", record
+
+
+def questions_of(record: dict[str, Any]) -> list[str]:
+    """Names of the questions a record holds responses to."""
+    return [
+        name.removesuffix(SUFFIX) for name, value in record.items() if name.endswith(SUFFIX) or _is_version_1(value)
+    ]
+
+
+def _is_version_1(value: Any) -> bool:
+    responses = value if isinstance(value, list) else []
+    return any(isinstance(response, dict) and {"user_id", "value"} <= {*response} for response in responses)
+
+
+def _responses(record: dict[str, Any], question: str, where: str) -> Iterator[tuple[Any, Any, Any]]:
+    """(worker, value, status) of each response."""
+    if question + SUFFIX not in record:
+        for response in expect(record.get(question) or [], list, f"{question!r} of {where}"):
+            response = expect(response, dict, f"{question!r} of {where}")
+            yield response.get("user_id"), response.get("value"), response.get("status")
+        return
+    keys = [question + SUFFIX, f"{question}{SUFFIX}.users", f"{question}{SUFFIX}.status"]
+    values, users, status = (expect(record.get(key) or [], list, f"{key!r} of {where}") for key in keys)
+    if not len(values) == len(users) == len(status):
+        message = (
+            f"{where}: {len(values)} responses, {len(users)} users and {len(status)} statuses; one each is needed."
+        )
+        raise FormatError(message)
+    yield from zip(users, values, status, strict=True)

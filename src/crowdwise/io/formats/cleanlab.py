@@ -1,0 +1,82 @@
+"""The wide table cleanlab takes: a row a task, a column a worker, empty where there is no answer.
+
+CSV, TSV or Parquet. The ids of the tasks are in the column named with `task=`, or in the index that pandas wrote (a
+column without a name, or called task, id, index, item or example); otherwise tasks are numbered from 0. Tasks without
+answers are kept.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from crowdwise.answers.encoding import as_arrow
+from crowdwise.errors import FormatError, MissingColumnError
+from crowdwise.io.files import head, is_parquet
+from crowdwise.io.formats.delimited import header, read_cells
+from crowdwise.io.formats.parquet import check_rows
+from crowdwise.io.raw_columns import Raw, encoded, is_integers, is_text, joined, plain, text_ids
+
+_INDEX = ("", "Unnamed: 0", "__index_level_0__", "task", "task_id", "id", "index", "item", "example")
+_WHOLE = r"^-?[0-9]+(\.0*)?$"  # whole numbers as pandas writes a column of them with gaps: 1.0
+
+
+def read_cleanlab(path: Path, *, task: str | None = None) -> Raw:
+    """An answer for each cell that is not empty."""
+    table = _parquet(path) if is_parquet(path) else _text(path)
+    index = task if task is not None else next((name for name in _INDEX if name in table), None)
+    if index is not None and index not in table:
+        message = f"no column {index!r} for the task; the table has {', '.join(map(repr, table))}."
+        raise MissingColumnError(message)
+    ids = None if index is None else _typed(table.pop(index), "task")
+    if not table:
+        message = "the table has no columns of workers."
+        raise FormatError(message)
+    cells, places = list(table.values()), [f"column {name!r}" for name in table]
+    tasks = pa.array(np.arange(len(cells[0]))) if ids is None else ids
+    workers = text_ids(list(table))
+    rows = [np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)) for column in cells]
+    columns = {
+        "task": tasks.take(pa.array(np.concatenate(rows))),
+        "worker": workers.take(pa.array(np.repeat(np.arange(len(rows)), [len(r) for r in rows]))),
+        "label": _typed(joined([column.drop_null() for column in cells], "class", places), "class"),
+    }
+    return Raw(columns, tasks=tasks, workers=workers)
+
+
+def _parquet(path: Path) -> dict[str, pa.Array]:
+    with pq.ParquetFile(path) as file:
+        check_rows(file, 4 * len(file.schema_arrow.names))  # two numbers of 8 bytes for each cell
+        table = file.read()
+    _refuse_repeats(table.column_names)
+    return {name: as_arrow(plain(encoded(table.column(name))), "class") for name in table.column_names}
+
+
+def _text(path: Path) -> dict[str, pa.Array]:
+    delimiter = max(",\t;", key=head(path).lstrip("\r\n").splitlines()[0].count)
+    names = header(path, delimiter)
+    _refuse_repeats(names)
+    cells = read_cells(path, delimiter, {str(i): name for i, name in enumerate(names)})
+    return {name: plain(column) for name, column in zip(names, cells.values(), strict=True)}
+
+
+def _refuse_repeats(names: list[str]) -> None:
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        message = f"the column {repeated[0]!r} stands twice in the table; each worker has one."
+        raise MissingColumnError(message)
+
+
+def _typed(ids: pa.Array, what: str) -> pa.Array:
+    """Whole numbers as integers, where text or floats stand for them."""
+    ids = as_arrow(ids, what)
+    if not is_text(ids.type) or not len(ids):
+        return ids
+    if what == "class" and pc.all(pc.match_substring_regex(ids, _WHOLE)).as_py():
+        bare = pc.replace_substring_regex(ids, r"\.0*$", "")
+        return bare.cast(pa.int64()) if is_integers(bare) else ids
+    return ids.cast(pa.int64()) if is_integers(ids) else ids

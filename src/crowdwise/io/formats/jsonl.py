@@ -1,0 +1,108 @@
+"""Long tables as JSON lines: an object an answer. Strings, integers and booleans stay what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from sys import float_info
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.json as arrow_json
+
+from crowdwise.answers.encoding import in_words
+from crowdwise.errors import CrowdwiseError, FormatError, IdTypeError
+from crowdwise.io.files import open_arrow
+from crowdwise.io.formats.delimited import BLOCK
+from crowdwise.io.json_records import cells, json_lines
+from crowdwise.io.raw_columns import BESIDE, Choose, Raw, encoded
+
+LARGEST = float_info.max  # beyond it, as 1e400, numbers are infinite
+PEEK = 1000  # objects looked at to find the fields and their types
+_ARROW = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
+
+
+def read_jsonl(path: Path, choose: Choose) -> Raw:
+    """Fields that are not needed are skipped, however deep."""
+    kinds: dict[str, type | None] = {}
+    for _, record in islice(json_lines(path), PEEK):
+        for name, value in record.items():
+            if kinds.get(name) is None:
+                kinds[name] = None if value is None else type(value)
+    found = choose(list(kinds))
+    schema = {}
+    beside = {role: name for role, name in found.items() if role in BESIDE}
+    for role, name in found.items():
+        kind = kinds[name]
+        if role in beside:
+            continue
+        if kind is None:  # nothing but null so far
+            kind = kinds[found["label"]] if role == "truth" and "label" in found else str
+        if kind not in _ARROW:
+            message = (
+                f"the field {name!r} holds a {getattr(kind, '__name__', kind)}; ids are strings, integers or booleans."
+            )
+            raise IdTypeError(message)
+        schema[name] = {"weight": pa.float64(), "pseudo": pa.bool_()}.get(role, _ARROW[kind])
+    columns = {}
+    try:
+        table = _table(path, {name: _beside(role, kinds[name]) for role, name in beside.items()} | schema)
+    except CrowdwiseError:
+        if not beside:
+            raise
+        table = _table(path, schema)
+        for role, name in beside.items():  # a field of several types is no fault here: each value becomes text
+            columns[role] = cells((record.get(name) for _, record in json_lines(path)), role)
+    columns |= {role: encoded(table.column(name)) for role, name in found.items() if role not in columns}
+    return Raw(columns, names=found, lines=lambda rows: _lines(path, rows), first_line=1)
+
+
+def _beside(role: str, kind: type | None) -> pa.DataType:
+    """The type of a field that is no id; where another turns up, Arrow refuses."""
+    times = role not in ("text", "image") and kind in (int, float)
+    return pa.float64() if times else _ARROW.get(kind or str, pa.string())
+
+
+def _table(path: Path, schema: Mapping[str, pa.DataType]) -> pa.Table:
+    try:
+        with open_arrow(path) as stream:
+            return arrow_json.read_json(
+                stream,
+                read_options=arrow_json.ReadOptions(block_size=BLOCK),
+                parse_options=arrow_json.ParseOptions(
+                    explicit_schema=pa.schema(schema), unexpected_field_behavior="ignore"
+                ),
+            )
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        raise _explain(path, schema, error) from None
+
+
+def _lines(path: Path, rows: Sequence[int]) -> list[int]:
+    wanted = set(rows)
+    return [line for row, (line, _) in enumerate(json_lines(path)) if row in wanted]
+
+
+def _explain(path: Path, schema: Mapping[str, pa.DataType], error: Exception) -> CrowdwiseError:
+    """What is wrong with a file that Arrow refused, and where."""
+    if "straddling" in str(error):
+        return FormatError(f"a line is longer than {BLOCK >> 20} MB.")
+    for line, record in json_lines(path):
+        for name, kind in schema.items():
+            value = record.get(name)
+            if value is not None and not _fits(value, kind):
+                if type(value) is int and pa.types.is_integer(kind):
+                    return IdTypeError(f"line {line}: the field {name!r} is {value}, over 64 bits. Write it as text.")
+                return IdTypeError(
+                    f"line {line}: the field {name!r} is {value!r:.80}, a {type(value).__name__}, where "
+                    f"{in_words(kind)} are expected. Make it one type throughout."
+                )
+    return FormatError(f"not JSON lines as expected: {error}")
+
+
+def _fits(value: Any, kind: pa.DataType) -> bool:
+    if pa.types.is_floating(kind):
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST
+    if pa.types.is_integer(kind):
+        return type(value) is int and -(2**63) <= value < 2**63
+    return _ARROW.get(type(value)) == kind

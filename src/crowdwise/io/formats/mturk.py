@@ -1,0 +1,37 @@
+"""Mechanical Turk's batch results: CSV, a row an assignment.
+
+The task is the HIT (or the column named with `task=`, such as `Input.url`), the worker `WorkerId`; each `Answer.*`
+column is a question. A column with known labels is named with `truth=`. Rejected assignments are left out.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from crowdwise.answers.columns import recognise
+from crowdwise.io.formats.delimited import answered_rows, header, read_cells
+from crowdwise.io.json_records import choose_question
+from crowdwise.io.raw_columns import Choose, Raw
+
+PREFIX = "Answer."
+
+
+def read_mturk(
+    path: Path,
+    *,
+    question: str | None = None,
+    task: str | None = None,
+    truth: str | None = None,
+    beside: Choose | None = None,
+) -> Raw:
+    """One question of a batch."""
+    names = header(path, ",")
+    name = choose_question((n.removeprefix(PREFIX) for n in names if n.startswith(PREFIX)), question, PREFIX)
+    found = {"task": task or "HITId", "worker": "WorkerId", "label": PREFIX + name}
+    if truth is not None:
+        found["truth"] = truth
+    if "AssignmentStatus" in names:
+        found["status"] = "AssignmentStatus"
+    found = recognise(names, **found) | (beside(names) if beside else {})
+    cells = read_cells(path, ",", found)
+    return answered_rows(path, ",", cells, found, keep_status=("SUBMITTED", "APPROVED"))

@@ -1,0 +1,175 @@
+"""What a reader hands over, and how the parts of several files become one table.
+
+Text files do not say what is a number. The rule here: a column is of integers when every value in it is one as Python
+prints it (`7`, `-3`); `007`, `+1` and `1.0` are ids with a meaning of their own, and so the column stays text. In the
+same way it is of booleans when every value is `True` or `False`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crowdwise.answers.encoding import as_arrow, in_words, one_array
+from crowdwise.errors import FormatError, IdTypeError
+from crowdwise.io.csv_escaping import BOOLEAN, INTEGER, undo
+
+Choose = Callable[[list[str]], dict[str, str]]  # names of a table's columns -> the column of each role
+
+IDS = ("task", "worker", "label", "truth")
+BESIDE = ("text", "image", "seconds", "started", "ended", "at")  # what only `read_beside` asks the readers for
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Columns by role, as they stand in one file, and how many rows were left out, by reason."""
+
+    columns: dict[str, pa.Array]  # task, worker, label [, truth][, weight][, pseudo], and of BESIDE what was asked for
+    removed: Mapping[str, int] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)  # what the file calls each role, for messages
+    numeric: frozenset[str] = frozenset()  # roles read as text in which every value is an integer
+    boolean: frozenset[str] = frozenset()  # or True or False
+    tasks: Any = None  # all tasks in the order of the file, where it lists them: features follow it
+    workers: Any = None
+    lines: Callable[[Sequence[int]], list[int]] | None = None  # line numbers of rows, the file's first line being 1
+    first_line: int | None = None  # line of row 0, where each row is a line
+
+
+def from_text(columns: Mapping[str, pa.Array], **rest: Any) -> Raw:
+    """Columns of text cells (dictionary encoded; weights are floats): formula escapes undone, integers noticed."""
+    out, numeric, boolean = dict(columns), set(), set()
+    for role in out.keys() & set(IDS):
+        cells = out[role].dictionary
+        if is_integers(cells):
+            numeric.add(role)
+        elif pc.all(pc.match_substring_regex(cells, BOOLEAN)).as_py():
+            boolean.add(role)
+        else:
+            out[role] = pa.DictionaryArray.from_arrays(out[role].indices, undo(cells))
+    for role in out.keys() & {"text", "image"}:
+        out[role] = pa.DictionaryArray.from_arrays(out[role].indices, undo(out[role].dictionary))
+    return Raw(out, numeric=frozenset(numeric), boolean=frozenset(boolean), **rest)
+
+
+def is_integers(cells: pa.Array) -> bool:
+    """Whether every cell is an integer as Python prints it, and fits 64 bits.
+
+    >>> is_integers(pa.array(["7", "-3"])), is_integers(pa.array(["7", "007"]))
+    (True, False)
+    """
+    if not pc.all(pc.match_substring_regex(cells, INTEGER), min_count=0).as_py():
+        return False
+    try:
+        cells.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def text_ids(cells: Sequence[str]) -> pa.Array:
+    """Ids that were text: integers if all of them are, else strings."""
+    ids = pa.array(cells, pa.large_string())
+    return ids.cast(pa.int64()) if is_integers(ids) else ids
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether it is one of Arrow's types of text."""
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def encoded(column: pa.ChunkedArray) -> pa.Array:
+    """A column as one array; strings dictionary encoded, which is the smallest way to keep them."""
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    if is_text(column.type):
+        column = column.dictionary_encode()
+    array = one_array(column)
+    if pa.types.is_dictionary(array.type) and is_text(array.type.value_type):
+        return pa.DictionaryArray.from_arrays(array.indices, array.dictionary.cast(pa.large_string()))
+    return array
+
+
+def combine(raws: Sequence[Raw], files: Sequence[Path] = ()) -> Raw:
+    """The rows of all files one after the other, in their final types, with no id that no row uses.
+
+    `files` are their names, for messages.
+    """
+    places = [str(file) for file in files] or [f"file {i + 1}" for i in range(len(raws))]
+    if len(raws) > 1 and any(raw.tasks is not None for raw in raws):
+        message = "this format numbers tasks by their row, so several files cannot be told apart; give one."
+        raise FormatError(message)
+    roles = list(dict.fromkeys(role for raw in raws for role in raw.columns))
+    columns = {}
+    numeric = {role for role in roles if all(role in raw.numeric for raw in raws if role in raw.columns)}
+    boolean = {role for role in roles if all(role in raw.boolean for raw in raws if role in raw.columns)}
+    for typed in (numeric, boolean):  # labels and known labels are of one type
+        if "truth" in roles and not {"label", "truth"} <= typed:
+            typed -= {"label", "truth"}
+    for role in roles:
+        parts = [raw.columns.get(role, pa.nulls(len(raw.columns["task"]))) for raw in raws]
+        if role == "weight":
+            columns[role] = pa.concat_arrays([part.cast(pa.float64()) for part in parts])
+        elif role == "pseudo":
+            columns[role] = pa.concat_arrays([part.cast(pa.bool_()) for part in parts])
+        else:
+            kind = pa.int64() if role in numeric else pa.bool_() if role in boolean else None
+            columns[role] = _compact(joined(parts, role, places), kind)
+    removed: dict[str, int] = {}
+    for raw in raws:
+        for why, count in raw.removed.items():
+            removed[why] = removed.get(why, 0) + count
+    if "truth" in columns:
+        columns |= {role: plain(columns[role]) for role in ("label", "truth")}
+        label, truth = (columns[role].type for role in ("label", "truth"))
+        if label != truth and not (pa.types.is_null(label) or pa.types.is_null(truth)):
+            message = f"labels are {in_words(label)} and known labels {in_words(truth)}; convert one of the columns."
+            raise IdTypeError(message)
+    first = raws[0]
+    names = {role: first.names.get(role, role) for role in roles}
+    return Raw(columns, removed, names, tasks=first.tasks, workers=first.workers)
+
+
+def joined(parts: Sequence[pa.Array], role: str, places: Sequence[str]) -> pa.Array:
+    """Arrays of one type end to end; a part that is all null fits any type. `places` are where they come from."""
+    parts = [part if pa.types.is_dictionary(part.type) else as_arrow(part, role) for part in parts]
+    typed = [(part.type, place) for part, place in zip(parts, places, strict=True) if not pa.types.is_null(part.type)]
+    if not typed:
+        return pa.concat_arrays(parts)
+    ours, here = typed[0]
+    for theirs, there in typed[1:]:
+        if ours != theirs:
+            message = (
+                f"{here} has {in_words(ours)} for {role} ids and {there} {in_words(theirs)}. Convert the column of one "
+                f"of them."
+            )
+            raise IdTypeError(message)
+    parts = [pa.nulls(len(part), ours) if pa.types.is_null(part.type) else part for part in parts]
+    if len(parts) > 1 and pa.types.is_dictionary(ours):
+        parts = pa.chunked_array(parts).unify_dictionaries().chunks
+    return pa.concat_arrays(parts) if len(parts) > 1 else parts[0]
+
+
+def _compact(array: pa.Array, kind: pa.DataType | None) -> pa.Array:
+    """Dictionary without the values no row uses, turned from text into `kind` if one is given."""
+    if not pa.types.is_dictionary(array.type):
+        return array
+    values, indices = array.dictionary, array.indices
+    used = np.zeros(len(values), bool)
+    used[indices.drop_null().to_numpy()] = True
+    if not used.all():
+        position = np.cumsum(used, dtype=np.int32) - 1
+        indices = pa.array(position).take(indices)
+        values = values.filter(pa.array(used))
+    values.validate(full=True)  # readers of JSON and Parquet let text through that is not UTF-8
+    return pa.DictionaryArray.from_arrays(indices, values if kind is None else values.cast(kind))
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """An array with its values spelt out."""
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array

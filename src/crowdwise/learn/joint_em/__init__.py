@@ -1,0 +1,1 @@
+"""JointEM: a classifier and the workers' confusion matrices, fitted together by EM."""

@@ -1,0 +1,137 @@
+"""Two stages: labels from the answers alone, then a classifier on those labels. The papers' simplest baselines.
+
+    Aggregated("majority-vote", soft=False)                MV-DL, DL-MV, MV+DNN
+    Aggregated("naive-soft")                               NS
+    Aggregated("dawid-skene", soft=False)                  DS-DL, D&S+DNN
+    Aggregated("majority-vote", "logistic", soft=False)    MV+LR;  "dawid-skene": D&S+LR
+    Aggregated("wds"), Aggregated("glad")                  WDS, GLAD: soft labels, as WAUM trains them
+
+Errors of the first stage are learned by the second: that is what the other learners try to avoid.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from crowdwise._core.registry import make
+from crowdwise.answers import Answers
+from crowdwise.learn.base import Array, Given, trainable
+from crowdwise.learn.features import Features
+from crowdwise.learn.joint_em.classifiers import fit_soft, predict_soft
+from crowdwise.learn.joint_em.engine import ConfusionWorkers, answers_given_truth
+from crowdwise.learn.network.architectures import Spec
+from crowdwise.learn.network.learner import NetworkLearner, closed_form
+from crowdwise.learn.network.modules import Network
+from crowdwise.learn.network.soft_targets import TargetModule
+from crowdwise.learn.network.training import CrowdModule
+from crowdwise.truth.base import TruthModel
+
+
+class Aggregated(NetworkLearner):
+    """Any truth model, then any classifier on its labels.
+
+    Parameters
+    ----------
+    truth : truth model or its name
+        Where the labels come from.
+    network : as in `TrainingOptions`, or a scikit-learn classifier
+        What is trained on them. An estimator takes soft labels as weights, or hard ones.
+    soft : bool
+        Train on the truth model's probabilities, or on its decisions.
+    **training
+        See `TrainingOptions`.
+
+    Attributes
+    ----------
+    truth_ : TruthModel
+        The fitted truth model; `proba_` is what it inferred.
+    confusion_ : (workers, classes, classes) array
+        Confusion matrices of the workers against the labels inferred.
+
+    Examples
+    --------
+    >>> from crowdwise import Aggregated, simulate
+    >>> X, answers = simulate.digits_crowd()
+    >>> Aggregated("dawid-skene", epochs=5).fit(X, answers).predict(X[:3]).shape
+    (3,)
+    """
+
+    answer_loss = False
+
+    def __init__(
+        self,
+        truth: TruthModel | str = "majority-vote",
+        network: Spec = None,
+        *,
+        soft: bool = True,
+        **training: Any,
+    ) -> None:
+        super().__init__(**{**training, "network": network})
+        self.truth = truth
+        self.soft = soft
+
+    truth_: TruthModel
+    confusion_: Array
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if hasattr(self.network, "predict_proba"):
+            closed_form(self, "a scikit-learn classifier")
+
+    @property
+    def _by_epochs(self) -> bool:
+        return not hasattr(self.network, "predict_proba")
+
+    def member_proba(self, X: Any) -> Array:
+        """What each of the `n_models` networks says, (models, tasks, classes)."""
+        if hasattr(self.network, "predict_proba"):
+            return self.predict_proba(X)[None]
+        return super().member_proba(X)
+
+    def _fit(self, given: Given) -> None:
+        features, answers, weight, gold, _, _ = given
+        if hasattr(self.network, "predict_proba"):  # a scikit-learn classifier
+            target = self._labels(answers, weight, gold)
+            scale = trainable(answers, weight, gold) * (1.0 if weight is None else weight)
+            self.estimator_ = fit_soft(self.network, features.matrix(), target * scale[:, None])
+            self.proba_ = self.truth_.proba_
+        else:
+            super()._fit(given)
+
+    def _labels(self, answers: Answers, weight: Array | None, gold: Array | None) -> Array:
+        """The first stage: labels (tasks, classes) to train on."""
+        truth = make(self.truth) if isinstance(self.truth, str) else clone(self.truth)
+        self.truth_ = truth.fit(answers, gold)
+        workers = ConfusionWorkers(answers, "diagonal", weight)
+        workers.fit(self.truth_.proba_, self.truth_.proba_)
+        self.confusion_ = workers.confusion()
+        return self.truth_.proba_ if self.soft else np.eye(answers.n_classes)[self.truth_.codes_]
+
+    def _module(self, network: Network, answers: Answers) -> TargetModule:
+        return TargetModule(network, answers)
+
+    def _prepare(
+        self, module: CrowdModule, features: Features, answers: Answers, weight: Array | None, gold: Array | None
+    ) -> None:
+        assert isinstance(module, TargetModule)
+        module.set_target(self._labels(answers, weight, gold))
+        module.set_confusion(self.confusion_)
+
+    def _inferred(self, features: Features, answers: Answers, gold: Array | None) -> Array:
+        return self.truth_.proba_
+
+    def _predict_proba(self, features: Features) -> Array:
+        if hasattr(self, "estimator_"):
+            parts = [predict_soft(self.estimator_, lines, self._fitted.n_classes) for lines in features.lines()]
+            return np.concatenate(parts)
+        return super()._predict_proba(features)
+
+    def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:
+        if hasattr(self, "estimator_"):
+            x = features.rows(rows).reshape(len(rows), -1)
+            f = predict_soft(self.estimator_, x, self._fitted.n_classes)
+            return answers_given_truth(f, self.confusion_, row, worker)
+        return super()._proba_of_answers(features, rows, row, worker)

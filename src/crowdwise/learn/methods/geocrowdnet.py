@@ -1,0 +1,106 @@
+"""GeoCrowdNet: a confusion matrix for each worker behind the classifier, told from its likes by geometry.
+
+    f(x)     class probabilities of the network; F = those of the rows of a batch, (rows, classes)
+    S_w      confusion matrix of worker w, [c, l] = P(w says l | truth c): the softmax of each row of free logits
+    p        = f(x) S_w, what worker w says of x
+
+    loss     mean over answers of -log p[label]  -  lam * volume
+    F        volume = log det F' F                  the classifier's answers spread to the corners: some tasks are sure
+    W        volume = log det sum over w of S_w S_w'    the rows of the matrices spread: some workers tell classes apart
+
+Ibrahim, Nguyen and Fu, "Deep learning from crowdsourced labels: coupled cross-entropy minimization, identifiability,
+and regularization", ICLR 2023. f and S_w are not unique, as (f A)(A^-1 S_w) = f S_w; the largest volume picks one. The
+paper stacks the S_w' to W and writes W' W, which is the sum above. The logits start at the identity, as in their code.
+
+A batch of fewer rows than classes has no volume, nor has one in which two classes are never told apart: there the term
+is left out, for the model concerned.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Unpack
+
+from crowdwise._core.validation import require
+from crowdwise.answers import Answers
+from crowdwise.learn.methods.annoreg import ConfusionLearner, ConfusionModule
+from crowdwise.learn.network.learner import TrainingOptions
+from crowdwise.learn.network.modules import Network
+from crowdwise.learn.network.torch_support import Tensor, torch
+from crowdwise.learn.network.training import CrowdModule
+
+Kind = Literal["F", "W"] | None
+
+
+class GeoCrowdNet(ConfusionLearner):
+    """Confusion matrices of workers, trained with the classifier, with a volume as large as the answers allow.
+
+    Parameters
+    ----------
+    kind : {"F", "W", None}
+        Whose volume: the classifier's answers, the confusion matrices, or none.
+    lam : float
+        Weight of the volume.
+    start : float
+        First logits are this times the identity.
+    **training
+        See `TrainingOptions`.
+
+    Attributes
+    ----------
+    confusion_ : (workers, classes, classes) array
+        P(worker w says l | truth c) as [w, c, l].
+
+    Examples
+    --------
+    >>> from crowdwise import simulate
+    >>> X, answers = simulate.digits_crowd()
+    >>> model = GeoCrowdNet("W", epochs=2).fit(X, answers)
+    >>> model.confusion_.shape
+    (40, 10, 10)
+    """
+
+    def __init__(
+        self, kind: Kind = "F", *, lam: float = 1e-3, start: float = 1.0, **training: Unpack[TrainingOptions]
+    ) -> None:
+        super().__init__(**training)
+        self.kind = kind
+        self.lam = lam
+        self.start = start
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        require(self.kind in ("F", "W", None), "kind", self.kind, "'F', 'W' or None")
+        require(self.lam >= 0, "lam", self.lam, "a number, 0 or more")
+
+    def _module(self, network: Network, answers: Answers) -> CrowdModule:
+        return GeoCrowdNetModule(network, answers, self.start, self.kind, self.lam)
+
+
+class GeoCrowdNetModule(ConfusionModule):
+    """With the volume."""
+
+    def __init__(self, network: Network, answers: Answers, start: float, kind: Kind, lam: float) -> None:
+        super().__init__(network, answers, start)
+        self.kind, self.lam = kind, lam
+
+    def confusion_penalty(self, log_f: Tensor, log_s: Tensor) -> Tensor | float:  # noqa: D102
+        if self.kind is None or not self.lam:
+            return 0.0
+        # (models * rows, classes), or (models * workers, labels, classes)
+        rows = log_f.exp() if self.kind == "F" else log_s.exp() * self.seen[:, None, None]
+        rows = rows.view(self.n_models, -1, self.n_classes)
+        return -self.lam * log_volume(rows.mT @ rows).sum()
+
+
+def log_volume(gram: Tensor) -> Tensor:
+    """Log determinant of each symmetric matrix (models, n, n); 0, without a gradient, where it is singular.
+
+    >>> log_volume(torch.stack([2 * torch.eye(2), torch.ones(2, 2)]))
+    tensor([1.3863, 0.0000])
+    """
+    if not gram.isfinite().all():  # which would be an error of LAPACK's: the loss says so, and the training loop
+        return gram.sum((1, 2))
+    value = torch.linalg.eigvalsh(gram)  # (models, n): ascending
+    tiny = gram.shape[-1] * torch.finfo(gram.dtype).eps
+    regular = value[:, :1] > tiny * value[:, -1:]
+    return torch.where(regular, value, 1).log().sum(1)

@@ -1,0 +1,203 @@
+"""Raykar et al.: a logistic classifier and the workers' confusion matrices, found together with the truth by EM.
+
+    truth[t]   ~ f(x_t) = softmax(x_t W)                  W ~ normal, precision `ridge`
+    label[a]   ~ confusion[worker[a], truth]              confusion[w, c] ~ Dirichlet(1 + prior[c])
+
+    E   T[t, c]  proportional to f(x_t)[c] * prod over a to t of confusion[worker[a], c, label[a]]
+    M   confusion as Dawid-Skene's; W by Newton's method or L-BFGS on the soft labels T
+
+Raykar et al., "Learning from crowds", JMLR 11 (2010), for two classes (the sensitivity and specificity of a worker are
+confusion[w, 1, 1] and confusion[w, 0, 0]) and any more. With features that say nothing it is Dawid-Skene.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+
+from crowdwise._core.validation import is_integer, is_number, require
+from crowdwise.answers import Answers
+from crowdwise.errors import ConvergenceWarning, ParameterError
+from crowdwise.evaluate.calibration import tempered
+from crowdwise.learn.base import Array, CrowdClassifier, Given, trainable
+from crowdwise.learn.features import Features
+from crowdwise.learn.features.scaling import moments
+from crowdwise.learn.joint_em.classifiers import (
+    Classifier,
+    CrossFitted,
+    EstimatorClassifier,
+    LogisticClassifier,
+    draw_folds,
+)
+from crowdwise.learn.joint_em.engine import ConfusionWorkers, Joint, answers_given_truth
+from crowdwise.learn.joint_em.logistic import Solver, predict_logistic
+from crowdwise.truth.base import vote_shares
+from crowdwise.truth.kernels.shared import FLOOR
+from crowdwise.truth.methods.dawid_skene import Prior, check_prior
+
+
+class Raykar(CrowdClassifier):
+    """Logistic regression and confusion matrices by joint EM.
+
+    Parameters
+    ----------
+    classifier : "logistic" or scikit-learn classifier
+        What judges the features; an estimator must take `sample_weight` and have `predict_proba`.
+    prior : as `DawidSkene` takes
+        Pseudo-counts of the confusion matrices; None is the paper.
+    ridge : float
+        Strength of the penalty on the logistic coefficients (of standardised features).
+    solver : {"auto", "newton", "lbfgs"}
+        How the logistic regression is fitted.
+    cross_fit : int or None
+        Folds: a task's own answers never train the classifier that judges it.
+    calibrate : bool
+        Choose a temperature of the classifier in each round by the likelihood of the answers; needs `cross_fit`. The
+        last one is that of `predict_proba` too.
+    max_iter, tol, random_state
+        Rounds at most (None: 100, or 12 with `cross_fit`, whose bound need not settle: all of them are run); rise of
+        the bound per answer that ends them; seed of the folds.
+
+    Attributes
+    ----------
+    confusion_ : (workers, classes, classes) array
+        `confusion_[w, c, l]` = P(worker w says l | truth c).
+    coef_ : (features + 1, classes) array
+        Coefficients of the standardised features, bias last (logistic only).
+
+    Examples
+    --------
+    >>> from crowdwise import Raykar, simulate
+    >>> X, answers = simulate.digits_crowd()
+    >>> Raykar(max_iter=20, tol=1e-3).fit(X, answers).predict(X[:2]).shape
+    (2,)
+    """
+
+    def __init__(
+        self,
+        classifier: Literal["logistic"] | ClassifierMixin = "logistic",
+        *,
+        prior: Prior = "diagonal",
+        ridge: float = 1.0,
+        solver: Solver = "auto",
+        cross_fit: int | None = None,
+        calibrate: bool = False,
+        max_iter: int | None = None,
+        tol: float = 1e-5,
+        random_state: int = 0,
+    ) -> None:
+        self.classifier = classifier
+        self.prior = prior
+        self.ridge = ridge
+        self.solver = solver
+        self.cross_fit = cross_fit
+        self.calibrate = calibrate
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    confusion_: Array
+    coef_: Array
+    mean_: Array
+    scale_: Array
+    bounds_: Array
+    temperature_: float
+    converged_: bool
+
+    def _check_parameters(self) -> None:
+        named = isinstance(self.classifier, str)
+        known = self.classifier == "logistic" if named else hasattr(self.classifier, "predict_proba")
+        require(known, "classifier", self.classifier, "'logistic' or a scikit-learn classifier with predict_proba")
+        require(is_number(self.ridge) and self.ridge >= 0, "ridge", self.ridge, "a number, 0 or more")
+        require(self.solver in ("auto", "newton", "lbfgs"), "solver", self.solver, "'auto', 'newton' or 'lbfgs'")
+        check_prior(self.prior)
+        check_em(self.cross_fit, self.calibrate, self.max_iter, self.tol)
+        require(is_integer(self.random_state, 0), "random_state", self.random_state, "a whole number, 0 or more")
+
+    def _fit(self, given: Given) -> None:
+        features, answers, weight, gold, _, callback = given
+        self.mean_, self.scale_ = moments(features)
+        x = self._standardised(features.matrix())
+        weight = answered(answers, weight, gold)
+        piece = self._piece(x, weight)
+        workers = ConfusionWorkers(answers, self.prior, weight)
+        rounds, tol = rounds_of(self.max_iter, self.tol, self.cross_fit)
+        joint = Joint(
+            answers, gold, [workers], piece, max_iter=rounds, tol=tol, calibrate=self.calibrate,
+            monotone=isinstance(piece, LogisticClassifier),
+        )  # fmt: skip
+        joint.start(vote_shares(answers))
+        bounds, self.converged_ = joint.run(callback)
+        self.proba_, self.confusion_ = joint.proba[0], workers.confusion()
+        self.temperature_ = float(1 / max(joint.weights[0, 0], FLOOR))
+        self.history_ = [{"iteration": i + 1, "bound": bound} for i, bound in enumerate(bounds)]
+        whole = piece.whole if isinstance(piece, CrossFitted) else piece
+        if isinstance(whole, LogisticClassifier):
+            assert whole.coef is not None
+            self.coef_ = whole.coef
+        else:
+            self.estimator_ = whole
+        warn_unsettled(self, self.converged_, rounds, tol)
+
+    def _piece(self, x: Array, weight: Array | None) -> Any:
+        def make(rows: Array | None) -> Classifier:
+            if isinstance(self.classifier, str):
+                return LogisticClassifier(x, weight, rows, ridge=self.ridge, solver=self.solver, max_iter=30)
+            return EstimatorClassifier(self.classifier, x, weight, rows)
+
+        if self.cross_fit is None:
+            return make(None)
+        return CrossFitted(make, draw_folds(len(x), self.cross_fit, self.random_state), x)
+
+    def _standardised(self, x: Array) -> Array:
+        return (x - self.mean_) * self.scale_
+
+    def _predict_proba(self, features: Features) -> Array:
+        return np.concatenate([self._says(lines) for lines in features.lines()])
+
+    def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:
+        f = self._says(features.rows(rows).reshape(len(rows), -1))
+        return answers_given_truth(f, self.confusion_, row, worker)
+
+    def _says(self, x: Array) -> Array:
+        x = self._standardised(x)
+        f = predict_logistic(x, self.coef_) if hasattr(self, "coef_") else self.estimator_.predict(x)
+        return tempered(f, self.temperature_)
+
+
+def warn_unsettled(model: CrowdClassifier, settled: bool, rounds: int, tol: float) -> None:
+    """Say that EM stopped too early."""
+    if not settled and tol > 0:
+        message = (
+            f"{type(model).__name__} stopped after max_iter={rounds} rounds before its bound settled: raise it or tol."
+        )
+        warnings.warn(message, ConvergenceWarning, stacklevel=5)
+
+
+def rounds_of(max_iter: int | None, tol: float, cross_fit: int | None) -> tuple[int, float]:
+    """Rounds and tolerance: cross-fitted EM runs all rounds, as its bound is no measure of progress."""
+    if cross_fit is None:
+        return 100 if max_iter is None else max_iter, tol
+    return 12 if max_iter is None else max_iter, 0.0
+
+
+def check_em(cross_fit: int | None, calibrate: bool, max_iter: int | None, tol: float) -> None:
+    """Refuse settings of joint EM that make no sense."""
+    folds = cross_fit is None or is_integer(cross_fit, 2)
+    require(folds, "cross_fit", cross_fit, "a number of folds, 2 or more, or None")
+    require(max_iter is None or is_integer(max_iter, 1), "max_iter", max_iter, "a whole number, 1 or more, or None")
+    require(is_number(tol) and tol >= 0, "tol", tol, "a number, 0 or more (0 runs all rounds)")
+    if calibrate and cross_fit is None:
+        message = "calibrate=True needs cross_fit: answers that trained the classifier cannot say how sure it may be."
+        raise ParameterError(message)
+
+
+def answered(answers: Answers, weight: Array | None, gold: Array | None) -> Array | None:
+    """Weights of the tasks, zero for those nobody answered: all that is known of them is the classifier's guess."""
+    known = trainable(answers, None, gold)
+    if known.all():
+        return weight
+    return known.astype(float) if weight is None else weight * known

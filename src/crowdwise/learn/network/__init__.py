@@ -1,0 +1,1 @@
+"""Networks: the training loop, batches, checkpoints, and the modules that learners build on."""

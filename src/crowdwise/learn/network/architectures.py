@@ -1,0 +1,151 @@
+"""Classifier networks: what they are (plain settings, no torch needed), and how they become modules.
+
+`Logistic`, `MLP` and `CNN` only say what to build. The module built from them trains `n_models` networks at once: every
+tensor has a leading axis of models, so that five seeds of a small network cost little more than one.
+
+    x          (models, rows, *shape)       float32
+    embed(x)   (models, rows, width)        the last hidden layer
+    module(x)  (models, rows, classes)      logits
+
+A `torch.nn.Module` of your own takes (rows, *shape) and returns logits (rows, classes), not probabilities. If it has a
+method `embed` and a layer `head`, the models that need a hidden layer use them; otherwise they use its logits.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from crowdwise._core.validation import require
+from crowdwise.errors import ParameterError
+
+if TYPE_CHECKING:
+    from crowdwise.learn.network.modules import Network
+
+
+class Logistic(BaseEstimator):
+    """Multinomial logistic regression: one linear layer.
+
+    Parameters
+    ----------
+    standardise : bool
+        Bring each feature to mean 0 and deviation 1 first, as measured on the training tasks.
+    """
+
+    def __init__(self, *, standardise: bool = True) -> None:
+        self.standardise = standardise
+
+    def build(self, shape: tuple[int, ...], n_classes: int, n_models: int, seed: int) -> Network:
+        """The module for features of this shape."""
+        from crowdwise.learn.network.modules import Dense
+
+        return Dense(math.prod(shape), [], n_classes, n_models, seed, standardise=self.standardise)
+
+
+class MLP(BaseEstimator):
+    """Fully connected layers with ReLU, and dropout after each.
+
+    Parameters
+    ----------
+    hidden : int or sequence of int
+        Width of the hidden layer, or of each of several.
+    dropout : float
+        Share of hidden units dropped while training.
+    batchnorm : bool
+        Normalise each hidden layer by its batch.
+    standardise : bool
+        Bring each feature to mean 0 and deviation 1 first, as measured on the training tasks.
+    """
+
+    def __init__(
+        self,
+        hidden: int | tuple[int, ...] = 128,
+        *,
+        dropout: float = 0.5,
+        batchnorm: bool = False,
+        standardise: bool = True,
+    ) -> None:
+        self.hidden = hidden
+        self.dropout = dropout
+        self.batchnorm = batchnorm
+        self.standardise = standardise
+
+    def build(self, shape: tuple[int, ...], n_classes: int, n_models: int, seed: int) -> Network:
+        """The module for features of this shape."""
+        from crowdwise.learn.network.modules import Dense
+
+        hidden = [self.hidden] if isinstance(self.hidden, (int, np.integer)) else list(self.hidden)
+        require(all(h >= 1 for h in hidden), "hidden", self.hidden, "a width, or one for each layer")
+        require(0 <= self.dropout < 1, "dropout", self.dropout, "a share from 0 up to but not including 1")
+        return Dense(
+            math.prod(shape), hidden, n_classes, n_models, seed,
+            dropout=self.dropout, batchnorm=self.batchnorm, standardise=self.standardise,
+        )  # fmt: skip
+
+
+class CNN(BaseEstimator):
+    """Four convolutions 3 x 3 with ReLU and pooling, then a hidden layer: the network of the difficulty paper.
+
+    Parameters
+    ----------
+    channels : sequence of int
+        Channels of each convolution.
+    hidden : int
+        Width of the hidden layer.
+    dropout : float
+        Share of hidden units dropped while training.
+    """
+
+    def __init__(
+        self, channels: tuple[int, ...] = (32, 32, 64, 64), hidden: int = 128, *, dropout: float = 0.5
+    ) -> None:
+        self.channels = channels
+        self.hidden = hidden
+        self.dropout = dropout
+
+    def build(self, shape: tuple[int, ...], n_classes: int, n_models: int, seed: int) -> Network:
+        """The module for images of this shape (channels, height, width)."""
+        from crowdwise.learn.network.modules import Convolutions, Copies
+
+        if len(shape) != 3:
+            message = f"CNN takes images (channels, height, width), not features of shape {shape}: use MLP()."
+            raise ParameterError(message)
+        members = [
+            Convolutions(shape, list(self.channels), self.hidden, n_classes, self.dropout, [seed, m])
+            for m in range(n_models)
+        ]
+        return Copies(members, self.hidden, n_classes)
+
+
+NAMED = {"logistic": Logistic, "mlp": MLP, "cnn": CNN}
+Spec = Any  # Logistic, MLP, CNN, a name, a torch.nn.Module, or None
+
+
+def build_network(network: Spec, shape: tuple[int, ...], n_classes: int, n_models: int, seed: int) -> Network:
+    """The module for a setting: a spec, a name, a module of the user's, or None for the default of this shape."""
+    if network is None:
+        network = default_network(shape)
+    if isinstance(network, str):
+        require(network in NAMED, "network", network, f"{', '.join(map(repr, NAMED))}, a network, or a torch module")
+        network = NAMED[network]()
+    if isinstance(network, (Logistic, MLP, CNN)):
+        return network.build(shape, n_classes, n_models, seed)
+    from crowdwise.learn.network.modules import from_module
+    from crowdwise.learn.network.torch_support import nn
+
+    require(isinstance(network, nn.Module), "network", type(network).__name__, "Logistic, MLP, CNN or a torch module")
+    return from_module(network, shape, n_classes, n_models)
+
+
+def default_network(shape: tuple[int, ...]) -> Logistic | MLP | CNN:
+    """Images: CNN. A handful of features: Logistic. Otherwise MLP.
+
+    >>> default_network((512,)), default_network((2,))
+    (MLP(), Logistic())
+    """
+    if len(shape) == 3:
+        return CNN()
+    return Logistic() if math.prod(shape) < 8 else MLP()

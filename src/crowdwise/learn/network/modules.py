@@ -1,0 +1,295 @@
+"""The torch modules behind `networks`: `n_models` networks in one, each tensor with a leading axis of models."""
+
+from __future__ import annotations
+
+import copy
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crowdwise.errors import ParameterError
+from crowdwise.learn.network.torch_support import Tensor, functional, nn, torch
+
+if TYPE_CHECKING:
+    from crowdwise.learn.network.distributed import Part
+
+
+class Network(nn.Module):
+    """Logits (models, rows, classes) from features (models, rows, *shape)."""
+
+    n_models: int
+    width: int  # of the last hidden layer
+    n_classes: int
+
+    @abstractmethod
+    def embed(self, x: Tensor) -> Tensor:
+        """The last hidden layer, (models, rows, width)."""
+
+    @abstractmethod
+    def classify(self, hidden: Tensor) -> Tensor:
+        """Logits from the last hidden layer."""
+
+    def forward(self, x: Tensor) -> Tensor:  # noqa: D102
+        return self.classify(self.embed(x))
+
+    def flat(self, x: Tensor) -> Tensor:
+        """Logits of all models end to end, (models * rows, classes)."""
+        return self(x).flatten(0, 1)
+
+    def standardise(self, mean: Any, scale: Any) -> None:
+        """Take the mean of the features and one over their deviation, where the network wants them."""
+
+    @abstractmethod
+    def keep(self, models: list[int]) -> None:
+        """Go on with some of the models only."""
+
+
+class Dense(Network):
+    """Fully connected layers."""
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(
+        self,
+        n_features: int,
+        hidden: list[int],
+        n_classes: int,
+        n_models: int,
+        seed: int,
+        *,
+        dropout: float = 0.0,
+        batchnorm: bool = False,
+        standardise: bool = True,
+    ) -> None:
+        super().__init__()
+        self.n_models, self.n_classes = n_models, n_classes
+        widths = [n_features, *hidden]
+        self.width = widths[-1]
+        self.layers = nn.ModuleList(
+            Linear(n_models, a, b, seed=[seed, i]) for i, (a, b) in enumerate(zip(widths, hidden, strict=False))
+        )
+        self.norms = nn.ModuleList(BatchNorm(n_models, h) for h in hidden if batchnorm)
+        self.dropout = Dropout(dropout)
+        self.head = Linear(n_models, self.width, n_classes, seed=[seed, len(hidden)])
+        self.wants_scale = standardise
+        self.register_buffer("mean", torch.zeros(n_features))
+        self.register_buffer("scale", torch.ones(n_features))
+
+    def standardise(self, mean: Any, scale: Any) -> None:  # noqa: D102
+        self.mean.copy_(torch.as_tensor(mean))
+        self.scale.copy_(torch.as_tensor(scale))
+
+    def embed(self, x: Tensor) -> Tensor:  # noqa: D102
+        return self._embed(x[0])[None] if self.n_models == 1 else self._embed(x)
+
+    def classify(self, hidden: Tensor) -> Tensor:  # noqa: D102
+        return self.head(hidden)
+
+    def forward(self, x: Tensor) -> Tensor:  # noqa: D102
+        if self.n_models == 1:  # without the axis of models: each view of it is one more step back
+            return self.head(self._embed(x[0]))[None]
+        return self.head(self._embed(x))
+
+    def flat(self, x: Tensor) -> Tensor:  # noqa: D102
+        return self.head(self._embed(x[0])) if self.n_models == 1 else super().flat(x)
+
+    def _embed(self, x: Tensor) -> Tensor:
+        """Hidden layer of (models, rows, *shape), or of (rows, *shape) when there is one model."""
+        x = x.flatten(1 if self.n_models == 1 else 2)
+        if self.wants_scale:
+            x = (x - self.mean) * self.scale
+        for i, layer in enumerate(self.layers):
+            x = layer(x)
+            if len(self.norms):
+                x = self.norms[i](x)
+            x = self.dropout(functional.relu(x))
+        return x
+
+    def keep(self, models: list[int]) -> None:  # noqa: D102
+        if self.n_models == 1:
+            return
+        for layer in self.modules():
+            if isinstance(layer, (Linear, BatchNorm)):
+                for name, value in [*layer.named_parameters(), *layer.named_buffers()]:
+                    getattr(layer, name).data = value.data[models[0] if len(models) == 1 else models].clone()
+        self.n_models = len(models)
+
+
+class Linear(nn.Module):
+    """A linear layer for each model: (models, rows, inputs) to (models, rows, outputs).
+
+    The weights of a single model have no axis of models, and then (rows, inputs) will do.
+    """
+
+    def __init__(self, n_models: int, n_in: int, n_out: int, *, seed: Sequence[int]) -> None:
+        super().__init__()
+        bound = 1 / math.sqrt(n_in)
+        draws = [np.random.default_rng([*seed, m]).uniform(-bound, bound, (n_in + 1, n_out)) for m in range(n_models)]
+        values = torch.tensor(np.array(draws), dtype=torch.float32)  # (models, inputs + 1, outputs)
+        values = values[0] if n_models == 1 else values
+        self.weight = nn.Parameter(values[..., :-1, :].clone())
+        self.bias = nn.Parameter(values[..., -1:, :].clone())
+
+    def forward(self, x: Tensor) -> Tensor:  # noqa: D102
+        if self.weight.ndim == 3:
+            return torch.baddbmm(self.bias, x, self.weight)
+        if x.ndim == 3:
+            return torch.addmm(self.bias, x[0], self.weight)[None]
+        return torch.addmm(self.bias, x, self.weight)
+
+
+class Dropout(nn.Module):
+    """Dropout with a generator of its own: no global random state, and the same masks for the same seed.
+
+    Within a `Network` rows are the last axis but one, and on many processes those of `part`.
+    """
+
+    part: Part | None = None
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.share = share
+        self.reseed(0)
+
+    def reseed(self, seed: int) -> None:
+        """Start the masks anew."""
+        self.generator = np.random.Generator(np.random.SFC64(seed))
+
+    def forward(self, x: Tensor) -> Tensor:  # noqa: D102
+        if not self.training or self.share == 0:
+            return x
+        # Sixteen random bits a unit: numpy draws them ten times as fast as torch does with a generator of its own.
+        shape = x.shape if self.part is None else (*x.shape[:-2], self.part.n_rows, x.shape[-1])
+        bits = np.frombuffer(self.generator.bytes(2 * math.prod(shape)), np.uint16).reshape(shape)
+        if self.part is not None:  # the mask of the whole batch is drawn, so that it is that of one process
+            bits = bits[..., self.part.rows, :]
+        keep = (bits >= round(self.share * 65536)) * np.float32(1 / (1 - self.share))
+        return x * torch.from_numpy(keep).to(x.device, x.dtype)
+
+
+class BatchNorm(nn.Module):
+    """Batch normalisation for each model over its rows."""
+
+    running_mean: Tensor
+    running_var: Tensor
+    part: Part | None = None
+
+    def __init__(self, n_models: int, width: int, momentum: float = 0.1) -> None:
+        super().__init__()
+        self.momentum = momentum
+        shape = (1, width) if n_models == 1 else (n_models, 1, width)
+        self.weight = nn.Parameter(torch.ones(shape))
+        self.bias = nn.Parameter(torch.zeros(shape))
+        self.register_buffer("running_mean", torch.zeros(shape))
+        self.register_buffer("running_var", torch.ones(shape))
+
+    def forward(self, x: Tensor) -> Tensor:  # noqa: D102
+        n_rows = x.shape[-2] if self.part is None else self.part.n_rows
+        if self.training and n_rows > 1:
+            if self.part is None:
+                var, mean = torch.var_mean(x, dim=-2, keepdim=True, correction=0)
+            else:
+                var, mean, _ = self.part.var_mean(x, [-2])
+            with torch.no_grad():
+                self.running_mean.lerp_(mean, self.momentum)
+                self.running_var.lerp_(var * n_rows / (n_rows - 1), self.momentum)
+        else:
+            mean, var = self.running_mean, self.running_var
+        return (x - mean) * torch.rsqrt(var + 1e-5) * self.weight + self.bias
+
+
+class Convolutions(nn.Module):
+    """Convolutions 3 x 3 with ReLU and pooling, a normalisation, a hidden layer, and logits; one model."""
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        channels: list[int],
+        hidden: int,
+        n_classes: int,
+        dropout: float,
+        seed: list[int],
+    ) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        depth, height, wide = shape
+        for out in channels:
+            layers += [nn.Conv2d(depth, out, 3, padding=1), nn.ReLU()]
+            if min(height, wide) >= 2:  # an image of one pixel cannot be halved
+                layers.append(nn.MaxPool2d(2))
+                height, wide = height // 2, wide // 2
+            depth = out
+        layers += [nn.BatchNorm2d(depth), nn.Flatten(), nn.Linear(depth * height * wide, hidden), nn.ReLU()]
+        self.layers = nn.Sequential(*layers, Dropout(dropout))
+        self.head = nn.Linear(hidden, n_classes)
+        draw(self, seed)
+
+    def embed(self, x: Tensor) -> Tensor:
+        """The hidden layer, (rows, hidden)."""
+        return self.layers(x)
+
+
+class Copies(Network):
+    """Networks that are trained one after another in each step: for modules without an axis of models."""
+
+    def __init__(self, members: Sequence[nn.Module], width: int, n_classes: int, *, foreign: bool = False) -> None:
+        super().__init__()
+        self.foreign = foreign  # a user's module may draw from torch's own generator
+        self.members = nn.ModuleList(members)
+        self.n_models, self.width, self.n_classes = len(members), width, n_classes
+        self.splits = all(hasattr(m, "embed") and hasattr(m, "head") for m in members)
+
+    def embed(self, x: Tensor) -> Tensor:  # noqa: D102
+        if len(self.members) == 1:
+            return self._embed_one(0, x[0])[None]
+        return torch.stack([self._embed_one(i, x[i]) for i in range(len(self.members))])
+
+    def _embed_one(self, i: int, x: Tensor) -> Tensor:
+        member: Any = self.members[i]
+        return member.embed(x) if self.splits else member(x)
+
+    def classify(self, hidden: Tensor) -> Tensor:  # noqa: D102
+        if not self.splits:
+            return hidden
+        heads: list[Any] = [member.head for member in self.members]
+        return torch.stack([head(hidden[i]) for i, head in enumerate(heads)])
+
+    def keep(self, models: list[int]) -> None:  # noqa: D102
+        self.members = nn.ModuleList(self.members[i] for i in models)
+        self.n_models = len(models)
+
+
+def from_module(module: nn.Module, shape: tuple[int, ...], n_classes: int, n_models: int) -> Copies:
+    """Copies of the user's module (which is left as it is), checked by one row of zeros."""
+    members = [copy.deepcopy(module) for _ in range(n_models)]
+    trial: Any = members[0]
+    state = trial.training
+    try:
+        with torch.no_grad():
+            out = trial.eval()(torch.zeros(2, *shape))
+            width = trial.embed(torch.zeros(2, *shape)).shape[1] if hasattr(trial, "embed") else n_classes
+    except RuntimeError as error:
+        message = f"the network does not take tasks of shape {shape}: {error}"
+        raise ParameterError(message) from None
+    trial.train(state)
+    if tuple(out.shape) != (2, n_classes):
+        message = (
+            f"the network gives {tuple(out.shape)} for 2 tasks of shape {shape}; logits (2, {n_classes}) are needed."
+        )
+        raise ParameterError(message)
+    return Copies(members, width, n_classes, foreign=True)
+
+
+def draw(module: nn.Module, seed: Sequence[int]) -> None:
+    """Draw the weights of all layers that have fan-in, uniformly as torch does, from a seed of our own."""
+    rng = np.random.default_rng(list(seed))
+    for layer in module.modules():
+        if isinstance(layer, (nn.Linear, nn.Conv2d)):
+            bound = 1 / math.sqrt(layer.weight[0].numel())
+            for values in (layer.weight, layer.bias):
+                if values is not None:
+                    values.data.copy_(torch.as_tensor(rng.uniform(-bound, bound, tuple(values.shape))))

@@ -1,0 +1,70 @@
+"""The base class of frameworks around a learner: they decide what it is fitted on, and it does the rest."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from sklearn.base import clone
+
+from crowdwise._core.registry import make
+from crowdwise._core.validation import require
+from crowdwise.learn.base import Array, CrowdClassifier
+from crowdwise.learn.features import Features
+from crowdwise.truth.base import TruthModel
+
+
+class Wrapper(CrowdClassifier):
+    """A framework that takes another learner as `base`. Its `_fit` sets `model_`, and all predictions are that one's.
+
+    Attributes
+    ----------
+    model_ : CrowdClassifier
+        The learner as it was fitted last.
+    """
+
+    base: CrowdClassifier | TruthModel | str
+    model_: CrowdClassifier
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters; those of the base too when it is only named: it is made then."""
+        if isinstance(self.base, str) and any(name.startswith("base__") for name in parameters):
+            self.base = make(self.base)
+        super().set_params(**parameters)
+        return self
+
+    def _new_base(self) -> CrowdClassifier:
+        """The learner to fit, not fitted yet; a truth model becomes the learner that trains on its labels."""
+        base = make(self.base) if isinstance(self.base, str) else self.base
+        if isinstance(base, TruthModel):
+            from crowdwise.learn.methods.aggregated import Aggregated
+
+            return Aggregated(clone(base))
+        learns = isinstance(base, CrowdClassifier)
+        require(learns, "base", self.base, "a learner such as CrowdLayer(), a truth model, or the name of one")
+        return clone(base)
+
+    def _takes_validation(self) -> bool:
+        return self._new_base()._takes_validation()
+
+    def member_proba(self, X: Any) -> Array:
+        """What each of the networks of the learner says, (models, tasks, classes)."""
+        self._fitted  # noqa: B018 (says when the model is not fitted)
+        model: Any = self.model_
+        return model.member_proba(X) if hasattr(model, "member_proba") else model.predict_proba(X)[None]
+
+    def _predict_proba(self, features: Features) -> Array:
+        return self.model_._predict_proba(features)
+
+    def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:
+        return self.model_._proba_of_answers(features, rows, row, worker)
+
+
+def opened(model: Any) -> Any:
+    """A framework with the learner it builds on in place of a name or a truth model, so that its parameters can be set.
+
+    >>> opened(make("dasc")).base
+    CrowdLayer()
+    """
+    if isinstance(model, Wrapper):
+        model.set_params(base=opened(model._new_base()))
+    return model

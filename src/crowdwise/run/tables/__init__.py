@@ -1,0 +1,1 @@
+"""The tables of a run: labels, workers and tasks."""

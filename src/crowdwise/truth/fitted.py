@@ -1,0 +1,74 @@
+"""What every fitted model shows, truth model or learner: the ids of what it was fitted on, and its labels."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from crowdwise.answers import Answers
+from crowdwise.errors import NotFittedError, ParameterError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Fitted(BaseEstimator):
+    """Labels and ids of a fitted model, and its way to disk."""
+
+    answers_: Answers
+    proba_: Array  # (tasks, classes)
+    codes_: Array  # labels_ as positions in classes_
+
+    @property
+    def labels_(self) -> Array:
+        """The class of each task the model was fitted on."""
+        return self._fitted.classes[self.codes_]
+
+    @property
+    def tasks_(self) -> Array:
+        """Ids of the tasks, row by row of `proba_`."""
+        return self._fitted.tasks
+
+    @property
+    def workers_(self) -> Array:
+        """Ids of the workers."""
+        return self._fitted.workers
+
+    @property
+    def classes_(self) -> Array:
+        """The classes, column by column of `proba_`."""
+        return self._fitted.classes
+
+    @property
+    def _fitted(self) -> Answers:
+        """The answers the model was fitted on; before a fit, an error that says so."""
+        return self.answers_
+
+    def __getattr__(self, name: str) -> Any:
+        """What is not there: before a fit, say that one is needed."""
+        asked = name == "_fitted" or (name.endswith("_") and not name.startswith("_"))
+        if asked and "answers_" not in self.__dict__:
+            message = f"this {type(self).__name__} is not fitted yet; call fit first."
+            raise NotFittedError(message)
+        message = f"{type(self).__name__!r} object has no attribute {name!r}"
+        raise AttributeError(message)
+
+    def _check_flags(self) -> None:
+        """Refuse arguments that must be true or false and are neither: any text, "no" too, would count as true."""
+        for name, parameter in inspect.signature(type(self).__init__).parameters.items():
+            value = getattr(self, name, parameter.default)
+            if isinstance(parameter.default, bool) and not isinstance(value, (bool, np.bool_)):
+                message = f"{name}={value!r}: use True or False."
+                raise ParameterError(message)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "answers_" in self.__dict__
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file; `crowdwise.load` reads it, executing nothing."""
+        from crowdwise.io.model_files import save
+
+        save(self, path)

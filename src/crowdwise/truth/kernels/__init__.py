@@ -1,0 +1,1 @@
+"""Compiled loops that the truth methods share."""

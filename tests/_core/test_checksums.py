@@ -1,0 +1,125 @@
+"""Checksums in safetensors files, and who relies on them: models, checkpoints of fits and of Spark, finished folds."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from crowdwise._core import checksums
+from crowdwise._core.json_schema import Field, check
+from crowdwise.choose import checkpoint
+from crowdwise.choose.scores import Outcome
+from crowdwise.engines.spark import checkpoint as spark_checkpoint
+from crowdwise.errors import CrowdwiseError, ModelFileError
+from crowdwise.truth.methods.dawid_skene import Parameters
+from tests.helpers.damaged import damage
+
+TENSORS = {"a": np.arange(5.0), "b": np.ones((2, 3), np.int32)}
+
+
+def written(path, facts, key="kind"):
+    checksums.seal(path, key, facts, lambda metadata: save_file(TENSORS, path, metadata=metadata))
+    return path
+
+
+def test_facts_and_tensors_come_back_and_bytes_do_not_vary(tmp_path):
+    facts = {"version": 2, "text": '"sha256": "not this one", é \\', "list": [1, None, {"sha256": "nor this"}]}
+    file = written(tmp_path / "a", facts)
+    assert checksums.facts(file, "kind", 2) == checksums.facts(file.read_bytes(), "kind", 2) == facts
+    assert checksums.facts(file, "another kind", 2) is None
+    assert all((load_file(file)[name] == tensor).all() for name, tensor in TENSORS.items())
+    assert written(tmp_path / "b", facts).read_bytes() == file.read_bytes()
+
+
+def test_every_single_bit_counts(tmp_path):
+    content = written(tmp_path / "a", {"version": 2}).read_bytes()
+    for bit in range(8 * len(content)):
+        changed = bytearray(content)
+        changed[bit // 8] ^= 1 << bit % 8
+        try:
+            found = checksums.facts(bytes(changed), "kind", 2)
+        except checksums.DamagedError:
+            continue
+        assert found is None or found["version"] > 2  # of another kind, or newer: for its reader to refuse
+
+
+def test_versions_without_a_checksum(tmp_path):
+    save_file(TENSORS, tmp_path / "old", metadata={"kind": json.dumps({"version": 1})})
+    assert checksums.facts(tmp_path / "old", "kind", 2) == {"version": 1}
+    for version in (2, None, "1", True):
+        save_file(TENSORS, tmp_path / "cut", metadata={"kind": json.dumps({"version": version})})
+        with pytest.raises(checksums.DamagedError):
+            checksums.facts(tmp_path / "cut", "kind", 2)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\0" * 7, (2**63).to_bytes(8, "little") + b"{}", (10**8).to_bytes(8, "little") + b"{}" * 50,
+     (12).to_bytes(8, "little") + b'{"a":1,"a":2}'[:12], (16).to_bytes(8, "little") + b'{"a": 1, "a": 2}',
+     (200_000).to_bytes(8, "little") + b"[" * 200_000, (2).to_bytes(8, "little") + b"\xff\xfe"],
+    ids=["nothing", "short", "huge length", "length beyond the end", "cut JSON", "a name twice", "deep", "no text"],
+)  # fmt: skip
+def test_headers_that_are_none(content):
+    with pytest.raises(checksums.DamagedError):
+        checksums.facts(content, "kind", 2)
+
+
+def test_schema_names_the_field():
+    fields = {"n": Field(int, "a whole number"), "may": Field((str, type(None)), "a text", needed=False)}
+    check({"n": 3}, fields)
+    check({"n": 3, "may": None}, fields)
+    check({"n": 3, "more": 1}, fields, others=True)
+    for content, words in (
+        ({}, "'n' is missing"), ({"n": True}, "'n' is True, not a whole"), ({"n": 3, "may": 1}, "'may' is 1, not a te"),
+        ({"n": 3, "more": 1}, "'more' is no field"), ([], "an object"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=words):
+            check(content, fields)
+
+
+def test_damaged_folds_are_taken_for_none(tmp_path):
+    checkpoint.write(tmp_path / "fit", Outcome(np.arange(9.0), 1.0, None, ("a warning",), np.ones((2, 13))))
+    content, rng = (tmp_path / "fit").read_bytes(), np.random.default_rng(0)
+    for _ in range(200):
+        changed = damage(content, rng)
+        (tmp_path / "fit").write_bytes(changed)
+        assert changed == content or checkpoint.read(tmp_path / "fit") is None
+
+
+def test_damaged_states_of_spark_are_refused(tmp_path):
+    file, stamp = tmp_path / "state.safetensors", {"version": spark_checkpoint.FORMAT, "model": "DawidSkene"}
+    kept = Parameters(*(np.full(3, 0.5) for _ in Parameters._fields))
+    spark_checkpoint.save(file, stamp, kept, [-3.0])
+    assert spark_checkpoint.load(file, stamp, Parameters)[1] == [-3.0]
+    content, rng = file.read_bytes(), np.random.default_rng(1)
+    for _ in range(200):
+        changed = damage(content, rng)
+        file.write_bytes(changed)
+        if changed != content:
+            with pytest.raises(CrowdwiseError, match=r"state\.safetensors"):
+                spark_checkpoint.load(file, stamp, Parameters)
+
+
+def test_damaged_states_of_a_training_are_refused(tmp_path):
+    pytest.importorskip("torch")
+    import torch
+
+    from crowdwise.learn.network.checkpoint import Saved
+
+    saved = Saved(tmp_path / "state", "of these data")
+    saved.write({"module/w": torch.arange(6.0)}, {"phase": 0, "epoch": 3})
+    content, rng = (tmp_path / "state").read_bytes(), np.random.default_rng(2)
+    for _ in range(200):
+        changed = damage(content, rng)
+        (tmp_path / "state").write_bytes(changed)
+        if changed != content:
+            with pytest.raises(ModelFileError, match="state"):
+                saved.read()
+    saved.write({"module/w": torch.arange(6.0)}, {"phase": 0})  # whole, but of something else
+    trainer = SimpleNamespace(phase=0, module=torch.nn.Linear(2, 2), history=[])
+    with pytest.raises(ModelFileError, match="no state of this training"):
+        saved.load_into(trainer)

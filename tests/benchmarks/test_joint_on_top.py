@@ -1,0 +1,72 @@
+"""The rule by which a system on top of JointEM is kept: benchmarks/joint_on_top.py."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crowdwise.learn.joint_em import experts, views
+
+FILE = Path(__file__).parents[1] / "benchmarks" / "joint_on_top.py"
+ROW, CONTROL = "DASC", "pseudo-answers at random"
+
+
+@pytest.fixture(scope="module")
+def bench():
+    """The benchmark, as a module."""
+    spec = importlib.util.spec_from_file_location("joint_on_top", FILE)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["joint_on_top"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def results(bench, gains, control=0.0):
+    """Three seeds of each problem: the row is ahead of plain JointEM by a gain, give or take, and so is its control."""
+    figures = dict.fromkeys(("accuracy", "balanced", "f1"), 80.0)
+
+    def ahead(by):
+        return {part: {name: value + by for name, value in figures.items()} for part in ("test", "train")}
+
+    return {
+        name: {
+            str(seed): {"rows": {bench.PLAIN: ahead(0.0), ROW: ahead(gain + seed - 1), CONTROL: ahead(control)}}
+            for seed in range(3)
+        }
+        for name, gain in gains.items()
+    }  # the standard error is 0.58
+
+
+def test_a_difference_counts_beyond_its_standard_error(bench):
+    assert bench.verdict(np.array([0.0, 1.0, 2.0])) == 1
+    assert bench.verdict(-np.array([0.0, 1.0, 2.0])) == -1
+    assert bench.verdict(np.array([-1.0, 0.5, 1.0])) == 0
+    assert bench.verdict(np.array([0.3, 0.0])) == 0  # the mean is its own error
+    assert bench.verdict(np.zeros(3)) == bench.verdict(np.array([5.0])) == 0
+
+
+@pytest.mark.parametrize(
+    ("gains", "control", "kept"),
+    [
+        ({"digits": 1, "music": 1, "labelme": 1}, 0.0, True),
+        ({"digits": 1, "music": 1, "labelme": 0.5}, 0.0, False),
+        ({"digits": 1, "usps": 1, "usps@80": 1}, 0.0, False),  # two data sets
+        ({"digits": 1, "music": 1, "usps": 1, "usps@80": 0}, 0.0, True),
+        ({"digits": 1, "music": 1, "usps": 1, "usps@80": -1}, 0.0, False),
+        ({"digits": 1, "music": 1, "labelme": 1, "product": -1, "usps": -1, "cifar10h": -1}, 0.0, False),
+        ({"digits": 1, "music": 1, "labelme": 1}, 1.5, False),  # the control is as far, and further
+    ],
+)
+def test_what_is_kept(bench, gains, control, kept):
+    assert bench.counted(results(bench, gains, control), ROW)[2] is kept
+
+
+def test_tables_say_what_was_counted(bench):
+    found = results(bench, {"digits": 1, "music": -1})
+    head, plain, row, _ = bench.table(found, "test")
+    assert head[1:3] == ["digits, balanced, 3 seeds", "music, accuracy, 3 seeds"]
+    assert plain[:3] == [bench.PLAIN, "80.00", "80.00"]
+    assert row == [ROW, "**+1.00 ± 0.58**", "-1.00 ± 0.58 †", "1", "1"]
+    assert experts.fit_view is views.fit_view  # what the benchmark remembers is its own affair

@@ -1,0 +1,257 @@
+"""`crowdwise fit` on many processes."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+from typer.testing import CliRunner
+
+import crowdwise as cw
+from crowdwise.cli import app, distributed
+from crowdwise.errors import LostProcessError, ParameterError
+from crowdwise.io import write
+
+FIT = ["fit", "answers.csv", "--features", "X.npy", "--network", "mlp"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("many")
+    X, answers = cw.simulate.digits_crowd()
+    np.save(folder / "X.npy", X[:150].astype(np.float32))
+    write(answers[np.arange(150)].with_truth(None), folder / "answers.csv")
+    return folder
+
+
+def crowdwise(folder, *arguments, python=(sys.executable,)):
+    command = [*python, "-m", "crowdwise", *FIT, *arguments]
+    told = {"cwd": folder, "env": {**os.environ, "OMP_NUM_THREADS": "1"}, "text": True}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **told)
+
+
+def children_of(pid):
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def rank_of(pid):
+    return int(re.search(rb"\0RANK=(\d+)", Path(f"/proc/{pid}/environ").read_bytes())[1])
+
+
+def alive(pid):
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def listening(pid):
+    """Addresses at which a process waits for others to connect."""
+    own = {str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir()}
+    tables = [Path(f"/proc/{pid}/net/{name}").read_text() for name in ("tcp", "tcp6")]
+    lines = [line.split() for table in tables for line in table.splitlines()]
+    return [line[1].partition(":")[0] for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in own]
+
+
+LOOPBACK = "0100007F"  # 127.0.0.1 as /proc writes it
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
+LONG = ["--epochs", "100", "--checkpoint"]
+
+
+@needs_proc
+@pytest.mark.slow
+def test_a_killed_process_ends_the_fit_and_the_same_command_goes_on(folder):
+    """As torchrun does without a break, bit for bit."""
+    torchrun = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
+    whole = crowdwise(folder, *LONG, "whole.safetensors", "--out", "whole", "--json", python=torchrun)
+    fit = crowdwise(folder, *LONG, "state.safetensors", "--out", "model", "--processes", "2")
+    state = folder / "state.safetensors"
+    while not state.exists() and fit.poll() is None:
+        time.sleep(0.01)
+    children = children_of(fit.pid)
+    os.kill(next(child for child in children if rank_of(child) == 1), signal.SIGKILL)
+    out, error = fit.communicate(timeout=120)
+    assert fit.returncode == 1
+    assert out == ""
+    told = "error: process 1 of 0 to 1 was killed (SIGKILL: out of memory?); the others were ended. state.safetensors "
+    assert error.startswith(told)
+    assert "Traceback" not in error
+    assert not any(map(alive, children))
+    assert not (folder / "model").exists()
+    assert list(folder.glob("*.partial")) == []
+    out, error = whole.communicate(timeout=120)
+    assert json.loads(out)["processes"] == 2, error  # nothing but the first process's result
+    at = time.time()
+    fit = crowdwise(folder, *LONG, "state.safetensors", "--out", "model", "--processes", "2")
+    out, error = fit.communicate(timeout=120)
+    assert fit.returncode == 0, error
+    assert out.splitlines()[2].endswith(" s on 2 processes")
+    first, second = (load_file(folder / name / "model.safetensors") for name in ("whole", "model"))
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        np.testing.assert_array_equal(second[name], value, err_msg=name)
+    assert state.stat().st_mtime > at
+    histories = [json.loads((folder / name / "model.json").read_text())["history"] for name in ("whole", "model")]
+    assert histories[0] == histories[1]
+
+
+@needs_proc
+def test_nothing_outlives_the_one_who_leads(folder):
+    fit = crowdwise(folder, *LONG, "led.safetensors", "--out", "led", "--processes", "2")
+    while not (folder / "led.safetensors").exists() and fit.poll() is None:
+        time.sleep(0.01)
+    children = children_of(fit.pid)
+    assert len(children) == 2
+    heard = [address for child in children for address in listening(child)]
+    assert heard and set(heard) == {LOOPBACK}  # they talk to each other, and nobody else can join in
+    fit.kill()
+    fit.communicate(timeout=60)
+    until = time.monotonic() + 60
+    while any(map(alive, children)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not any(map(alive, children))
+
+
+# Within one process
+
+
+def run(line, code):
+    result = CliRunner().invoke(app, line)
+    assert result.exit_code == code, result.output
+    return " ".join(result.output.split())
+
+
+@pytest.fixture
+def one_of_two(monkeypatch, folder):
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+
+
+def test_a_number_of_processes_is_one_or_more(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    assert "--processes" in run([*FIT, "--out", "model", "--processes", "0"], 2)
+
+
+def test_one_process_is_the_usual_fit(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    result = json.loads(
+        CliRunner().invoke(app, [*FIT, "--out", "one", "--epochs", "1", "--processes", "1", "--json"]).stdout
+    )
+    assert result["processes"] == 1
+
+
+@pytest.mark.usefixtures("one_of_two")
+@pytest.mark.parametrize("method", ["crowdlab", "adaptive-difficulty"])
+def test_methods_without_a_network_have_nothing_to_share(method):
+    options = ["--features", "X.npy", "--out", "model", "--method", method]
+    told = run(["fit", "answers.csv", *options], 1)
+    assert f"{method} trains no network" in told
+    assert ("--network mlp" in told) == (method != "crowdlab")
+
+
+@pytest.mark.usefixtures("one_of_two")
+def test_two_numbers_of_processes_must_agree():
+    assert "--processes 3, but 2 processes were started" in run([*FIT, "--out", "model", "--processes", "3"], 1)
+
+
+@pytest.mark.usefixtures("one_of_two")
+def test_other_commands_run_in_one_process():
+    assert "`crowdwise methods` runs in one process" in run(["methods"], 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--features nothere.npy", "there is no file or folder 'nothere.npy'"),
+        ("nothere.csv", "there is no file 'nothere.csv'"),
+        ("--gold nothere.csv", "there is no file 'nothere.csv'"),
+        ("--set lr=banana", "lr='banana'"),
+        ("--method completed(crowdlayer) --set lr=banana", "lr='banana'"),
+        ("--set learning_rate=1", "no parameter 'learning_rate'"),
+        ("--set batch_size=8", "9 processes cannot share a batch: there are 150 tasks, and batch_size=8."),
+        ("--processes 151 --set batch_size=200", "151 processes cannot share a batch"),
+        ("--method crowdlab", "crowdlab has no parameter 'network'"),
+        ("--out X.npy", "X.npy is named twice"),
+    ],
+)
+def test_mistakes_are_found_before_others_are_started(folder, monkeypatch, options, said):
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(subprocess, "Popen", None)
+    assert said in run([*FIT, "--out", "model", "--processes", "9", *options.split()], 1)
+
+
+def test_a_mistake_of_all_processes_is_told_once(capfd):
+    assert distributed.lead(3, ["methods"], None) == 1
+    told = capfd.readouterr()
+    assert told.out == ""
+    assert told.err.splitlines() == [
+        "error: `crowdwise methods` runs in one process, and 3 were started: only `fit` shares its work."
+    ]
+
+
+def test_what_each_process_says_is_told(monkeypatch, tmp_path):
+    monkeypatch.setenv(distributed.LED, str(tmp_path))
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    for rank, error in enumerate(map(LostProcessError, ("gone", "away", "lost"))):
+        monkeypatch.setenv("RANK", str(rank))
+        distributed.tell(error)
+    assert distributed._mistakes(tmp_path) == ["gone"]
+    monkeypatch.setenv("RANK", "3")
+    distributed.tell(ParameterError("lr"))
+    assert distributed._mistakes(tmp_path) == ["lr"]
+
+
+@pytest.mark.parametrize("fails", ["lr", "", None])
+def test_who_ends_for_want_of_another_waits_for_what_he_has_to_say(monkeypatch, tmp_path, fails):
+    """The second of two processes fails a little after the first, or is killed, or goes on for ever."""
+    monkeypatch.setattr(distributed, "ENDING", 0.2)
+    lost = SimpleNamespace(poll=lambda: 1)
+    asked = []
+
+    def poll():
+        asked.append(1)
+        if len(asked) < 3 or fails is None:
+            return None
+        (tmp_path / "error-000001").write_text(fails)
+        return 1 if fails else -9
+
+    codes = distributed._wait([lost, SimpleNamespace(poll=poll)], tmp_path)
+    assert codes == [1, {"lr": 1, "": -9, None: None}[fails]]
+
+
+def test_a_mistake_under_torchrun_is_told_by_the_first(one_of_two, monkeypatch, capsys):
+    monkeypatch.setattr(distributed, "PATIENCE", 0)
+    distributed.tell(ParameterError("lr"))
+    assert capsys.readouterr().err == "error: lr\n"
+    monkeypatch.setenv("RANK", "1")
+    distributed.tell(ParameterError("lr"))
+    assert capsys.readouterr().err == "error in process 1 of 2: lr\n"
+    distributed.tell(LostProcessError("gone"))
+    assert capsys.readouterr().err == ""
+
+
+def test_only_the_first_process_is_heard(one_of_two, monkeypatch, capsys):
+    monkeypatch.setenv("RANK", "1")
+    with distributed.taking_part("fit"):
+        print("heard")
+    assert capsys.readouterr().out == ""
+
+
+def test_how_to_go_on_is_said(tmp_path):
+    assert "with --checkpoint FILE" in distributed.obituary(0, signal.SIGTERM, 2, None)
+    assert "No epoch was over yet" in distributed.obituary(0, signal.SIGTERM, 2, tmp_path / "state")
+
+
+def test_threads_are_shared_out(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    assert [each["OMP_NUM_THREADS"] for each in distributed._environments(3)] == ["2"] * 3
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    assert distributed._environments(3)[2]["OMP_NUM_THREADS"] == "5"

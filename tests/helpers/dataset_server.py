@@ -1,0 +1,121 @@
+"""Fixtures: a server on this machine, and a cache of its own for each test. Nothing touches the network or real cache.
+
+A plugin, not a conftest: folders of tests are no packages here, and one of them has a conftest already. It asserts
+nothing: PYTEST_DONT_REWRITE.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import threading
+import zipfile
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from crowdwise import datasets
+from crowdwise.datasets import download
+from crowdwise.datasets.download import File
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """An empty cache, and no CROWDWISE_DATA."""
+    monkeypatch.delenv("CROWDWISE_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(download, "PAUSE", 0.0)
+    return tmp_path / "cache" / "crowdwise" / "data"
+
+
+class Server:
+    """Serves `files` by path; `cut`: after how many bytes a connection ends once; `fails`: how often it answers 503."""
+
+    def __init__(self):
+        self.files, self.cut, self.fails, self.moved = {}, {}, {}, {}
+        self.asked = []  # (path, range asked for)
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                server.answer(self)
+
+            def log_message(self, *_):
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self.http.server_port}"
+        self.thread = threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True)
+        self.thread.start()
+
+    def answer(self, request):
+        path, wanted = request.path, request.headers.get("Range")
+        self.asked.append((path, wanted))
+        if path in self.moved:
+            request.send_response(302)
+            request.send_header("Location", self.moved[path])
+            request.end_headers()
+            return
+        if self.fails.get(path):
+            self.fails[path] -= 1
+            request.send_error(503)
+            return
+        if path not in self.files:
+            request.send_error(404)
+            return
+        start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
+        if start >= len(self.files[path]) > 0:
+            request.send_error(416)
+            return
+        body = self.files[path][start:]
+        request.send_response(206 if wanted else 200)
+        request.send_header("Content-Length", str(len(body)))
+        request.end_headers()
+        request.wfile.write(body[: self.cut.pop(path, None)])
+
+    def close(self):
+        self.http.shutdown()
+        self.http.server_close()
+        self.thread.join()
+
+
+@pytest.fixture
+def server():
+    server = Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def archive():
+    """Write files into a zip or tar archive, by its name."""
+
+    def write(path, files):
+        if path.suffix == ".zip":
+            with zipfile.ZipFile(path, "w") as zipped:
+                for name, body in files.items():
+                    zipped.writestr(name, body)
+        else:
+            with tarfile.open(path, "w:gz") as tar:
+                for name, body in files.items():
+                    info = tarfile.TarInfo(name)
+                    info.size = len(body)
+                    tar.addfile(info, io.BytesIO(body))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def serve(server, monkeypatch):
+    """Let the originals of a data set be the files of a folder, on the server."""
+
+    def put(name, raw):
+        entry = datasets._ENTRIES[name]
+        files = tuple(File(f"{server.address}/{file.name}", saved_as=file.saved_as) for file in entry.files)
+        for file in files:
+            server.files[f"/{file.name}"] = (raw / file.name).read_bytes()
+        monkeypatch.setitem(datasets._ENTRIES, name, replace(entry, files=files))
+
+    return put

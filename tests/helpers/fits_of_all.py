@@ -1,0 +1,29 @@
+"""Fits every method and writes what each found to a file: run by the tests in processes of other settings."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from tests.helpers.every_method import LEARNERS, TRUTH, crowd, fitted, outcome
+
+N_TASKS = 120
+
+
+def found() -> dict[str, np.ndarray]:
+    """What each method finds on one crowd, by method and array."""
+    X, answers = crowd(N_TASKS)
+    out = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in [*TRUTH, *LEARNERS]:
+            arrays = outcome(fitted(name, X, answers), X)
+            out |= {f"{name} {what}": np.asarray(array) for what, array in arrays.items()}
+    return out
+
+
+if __name__ == "__main__":
+    np.savez(Path(sys.argv[1]), **found())

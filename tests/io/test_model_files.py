@@ -1,0 +1,390 @@
+import enum
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+from sklearn.naive_bayes import GaussianNB
+from torch import nn
+
+import crowdwise as cw
+from crowdwise._core import checksums
+from crowdwise.errors import ModelFileError, NotFittedError, ParameterError, UnwritableError
+from crowdwise.io.model_files import KEY, VERSION, _arrow_bytes, _Reader, _Writer, load_answers
+from crowdwise.learn.methods.aggregated import Aggregated
+from crowdwise.learn.methods.crowdlayer import CrowdLayer
+from crowdwise.learn.network.architectures import CNN, MLP, Logistic
+
+FIRST = Path(__file__).parent / "fixtures" / "dawid_skene_v1.safetensors"  # written by the first version of saving
+
+
+@pytest.fixture
+def model():
+    answers = cw.Answers.from_arrays([1, 1, 2, 2], ["é", "b", "é", "b"], [True, True, False, False])
+    return cw.DawidSkene(prior=np.array([[2.0, 0.5], [0.5, 2.0]])).fit(answers, gold={1: True})
+
+
+def test_array_parameters_and_types_survive(model, tmp_path):
+    model.save(tmp_path / "m")
+    loaded = cw.load(tmp_path / "m")
+    np.testing.assert_array_equal(loaded.prior, model.prior)
+    assert loaded.labels_.tolist() == [True, False]
+    assert loaded.workers_.tolist() == ["b", "é"]
+    assert loaded.gold_.tolist() == [1, -1]
+    assert loaded.converged_ is True
+
+
+def test_a_loaded_model_goes_on(model, tmp_path):
+    model.save(tmp_path / "m")
+    more = cw.Answers.from_arrays([3], ["b"], [False])
+    np.testing.assert_array_equal(cw.load(tmp_path / "m").partial_fit(more).proba_, model.partial_fit(more).proba_)
+
+
+def test_nothing_half_written_is_left(model, tmp_path):
+    model.save(tmp_path / "m")
+    assert [p.name for p in tmp_path.iterdir()] == ["m"]
+    with pytest.raises(UnwritableError, match=r"cannot be written.* Make the folder first"):
+        model.save(tmp_path / "no" / "folder")
+    with pytest.raises(NotFittedError):
+        cw.DawidSkene().save(tmp_path / "n")
+
+
+def test_a_folder_with_a_model(model, tmp_path):
+    with pytest.raises(ModelFileError, match=r"no model at .*model\.safetensors"):
+        cw.load(tmp_path)
+    model.save(tmp_path / "model.safetensors")
+    assert cw.load(tmp_path).labels_.tolist() == model.labels_.tolist()
+
+
+def test_bad_files(model, tmp_path):
+    good = tmp_path / "good"
+    model.save(good)
+    with pytest.raises(ModelFileError, match="no model"):
+        cw.load(tmp_path / "absent")
+    cut = tmp_path / "cut"
+    cut.write_bytes(good.read_bytes()[:-20])
+    with pytest.raises(ModelFileError, match="damaged"):
+        cw.load(cut)
+    (tmp_path / "noise").write_bytes(b"not a model at all")
+    with pytest.raises(ModelFileError, match="damaged"):
+        cw.load(tmp_path / "noise")
+    save_file({"x": np.zeros(2)}, tmp_path / "other")
+    with pytest.raises(ModelFileError, match="no crowdwise model"):
+        cw.load(tmp_path / "other")
+
+
+def changed(file, target, header=None, *, listed=False, **tensors):
+    """The same file with another header, some tensors replaced or (None) taken out, and a checksum that fits.
+
+    With `listed`, the list of tensors fits as well.
+    """
+    kept = {name: tensor for name, tensor in (load_file(file) | tensors).items() if tensor is not None}
+    facts = checksums.facts(file, KEY, VERSION) | (header or {})
+    if listed:
+        facts["tensors"] = {name: [str(tensor.dtype), *tensor.shape] for name, tensor in kept.items()}
+    checksums.seal(target, KEY, facts, lambda metadata: save_file(kept, target, metadata=metadata))
+    return target
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"version": 99}, "upgrade"), ({"method": "no-such"}, "damaged"), ({"parameters": {"x": 1}}, "damaged"),
+     ({"scalars": 3}, "damaged"), ({"scalars": {"a_": {"what": 1}}}, "damaged"), ({"tensors": {"no": [1]}}, "damaged")],
+)  # fmt: skip
+def test_changed_headers(model, tmp_path, change, message):
+    model.save(tmp_path / "m")
+    with pytest.raises(ModelFileError, match=message):
+        cw.load(changed(tmp_path / "m", tmp_path / "n", change))
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor"),
+    [("fitted/proba_", None), ("fitted/proba_", np.zeros((3, 2))), ("fitted/proba_", np.zeros((2, 2), np.float32)),
+     ("answers/task", None), ("answers/task_ids", None), ("answers/task", np.zeros(3, np.int32)),
+     ("answers/task_ids", np.zeros(9, np.uint8))],
+)  # fmt: skip
+def test_changed_tensors(model, tmp_path, name, tensor):
+    model.save(tmp_path / "m")
+    with pytest.raises(ModelFileError, match="damaged"):
+        cw.load(changed(tmp_path / "m", tmp_path / "n", **{name: tensor}))
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor"),
+    [("worker", np.array([0, 1, 0, 2], np.int32)), ("label", np.array([0, 1, -1, 0], np.int32)),
+     ("truth", np.array([2, 0], np.int32)), ("weight", np.ones(3))],
+)  # fmt: skip
+def test_answers_that_compiled_code_must_not_see(model, tmp_path, name, tensor):
+    """A file may say itself that it is well-formed."""
+    model.save(tmp_path / "m")
+    with pytest.raises(ModelFileError, match=f"{name}"):
+        cw.load(changed(tmp_path / "m", tmp_path / "n", listed=True, **{f"answers/{name}": tensor}))
+
+
+def ids_of(ends):
+    """Ids of two workers, as bytes; where each ends is the file's to say."""
+    buffers = [None, pa.py_buffer(np.array(ends, np.int64)), pa.py_buffer(b"ab")]
+    return _arrow_bytes(pa.Array.from_buffers(pa.large_string(), 2, buffers))
+
+
+@pytest.mark.parametrize("ends", [[0, 2**40, 2], [0, 5, 2], [0, -8, 2], [0, 0, 0]], ids=str)
+def test_ids_that_point_outside_or_stand_twice_are_refused(model, tmp_path, ends):
+    model.save(tmp_path / "m")
+    good = changed(tmp_path / "m", tmp_path / "n", listed=True, **{"answers/worker_ids": ids_of([0, 1, 2])})
+    assert cw.load(good).workers_.tolist() == ["a", "b"]
+    bad = changed(tmp_path / "m", tmp_path / "n", listed=True, **{"answers/worker_ids": ids_of(ends)})
+    for read in (cw.load, load_answers):
+        with pytest.raises(ModelFileError, match="damaged"):
+            read(bad)
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "said"),
+    [("fitted/proba_", np.array([[np.nan, 1], [0, 1]]), "no probability"),
+     ("fitted/codes_", np.array([0, 7]), "no class"),
+     ("fitted/codes_", np.array([0.0, 1.0]), "float64"), ("answers/task", np.array([0, 0, 1, 1]), "int32"),
+     ("answers/task", np.array([1, 1, 0, 0], np.int32), "not in order"),
+     ("answers/weight", np.array([1, 1, np.nan, 1]), "no number"), ("more", np.ones(2), "not those listed")],
+)  # fmt: skip
+def test_results_that_no_fit_could_have_had(model, tmp_path, name, tensor, said):
+    model.save(tmp_path / "m")
+    with pytest.raises(ModelFileError, match=said):
+        cw.load(changed(tmp_path / "m", tmp_path / "n", listed=name != "more", **{name: tensor}))
+
+
+@pytest.mark.parametrize("name", ["fit", "_tensors", "answers_", "__class__"])
+def test_a_header_sets_results_and_nothing_else(model, tmp_path, name):
+    model.save(tmp_path / "m")
+    with pytest.raises(ModelFileError, match=f"'{name}' is no result"):
+        cw.load(changed(tmp_path / "m", tmp_path / "n", {"scalars": {name: 3}}))
+
+
+def test_files_of_the_first_version_load():
+    answers = cw.Answers.from_arrays([1, 1, 2, 2, 3], ["é", "b", "é", "b", "b"], [True, True, False, False, True])
+    again = cw.DawidSkene(prior=np.array([[2.0, 0.5], [0.5, 2.0]]), max_iter=50).fit(answers, gold={1: True})
+    loaded = cw.load(FIRST)
+    assert loaded.answers_ == answers
+    assert loaded.max_iter == 50
+    assert loaded.gold_.tolist() == [1, -1, -1]
+    assert loaded.n_iter_ == again.n_iter_
+    np.testing.assert_array_equal(loaded.prior, again.prior)
+    np.testing.assert_allclose(loaded.confusion_, again.confusion_, rtol=1e-9)
+    np.testing.assert_allclose(loaded.proba_, again.proba_, rtol=1e-9)
+
+
+def test_any_plain_value_survives():
+    class Colour(enum.StrEnum):
+        red = "red"
+
+    value = {
+        "none": None, "enum": Colour.red, "path": Path("a") / "b", "number": np.float64(0.5), "flag": np.bool_(True),
+        "nested": [(1, (2.0, "x")), {"tensor": "no mark", "deep": [np.arange(3)]}], "single": np.array(7),
+    }  # fmt: skip
+    writer = _Writer()
+    saved = json.loads(json.dumps(writer.value(value, "here", "it")))
+    back = _Reader(writer.tensors, None, "file").value(saved)
+    assert (back["none"], back["enum"], back["path"]) == (None, "red", "a/b")
+    assert (back["number"], back["flag"]) == (0.5, True)
+    assert back["nested"][0] == (1, (2.0, "x"))
+    assert back["nested"][1]["tensor"] == "no mark"
+    assert back["nested"][1]["deep"][0].tolist() == [0, 1, 2]
+    assert back["single"].shape == ()
+    assert sorted(writer.tensors) == ["here/nested/1/deep/0", "here/single"]
+
+
+def test_a_file_is_as_open_as_any_other(model, tmp_path):
+    model.save(tmp_path / "m")
+    (tmp_path / "other").touch()
+    assert (tmp_path / "m").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_a_class_of_the_user_s(model, tmp_path):
+    class Mine(cw.DawidSkene):
+        pass
+
+    with pytest.raises(ModelFileError, match="Mine is no method"):
+        Mine().fit(model.answers_).save(tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+
+
+# Learners
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, answers = cw.simulate.digits_crowd()
+    return X[:120], answers[np.arange(120)]
+
+
+class Net(nn.Module):
+    def __init__(self, n_classes=10):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(64, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, n_classes))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+def assert_same(loaded, model, X):
+    assert type(loaded) is type(model)
+    assert repr(loaded) == repr(model)
+    assert loaded.answers_ == model.answers_
+    assert loaded.history_ == model.history_
+    assert loaded.shape_in_ == model.shape_in_
+    np.testing.assert_array_equal(loaded.proba_, model.proba_)
+    np.testing.assert_array_equal(loaded.labels_, model.labels_)
+    np.testing.assert_array_equal(loaded.confusion_, model.confusion_)
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    worker = model.workers_[0]
+    np.testing.assert_array_equal(loaded.answer_proba(X, worker), model.answer_proba(X, worker))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"network": "mlp", "kind": "vw+b"}, {"network": Logistic(standardise=False), "n_models": 3},
+     {"network": MLP((8, 6), batchnorm=True), "select": "held_out"}],
+    ids=str,
+)  # fmt: skip
+def test_learners(digits, tmp_path, options):
+    X, answers = digits
+    model = CrowdLayer(epochs=2, **options).fit(X, answers)
+    model.save(tmp_path / "m")
+    assert_same(cw.load(tmp_path / "m"), model, X)
+
+
+def test_images_and_numbers_without_an_axis(digits, tmp_path):
+    X, answers = digits
+    images = (X.reshape(-1, 8, 8, 1) * 15).astype(np.uint8)
+    model = CrowdLayer(epochs=1, network=CNN(channels=(2, 2), hidden=4)).fit(images, answers)
+    model.save(tmp_path / "m")
+    assert any(tensor.shape == () for tensor in load_file(tmp_path / "m").values())  # batches a normalisation has seen
+    assert_same(cw.load(tmp_path / "m"), model, images)
+
+
+@pytest.mark.parametrize("select", ["last", "held_out"])
+def test_models_within_models(digits, tmp_path, select):
+    """The truth model keeps its results; answers are there twice only when it was given others."""
+    X, answers = digits
+    model = Aggregated(cw.DawidSkene(prior=np.eye(10), max_iter=5), epochs=1, select=select)
+    with pytest.warns(cw.errors.ConvergenceWarning):
+        model.fit(X, answers, gold={answers.tasks[0]: answers.classes[1]})
+    model.save(tmp_path / "m")
+    loaded = cw.load(tmp_path / "m")
+    assert_same(loaded, model, X)
+    assert (loaded.truth_.answers_ is loaded.answers_) == (model.truth_.answers_ is model.answers_)
+    assert loaded.truth_.answers_ == model.truth_.answers_
+    np.testing.assert_array_equal(loaded.truth_.proba_, model.truth_.proba_)
+    np.testing.assert_array_equal(loaded.truth.prior, np.eye(10))
+
+
+def test_a_network_of_the_user_s(digits, tmp_path):
+    X, answers = digits
+    model = CrowdLayer(epochs=1, network=Net()).fit(X, answers)
+    model.save(tmp_path / "m")
+    with pytest.raises(ModelFileError, match=r"torch module of your own \(Net\).*network=Net\(\.\.\.\)"):
+        cw.load(tmp_path / "m")
+    loaded = cw.load(tmp_path / "m", network=Net())
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    for other in (Net(9), nn.Linear(64, 10), nn.Linear(3, 10)):
+        with pytest.raises(ModelFileError, match="does not fit this network"):
+            cw.load(tmp_path / "m", network=other)
+
+
+def test_a_network_nobody_asked_for(model, tmp_path):
+    model.save(tmp_path / "m")
+    with pytest.raises(ParameterError, match="leave out network="):
+        cw.load(tmp_path / "m", network=Net())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"network": GaussianNB()}, r"network=.*GaussianNB.*pickle.*'logistic'"),
+     ({"scheduler": lambda done: 1 - done / 2}, r"scheduler=.*pickle.*'cosine'")],
+)  # fmt: skip
+def test_what_only_pickle_could_save(digits, tmp_path, options, words):
+    model = Aggregated(epochs=1, **options).fit(*digits)
+    with pytest.raises(ModelFileError, match=words):
+        model.save(tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("change", ["missing", "shape", "type", "extra"])
+def test_damaged_networks(digits, tmp_path, change):
+    CrowdLayer(epochs=1, network="logistic").fit(*digits).save(tmp_path / "m")
+    name = "module/network.head.weight"
+    weight = load_file(tmp_path / "m")[name]
+    new = {
+        "missing": {name: None}, "shape": {name: weight[:, :-1]}, "type": {name: weight.astype(np.int64)},
+        "extra": {"module/other": weight},
+    }[change]  # fmt: skip
+    with pytest.raises(ModelFileError, match="damaged"):
+        cw.load(changed(tmp_path / "m", tmp_path / "n", **new))
+    if change != "type":  # also when the list of tensors agrees
+        with pytest.raises(ModelFileError, match="damaged"):
+            cw.load(changed(tmp_path / "m", tmp_path / "n", listed=True, **new))
+
+
+def test_a_network_of_what_is_no_number_is_neither_saved_nor_loaded(digits, tmp_path):
+    model = CrowdLayer(epochs=1, network="logistic").fit(*digits)
+    model.save(tmp_path / "m")
+    weight = load_file(tmp_path / "m")["module/network.head.weight"] * np.nan
+    with pytest.raises(ModelFileError, match="no number"):
+        cw.load(changed(tmp_path / "m", tmp_path / "n", **{"module/network.head.weight": weight}))
+    with torch.no_grad():
+        next(model.module_.parameters()).fill_(float("inf"))
+    with pytest.raises(ModelFileError, match="no number: train again"):
+        model.save(tmp_path / "o")
+    assert not (tmp_path / "o").exists()
+
+
+def test_loading_executes_nothing(digits, tmp_path, monkeypatch):
+    CrowdLayer(epochs=1).fit(*digits).save(tmp_path / "m")
+
+    def refuse(*_, **__):
+        raise AssertionError("something was unpickled")
+
+    for home, name in ((pickle, "load"), (pickle, "loads"), (pickle, "Unpickler"), (torch, "load")):
+        monkeypatch.setattr(home, name, refuse)
+    assert repr(cw.load(tmp_path / "m")) == "CrowdLayer(epochs=1)"
+
+
+def test_truth_models_need_no_torch():
+    code = "import sys, crowdwise as cw; cw.load(sys.argv[1]); print('torch' in sys.modules)"
+    command = [sys.executable, "-c", code, str(FIRST)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        cw.WAUM(epochs=2, trust=cw.DawidSkene("hierarchical")),
+        cw.Pruned(cw.CrowdLayer(epochs=2), by=cw.WAUM(epochs=2)),
+        cw.Completed(cw.CrowdLayer(epochs=2), fill=cw.GraphCompletion(epochs=2)),
+    ],
+    ids=["ranker", "framework with a ranker", "framework with a filler"],
+)
+def test_models_without_a_line_in_the_registry(model, tmp_path):
+    X, answers = cw.simulate.digits_crowd()
+    X, answers = X[:60], answers[np.arange(60)]
+    model.fit(X, answers).save(tmp_path / "model.safetensors")
+    loaded = cw.load(tmp_path / "model.safetensors")
+    assert repr(loaded) == repr(model)
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    if hasattr(model, "ranking"):
+        assert loaded.ranking().equals(model.ranking())
+
+
+def test_answers_can_be_had_without_the_model(tmp_path):
+    answers = cw.simulate.simulate(20, n_workers=4, n_classes=3, seed=1)
+    cw.DawidSkene().fit(answers).save(tmp_path / "model.safetensors")
+    again = load_answers(tmp_path / "model.safetensors")
+    assert again.to_arrow().equals(answers.to_arrow()) and again.truth.tolist() == answers.truth.tolist()
+    (tmp_path / "no.safetensors").write_bytes(b"nothing")
+    with pytest.raises(ModelFileError, match="damaged"):
+        load_answers(tmp_path / "no.safetensors")

@@ -1,0 +1,275 @@
+"""Long tables: which columns, which types, which files. What can be wrong with them: test_refusing.py."""
+
+from __future__ import annotations
+
+import gzip
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from crowdwise import errors
+from crowdwise.io import read, read_truth, write
+from tests.helpers.refusals import check
+
+CSV = "task,worker,label\n1,ann,cat\n1,bob,dog\n2,ann,cat\n"
+
+
+# Types
+
+
+@pytest.mark.filterwarnings("ignore::crowdwise.errors.LookalikeWarning")
+@pytest.mark.parametrize(
+    ("cells", "ids"),
+    [
+        (["7", "-3", "0"], [-3, 0, 7]),
+        (["001", "2", "3"], ["001", "2", "3"]),
+        (["+1", "2", "3"], ["+1", "2", "3"]),
+        (["1.0", "2.0", "3.0"], ["1.0", "2.0", "3.0"]),
+        (["-0", "1", "2"], ["-0", "1", "2"]),
+        (["true", "false", "x"], ["false", "true", "x"]),
+        (["NA", "nan", "null"], ["NA", "nan", "null"]),
+        ([" 1", "1", "2"], [" 1", "1", "2"]),
+        (["9223372036854775807", "1", "2"], [1, 2, 9223372036854775807]),
+        (["9223372036854775808", "1", "2"], ["1", "2", "9223372036854775808"]),
+    ],
+)
+def test_text_becomes_integers_only_when_all_of_it_is(put, cells, ids):
+    for name, separator in (("a.csv", ","), ("a.tsv", "\t")):
+        table = [["task", "worker", "label"], *([cell, "w", cell] for cell in cells)]
+        answers = read(put(name, "\n".join(separator.join(row) for row in table)))
+        assert answers.tasks.tolist() == answers.classes.tolist() == ids
+
+
+def test_json_and_parquet_keep_their_types(put, tmp_path):
+    records = [{"task": "1", "worker": 1, "label": True}, {"task": "2", "worker": 2, "label": False}]
+    pq.write_table(pa.Table.from_pylist(records), tmp_path / "a.parquet")
+    for file in (put("a.jsonl", records, lines=True), tmp_path / "a.parquet"):
+        answers = read(file)
+        assert (answers.tasks.tolist(), answers.workers.tolist(), answers.classes.tolist()) == (
+            ["1", "2"], [1, 2], [False, True],
+        )  # fmt: skip
+
+
+def test_parquet_with_categories_floats_and_unused_values(tmp_path):
+    table = pa.table({
+        "task": pa.array([1.0, 2.0]), "worker": pa.array(["x", "y", "z"]).dictionary_encode()[:2],
+        "label": pa.array(["a", "b"], pa.large_string()),
+    })  # fmt: skip
+    pq.write_table(table, tmp_path / "a.parquet")
+    answers = read(tmp_path / "a.parquet")
+    assert answers.tasks.tolist() == [1, 2]
+    assert answers.workers.tolist() == ["x", "y"]
+
+
+def test_labels_and_known_labels_are_of_one_type(put):
+    answers = read(put("a.csv", "task,worker,label,truth\n1,a,0,unsure\n2,a,1,\n"))
+    assert answers.classes.tolist() == ["0", "1", "unsure"]
+    assert answers.truth.tolist() == [2, -1]
+    answers = read(put("b.csv", "task,worker,label,truth\n1,a,0,3\n2,a,1,\n"))
+    assert answers.classes.tolist() == [0, 1, 3]
+
+
+# Columns
+
+
+def test_columns_are_recognised_or_named(put, rows):
+    file = put("a.csv", "note,Item,annotator,answer,other\n,1,ann,cat,x\n,2,ann,dog,y\n")
+    assert rows(read(file)) == [(1, "ann", "cat"), (2, "ann", "dog")]
+    assert rows(read(file, label="other")) == [(1, "ann", "x"), (2, "ann", "y")]
+    with pytest.raises(errors.MissingColumnError, match="'nope'"):
+        read(file, worker="nope")
+
+
+def test_semicolons(put, rows):
+    assert rows(read(put("a.csv", CSV.replace(",", ";")))) == rows(read(put("b.csv", CSV)))
+
+
+def test_quotes_line_breaks_and_blank_lines(put, rows):
+    file = put("a.csv", '\n"task",worker,label\r\n"a\nb","x,y","say ""hi"""\r\n\r\nc,d,e\r\n')
+    assert rows(read(file)) == [("a\nb", "x,y", 'say "hi"'), ("c", "d", "e")]
+
+
+def test_byte_order_mark(put, rows):
+    for name, content in (("a.csv", CSV), ("a.jsonl", '{"task": 1, "worker": "ann", "label": "cat"}')):
+        assert rows(read(put(name, b"\xef\xbb\xbf" + content.encode())))[0] == (1, "ann", "cat")
+
+
+def test_weight_and_truth_by_name_or_by_themselves(put):
+    answers = read(put("a.csv", "task,worker,label,weight,truth\n1,a,x,0.5,y\n2,a,x,2,\n"))
+    assert answers.weight.tolist() == [0.5, 2]
+    assert answers.truth.tolist() == [1, -1]
+    answers = read(put("b.csv", "task,worker,label,w,gold\n1,a,x,0.5,y\n2,a,x,2,\n"), weight="w", truth="gold")
+    assert answers.weight.tolist() == [0.5, 2]
+    assert answers.truth.tolist() == [1, -1]
+    assert read(put("c.csv", "task,worker,label,w,gold\n1,a,x,0.5,y\n")).weight is None
+
+
+def test_sparse_known_labels_in_json_lines(put):
+    records = [{"task": i, "worker": "a", "label": i % 2, "truth": 1 if i == 1500 else None} for i in range(1501)]
+    assert read(put("a.jsonl", records, lines=True)).truth[1500] == 1
+
+
+def test_json_lines_skip_what_is_not_needed(put, rows):
+    records = [
+        {"text": ["deep", {"er": [1]}], "task": "t", "worker": "w", "label": "x"},
+        {"text": 3, "label": "y", "worker": "v", "task": "t"},
+    ]
+    assert rows(read(put("a.jsonl", records, lines=True))) == [("t", "v", "y"), ("t", "w", "x")]
+
+
+# Files
+
+
+def test_globs_and_lists(put, tmp_path, rows):
+    put("part-1.csv", "task,worker,label\n1,ann,cat\n2,ann,cat\n")
+    put("part-2.csv", "label,extra,task,worker\ndog,.,1,bob\nbird,.,3,bob\n")
+    expected = [(1, "ann", "cat"), (1, "bob", "dog"), (2, "ann", "cat"), (3, "bob", "bird")]
+    assert rows(read(str(tmp_path / "part-*.csv"))) == expected
+    assert rows(read([tmp_path / "part-2.csv", tmp_path / "part-1.csv"])) == expected
+
+
+def test_a_folder_means_the_files_in_it(put, tmp_path, rows):
+    check(errors.FormatError, "holds no file", tmp_path)
+    put("_SUCCESS", "")
+    put(".part-1.csv.crc", b"\xff")
+    check(errors.FormatError, "holds no file", tmp_path)
+    put("part-1.csv", "task,worker,label\n1,ann,cat\n")
+    put("part-2.csv", "task,worker,label\n1,ann,dog\n")
+    assert rows(read(tmp_path, duplicates="last")) == [(1, "ann", "dog")]  # in order of name
+    assert rows(read([tmp_path], duplicates="first")) == [(1, "ann", "cat")]
+    put("part-3.jsonl", [{"task": 2, "worker": "ann", "label": "cat"}], lines=True)
+    check(errors.FormatError, r"part-1\.csv and \S+part-3\.jsonl are of different formats", tmp_path)
+    (tmp_path / "day=1").mkdir()
+    check(errors.FormatError, "holds day=1, which is no file", tmp_path)
+    check(errors.FormatError, "nothing but folders", str(tmp_path / "day=*"))
+
+
+def test_files_of_two_formats_are_named(put, tmp_path):
+    table = pa.table({"task": [1], "worker": ["bob"], "label": ["cat"]})
+    pq.write_table(table, tmp_path / "b.parquet")
+    files = [put("a.csv", CSV), tmp_path / "b.parquet"]
+    message = r"^\S+{}\S+ and \S+{}\S+ are of different formats, {} and {}\. Read them one by one"
+    check(errors.FormatError, message.format("a", "b", "csv", "parquet"), files)
+    check(errors.FormatError, message.format("b", "a", "parquet", "csv"), files[::-1])
+    check(errors.FormatError, r"b\.parquet: byte", files, format="csv")  # as was said
+    check(errors.MissingColumnError, r"c\.csv: no column", [files[0], put("c.csv", "x,y\n1,2\n")])
+
+
+def test_one_type_over_all_files(put, tmp_path):
+    put("p1.csv", "task,worker,label\n1,a,x\n")
+    put("p2.csv", "task,worker,label\n001,a,x\n")
+    assert read(str(tmp_path / "p?.csv")).tasks.tolist() == ["001", "1"]
+    for name, ids in (("q1.parquet", [1]), ("q2.parquet", ["1"])):
+        pq.write_table(pa.table({"task": ids, "worker": ["a"], "label": ["x"]}), tmp_path / name)
+    with pytest.raises(
+        errors.IdTypeError, match=r"^\S+q1\.parquet has integers for task ids and \S+q2\.parquet text\. Convert"
+    ):
+        read(str(tmp_path / "q*.parquet"))
+
+
+def test_kinds_of_text_mix(tmp_path):
+    view = pa.string_view() if int(pa.__version__.partition(".")[0]) >= 21 else pa.string()  # before, it is not written
+    for name, kind in (("1.parquet", pa.string()), ("2.parquet", pa.large_string()), ("3.parquet", view)):
+        task = pa.array([name, "t"], kind)
+        pq.write_table(pa.table({"task": task, "worker": [name, name], "label": ["x", "y"]}), tmp_path / name)
+    categories = pa.array(["t", "u"]).dictionary_encode()
+    pq.write_table(pa.table({"task": categories, "worker": ["4", "4"], "label": ["x", "y"]}), tmp_path / "4.parquet")
+    assert read(str(tmp_path / "?.parquet")).tasks.tolist() == ["1.parquet", "2.parquet", "3.parquet", "t", "u"]
+
+
+def test_a_column_that_only_one_file_has(put, tmp_path):
+    put("p1.csv", "task,worker,label,truth\n1,a,x,x\n")
+    put("p2.csv", "task,worker,label\n2,a,y\n")
+    assert read(str(tmp_path / "p?.csv")).truth.tolist() == [0, -1]
+    put("p2.csv", "task,worker,label\n2,a,7\n")
+    put("p1.csv", "task,worker,label,truth\n1,a,3,7\n")
+    assert read(str(tmp_path / "p?.csv")).classes.tolist() == [3, 7]
+    put("q1.csv", "task,worker,label,weight\n1,a,x,2\n")
+    put("q2.csv", "task,worker,label\n2,a,y\n")
+    with pytest.raises(errors.WeightError):
+        read(str(tmp_path / "q?.csv"))
+
+
+def test_text_marked_as_text_stays_text_over_files(tmp_path):
+    table = {"worker": ["a"], "label": ["x"]}
+    write(pa.table({"task": ["7"], **table}), tmp_path / "p1.csv")
+    write(pa.table({"task": [8], **table}), tmp_path / "p2.csv")
+    assert read(tmp_path / "p1.csv").tasks.tolist() == ["7"]
+    assert read(str(tmp_path / "p?.csv")).tasks.tolist() == ["7", "8"]
+
+
+def test_gzip_by_content_not_name(put, tmp_path, rows):
+    expected = rows(read(put("a.csv", CSV)))
+    assert rows(read(put("b.csv.gz", CSV))) == expected
+    (tmp_path / "c.csv").write_bytes(gzip.compress(CSV.encode()))
+    assert rows(read(tmp_path / "c.csv")) == expected
+
+
+def test_options_go_on_to_answers(put):
+    file = put("a.csv", CSV + "2,ann,dog\n,bob,cat\n")
+    answers = read(file, nulls="drop", duplicates="last", classes=["dog", "cat", "fox"])
+    assert answers.classes.tolist() == ["dog", "cat", "fox"]
+    assert answers.removed == {"rows with a missing value": 1, "answers a worker gave twice": 1}
+
+
+def test_dropped_rows_leave_no_ids_behind(put):
+    answers = read(put("a.csv", CSV + "9,,cat\n2,zoe,\n"), nulls="drop")
+    assert answers.tasks.tolist() == [1, 2]
+    assert answers.workers.tolist() == ["ann", "bob"]
+
+
+# Telling the format
+
+
+def test_formats_by_content_when_the_name_says_nothing(put, tmp_path):
+    assert read(put("a.dat", CSV)).n_answers == 3
+    assert read(put("b", CSV.replace(",", "\t"))).n_answers == 3
+    assert read(put("c.txt", '{"task": 1, "worker": 1, "label": 1}')).n_answers == 1
+    pq.write_table(pa.table({"task": [1], "worker": [1], "label": [1]}), tmp_path / "d")
+    assert read(tmp_path / "d").n_answers == 1
+
+
+def test_when_the_format_cannot_be_told(put):
+    check(errors.FormatError, "begins with 'hello'.*format=, one of csv", put("a.txt", "hello\nthere\n"))
+    check(errors.FormatError, "format='peerannot'", put("b.json", {"0": {"0": 1}}))
+    check(errors.FormatError, "no worker, as doccano", put("c.jsonl", '{"text": "t", "label": ["x"]}'))
+    check(errors.FormatError, "one object a line", put("d.json", [{"task": 1, "worker": 1, "label": 1}]))
+    check(errors.FormatError, "binary", put("e.dat", "ab\0c"))
+
+
+# Known labels
+
+
+def test_read_truth(put, tmp_path):
+    for name, text in (
+        ("a.csv", "task,truth\n1,cat\n2,\n3,dog\n"), ("b.tsv", "item\tgold\n1\tcat\n3\tdog\n"),
+        ("c.jsonl", '{"task": 1, "label": "cat"}\n{"task": 3, "label": "dog"}\n{"task": 3, "label": "dog"}'),
+        ("d.csv", "id,label,truth\n1,x,cat\n3,y,dog\n"),
+    ):  # fmt: skip
+        table = read_truth(put(name, text))
+        assert table.to_pydict() == {"task": [1, 3], "label": ["cat", "dog"]}, name
+    table = read_truth(put("e.csv", "q,k,label\n1,x,a\n"), task="k", truth="q")
+    assert table.to_pydict() == {"task": ["x"], "label": [1]}
+
+
+def test_read_truth_in_the_types_of_the_answers(put):
+    answers = read(put("a.csv", "task,worker,label\n001,a,1\n7,a,?\n"))
+    truth = read_truth(put("t.csv", "task,truth\n7,1\n"), like=answers)
+    assert answers.with_truth((truth["task"], truth["label"])).truth.tolist() == [-1, 0]
+    numbers = read(put("b.csv", "task,worker,label\n1,a,1\n"))
+    with pytest.raises(errors.IdTypeError, match="'one'"):
+        read_truth(put("u.csv", "task,truth\none,1\n"), like=numbers)
+
+
+def test_read_truth_refuses(put):
+    with pytest.raises(errors.DuplicateError, match=r"two known labels.*3"):
+        read_truth(put("a.csv", "task,truth\n3,1\n3,2\n"))
+    with pytest.raises(errors.MissingColumnError, match=r"truth='\.\.\.'"):
+        read_truth(put("b.csv", "task,other\n3,1\n"))
+    with pytest.raises(errors.MissingColumnError, match="no column for the task"):
+        read_truth(put("c.csv", "thing,truth\n3,1\n"))
+    with pytest.raises(errors.NullError, match="'task'"):
+        read_truth(put("d.csv", "task,truth\n,1\n"))
+    with pytest.raises(errors.FormatError, match="not from 'matrix'"):
+        read_truth(put("e.txt", "1 2\n"))

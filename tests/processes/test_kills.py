@@ -1,0 +1,37 @@
+"""A few kills of each command; `make bench-kill` has a hundred. What a kill leaves behind is looked at each time."""
+
+import pytest
+
+from tests.helpers.kills import damaged, kill_many, make_inputs, open_whole, quick_jobs
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("inputs")
+    make_inputs(folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["aggregate", "fit", "run", "bench"])
+def test_killed_again_and_again_it_comes_to_the_same_bytes(name, inputs, tmp_path):
+    kills = kill_many(quick_jobs(inputs)[name], tmp_path / name, 4, seed=1)
+    assert kills.n == 4 and kills.finished
+
+
+@pytest.mark.parametrize(
+    ("name", "half"),
+    [
+        ("a.json", b'{"a": 1'),
+        ("a.csv", b"task,label\n1,x\n2"),
+        ("a.parquet", b"PAR1 and no end"),
+        ("a.safetensors", b"\x10\0\0\0\0\0\0\0{"),
+        ("report.html", b"<html><body>"),
+        ("a.svg", b"<svg><g>"),
+    ],
+)
+def test_a_file_that_is_not_whole_is_found(name, half, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_bytes(half)
+    assert len(damaged(tmp_path)) == 1
+    with pytest.raises(Exception):  # noqa: B017 - of any kind
+        open_whole(tmp_path / "out" / name)

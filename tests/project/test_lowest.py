@@ -1,0 +1,31 @@
+"""What `make test-lowest` installs is the lowest that pyproject.toml allows."""
+
+import os
+from importlib.metadata import version
+
+import pytest
+from packaging.version import Version
+
+from tests.helpers.lowest import PROJECT, lowest
+
+
+def test_every_dependency_has_one_lower_bound():
+    bounds = lowest(PROJECT.read_text())
+    assert {"numpy", "scipy", "scikit-learn", "pandas"} <= bounds.keys()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [('"numpy>=2.0"', '"numpy"', "numpy .*no lower bound"), ('["altair>=5.3"', '["altair>=5.4"', "altair has two")],
+)
+def test_a_missing_or_second_bound_is_refused(before, after, said):
+    text = PROJECT.read_text()
+    assert before in text
+    with pytest.raises(AssertionError, match=said):
+        lowest(text.replace(before, after, 1))
+
+
+@pytest.mark.skipif("CROWDWISE_LOWEST" not in os.environ, reason="only for what make test-lowest installs")
+@pytest.mark.parametrize(("name", "bound"), lowest(PROJECT.read_text()).items())
+def test_the_lowest_is_what_is_installed(name, bound):
+    assert Version(version(name)) == Version(bound)
