@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import pkgutil
 import subprocess
 import sys
 import tempfile
@@ -38,8 +39,8 @@ def breed(form: str, cases: int, seed: int, counts: Path, folder: Path) -> None:
     with atheris.instrument_imports(include=["crowdwise.io"]):
         import crowdwise.io
 
-        for name in (part.stem for part in Path(crowdwise.io.__file__).parent.glob("[a-z]*.py")):
-            __import__(f"crowdwise.io.{name}")
+        for part in pkgutil.walk_packages(crowdwise.io.__path__, "crowdwise.io."):
+            __import__(part.name)
     import warnings
 
     import pyarrow as pa

@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 import crowdwise as cw
-from crowdwise.io import read_beside
+from crowdwise.io import read_side_columns
 from crowdwise.simulate import answer, crowd, look_alike
 
 FIRST = 1001  # id of the first task
@@ -70,7 +70,7 @@ def main(out: Path, small: bool = False) -> cw.run.Run:
     export(X[:n_tasks], y[:n_tasks], file)
 
     answers = cw.read(file)  # told to be Label Studio's by its content
-    beside = read_beside(file, answers)
+    beside = read_side_columns(file, answers)
     own = X[answers.tasks - FIRST]  # (tasks, pixels): features in the order of answers.tasks
     print(f"{file}: {answers}; left out: {dict(answers.removed)}.")
 

@@ -1,4 +1,4 @@
-"""`python -m reproduction NAME`: the papers' tables and figures, computed here and shown beside what the papers print."""
+"""`python -m reproduction NAME`: tables and figures of the papers, computed here and shown beside the printed ones."""
 
 from __future__ import annotations
 

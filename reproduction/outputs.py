@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crowdwise._core.atomic_io import whole
+from crowdwise._core.atomic_io import atomic_write
 from crowdwise.errors import MissingDependencyError
 from reproduction.experiments import COLUMNS, Experiment, Line
 from reproduction.figures import draw
@@ -38,7 +38,7 @@ def save(experiment: Experiment, found: list[Line], store: Store, folder: Path, 
         )
         return Saved(None, f"{about} has {what}, and is left as it is: move it away to save this.")
     folder.mkdir(parents=True, exist_ok=True)
-    with whole(table) as beside, beside.open("w", newline="", encoding="utf-8") as file:
+    with atomic_write(table) as beside, beside.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore")
         writer.writeheader()
         writer.writerows(rounded(line) for line in found)
@@ -46,10 +46,10 @@ def save(experiment: Experiment, found: list[Line], store: Store, folder: Path, 
         "name": experiment.name, "title": experiment.title, "shows": experiment.shows, "seeds": seeds, "quick": quick,
         "core_seconds": core_seconds(experiment, store, seeds, quick=quick), "lines": found,
     }  # fmt: skip
-    with whole(about) as beside:
+    with atomic_write(about) as beside:
         beside.write_text(json.dumps(rounded(result), indent=1), encoding="utf-8")
     try:
-        with whole(stem.with_suffix(".svg")) as beside:
+        with atomic_write(stem.with_suffix(".svg")) as beside:
             draw(experiment, found, beside)
     except MissingDependencyError as error:
         return Saved(table, str(error))

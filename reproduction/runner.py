@@ -12,8 +12,8 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from crowdwise._core.atomic_io import alone
-from crowdwise._core.child_processes import end_with, this_process
+from crowdwise._core.atomic_io import exclusive_access
+from crowdwise._core.child_processes import current_process, exit_with_parent
 from crowdwise.datasets import load
 from crowdwise.errors import CrowdwiseError
 from reproduction.cells import Cell, Family, Figures
@@ -99,7 +99,7 @@ def run(
         kind = (cell.method, cell.problem)
         progress.waiting[kind] = progress.waiting.get(kind, 0) + 1
     if todo:
-        with alone(store.folder):
+        with exclusive_access(store.folder):
             _compute(todo, families, store, progress, told)
     return progress
 
@@ -111,7 +111,7 @@ def _compute(todo: list[Cell], families: dict[str, Family], store: Store, progre
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # processes of several threads each would stall one another
     context = multiprocessing.get_context("spawn")
     others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=end_with, initargs=(this_process(),))
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=exit_with_parent, initargs=(current_process(),))
     try:
         running: dict[Future[tuple[list[Figures], float]], Cell] = {}
         ahead = iter(todo)

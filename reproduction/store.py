@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from crowdwise._core.atomic_io import whole
+from crowdwise._core.atomic_io import atomic_write
 from crowdwise.errors import CrowdwiseError, FormatError
 from reproduction.cells import Cell, Figures
 
@@ -43,7 +43,7 @@ class Store:
         # Rounded at once, and not as it is written: a run that reads them again must come to the same results.
         cells[cell.key] = rounded({"stamp": stamp, "seeds": list(cell.seeds), "figures": figures})
         self._files[path] = cells
-        with whole(path) as beside:
+        with atomic_write(path) as beside:
             beside.write_text(_text(cells), encoding="utf-8")
 
     def open(self) -> None:

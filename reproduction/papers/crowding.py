@@ -29,6 +29,7 @@ from typing import Any
 
 from crowdwise.augment.completed import Completed
 from crowdwise.learn.network.architectures import MLP
+from reproduction.baselines.graph_completion import GraphCompletion
 from reproduction.baselines.irgan import IRGAN
 from reproduction.cells import Method, Setting
 from reproduction.experiments import Experiment, Published, published
@@ -59,6 +60,13 @@ def crowding(**options: Any) -> Make:
         return learner("crowding", **given)(setting)
 
     return make
+
+
+def graph_completion(setting: Setting) -> Any:
+    """GC-MC, to fill in answers, on the network and with the seed of the learner it completes answers for."""
+    known = GraphCompletion().get_params(deep=False)
+    shared = {name: value for name, value in training(setting).items() if name in ("network", "device", "random_state")}
+    return GraphCompletion(**{name: value for name, value in shared.items() if name in known})
 
 
 def completed(fill: str | Make, **options: Any) -> Make:
@@ -95,7 +103,7 @@ GAPS = {
     "rates of the code": crowding(adversarial_lr=1e-3, classifier_lr=2e-5),
     "features standardised": crowding(network=MLP()),
     "-U, generator 50 epochs": crowding(use_task=False),
-    "DL-CL+GCN from 2 I": completed("gcn", scale=2.0),
+    "DL-CL+GCN from 2 I": completed(graph_completion, scale=2.0),
 }
 METHODS = {
     "ceiling": CEILING,
@@ -106,7 +114,7 @@ METHODS = {
     "AggNet": Method(learner("aggnet"), together=True),
     "Doctor Net": Method(learner("doctornet", weighted=False), together=True),
     "DL-CL+Self": Method(completed("self")),
-    "DL-CL+GCN": Method(completed("gcn")),
+    "DL-CL+GCN": Method(completed(graph_completion)),
     "DL-CL+GAN": Method(completed(irgan)),
     "DL-CL+InG": Method(completed(crowding())),
     "CrowdInG": Method(crowding()),

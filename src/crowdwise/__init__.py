@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 # Imported on first use: `import crowdwise` itself costs nothing. `__init__.pyi` lists the same names for type checkers.
 _HOME = public_names()
 
-__all__ = ["__version__", *sorted((*_HOME, *PACKAGES))]  # noqa: PLE0604
+__all__ = ["__version__", *sorted((*_HOME, *PACKAGES))]
 
 
 def __getattr__(name: str) -> Any:

@@ -12,27 +12,27 @@ import pytest
 from safetensors import SafetensorError
 
 from crowdwise._core import atomic_io as module
-from crowdwise._core.atomic_io import alone, clear_parts, whole, whole_folder
+from crowdwise._core.atomic_io import atomic_folder, atomic_write, exclusive_access, remove_partial_files
 from crowdwise.errors import BusyError, UnwritableError
 
 WRITER = """
 import sys, time
 from pathlib import Path
 from crowdwise._core import atomic_io as module
-from crowdwise._core.atomic_io import alone, whole, whole_folder
+from crowdwise._core.atomic_io import atomic_folder, atomic_write, exclusive_access
 if sys.argv[1] in ("old", "new"):
     exchanged = module._exchanged
     def slow(*folders):
         done = sys.argv[1] == "new" and exchanged(*folders)
         print("in", flush=True); time.sleep(60)
     module._exchanged = slow
-    with whole_folder(Path(sys.argv[2])) as beside:
+    with atomic_folder(Path(sys.argv[2])) as beside:
         for name in "ab":
             (beside / name).write_text("new")
 if sys.argv[1] == "alone":
-    with alone(Path(sys.argv[2])):
+    with exclusive_access(Path(sys.argv[2])):
         print("in", flush=True); time.sleep(60)
-with whole(Path(sys.argv[2])) as beside:
+with atomic_write(Path(sys.argv[2])) as beside:
     beside.write_text("half of")
     print("in", flush=True); time.sleep(60)
 """
@@ -70,7 +70,7 @@ def test_a_folder_killed_in_the_middle_is_the_old_one_or_the_new_one(tmp_path, w
     (folder / "deep" / "mine").write_text("old")
     kill(busy(when, folder))
     assert [(folder / name).read_text() for name in "ab"] == [when] * 2
-    with whole_folder(folder) as beside:
+    with atomic_folder(folder) as beside:
         (beside / "a").write_text("newest")
     assert {name: (folder / name).read_text() for name in ("a", "b", "mine", "deep/mine")} == {
         "a": "newest", "b": when, "mine": "old", "deep/mine": "old",
@@ -92,7 +92,7 @@ def test_a_folder_that_cannot_be_exchanged_never_mixes_old_and_new(tmp_path, mon
         replace(source, target)
 
     monkeypatch.setattr("os.replace", watched)
-    with whole_folder(folder) as beside:
+    with atomic_folder(folder) as beside:
         for name in "ab":
             (beside / name).write_text("new")
     assert seen == [set(), {"new"}] and (folder / "mine").read_text() == "old"
@@ -101,7 +101,7 @@ def test_a_folder_that_cannot_be_exchanged_never_mixes_old_and_new(tmp_path, mon
 
 def test_an_error_leaves_the_old_folder(tmp_path):
     folder = folder_of(tmp_path / "model", "old")
-    with pytest.raises(RuntimeError), whole_folder(folder) as beside:
+    with pytest.raises(RuntimeError), atomic_folder(folder) as beside:
         (beside / "a").write_text("new")
         raise RuntimeError
     assert (folder / "a").read_text() == "old" and names(tmp_path) == ["model"]
@@ -110,18 +110,21 @@ def test_an_error_leaves_the_old_folder(tmp_path):
 def test_what_the_system_refuses_is_said_with_the_file_and_the_remedy(tmp_path):
     with (
         pytest.raises(UnwritableError, match=r"file cannot be written: no space.* Make room"),
-        whole(tmp_path / "file"),
+        atomic_write(tmp_path / "file"),
     ):
         raise OSError(errno.ENOSPC, "No space left on device")
     (tmp_path / "taken").mkdir()
-    with pytest.raises(UnwritableError, match=r"taken cannot be written: is a directory"), whole(tmp_path / "taken"):
+    with (
+        pytest.raises(UnwritableError, match=r"taken cannot be written: is a directory"),
+        atomic_write(tmp_path / "taken"),
+    ):
         pass
     message = "Error while serializing: I/O error: File too large (os error 27)"
     too_large = pytest.raises(UnwritableError, match=r"model cannot be written: file too large\. Make room")
-    with too_large, whole_folder(tmp_path / "model") as beside, whole(beside / "tensors"):
+    with too_large, atomic_folder(tmp_path / "model") as beside, atomic_write(beside / "tensors"):
         raise SafetensorError(message)
     (tmp_path / "file").touch()
-    with pytest.raises(UnwritableError, match="Name a place in a folder"), alone(tmp_path / "file" / "run"):
+    with pytest.raises(UnwritableError, match="Name a place in a folder"), exclusive_access(tmp_path / "file" / "run"):
         pass
     assert names(tmp_path) == ["file", "taken"]
 
@@ -129,7 +132,7 @@ def test_what_the_system_refuses_is_said_with_the_file_and_the_remedy(tmp_path):
 def test_an_error_leaves_the_old_file(tmp_path):
     file = tmp_path / "figures.json"
     file.write_text("old")
-    with pytest.raises(RuntimeError), whole(file) as beside:
+    with pytest.raises(RuntimeError), atomic_write(file) as beside:
         beside.write_text("ne")
         raise RuntimeError
     assert file.read_text() == "old" and names(tmp_path) == ["figures.json"]
@@ -150,14 +153,14 @@ def test_stopped_while_it_tidies_up_it_leaves_nothing_behind(tmp_path, monkeypat
         remove(*args, **more)
 
     monkeypatch.setattr(module.shutil, "rmtree", stopped_once)
-    with pytest.raises(KeyboardInterrupt), whole(tmp_path / "file") as beside:
+    with pytest.raises(KeyboardInterrupt), atomic_write(tmp_path / "file") as beside:
         beside.write_text("all of it")
     assert names(tmp_path) == ["file"]
 
 
 @pytest.mark.parametrize("sync", [True, False])
 def test_a_new_file_can_be_read_as_any_other(tmp_path, sync):
-    with whole(tmp_path / "file", sync=sync) as beside:
+    with atomic_write(tmp_path / "file", sync=sync) as beside:
         beside.unlink()  # as writers do that make the file themselves
         beside.write_text("new")
         beside.chmod(0o600)
@@ -172,21 +175,21 @@ def test_what_a_killed_writer_left_goes_and_what_a_living_one_writes_stays(tmp_p
     kill(killed)
     kill(other)
     assert not file.exists() and len(names(tmp_path)) == 3
-    with whole(file) as beside:
+    with atomic_write(file) as beside:
         beside.write_text("all of it")
     assert file.read_text() == "all of it"
     assert len(names(tmp_path)) == 3  # the file, the living one's part, and the part of another file
-    clear_parts(tmp_path)
+    remove_partial_files(tmp_path)
     assert len(names(tmp_path)) == 2
     kill(living)
-    clear_parts(tmp_path)
+    remove_partial_files(tmp_path)
     assert names(tmp_path) == ["a[1].csv"]
 
 
 def test_writers_at_once_each_write_a_whole_file(tmp_path):
     def write(letter):
         for _ in range(50):
-            with whole(tmp_path / "file", sync=False) as beside:
+            with atomic_write(tmp_path / "file", sync=False) as beside:
                 beside.write_text(letter * 1000)
 
     threads = [threading.Thread(target=write, args=(letter,)) for letter in "abcd"]
@@ -199,11 +202,11 @@ def test_writers_at_once_each_write_a_whole_file(tmp_path):
 
 def test_a_folder_in_use_is_refused_by_name_and_a_dead_owner_is_not_minded(tmp_path):
     owner = busy("alone", tmp_path / "run")
-    with pytest.raises(BusyError, match=f"process {owner.pid} on .* since 20"), alone(tmp_path / "run"):
+    with pytest.raises(BusyError, match=f"process {owner.pid} on .* since 20"), exclusive_access(tmp_path / "run"):
         pass
     kill(owner)
     assert names(tmp_path / "run") == [".lock"]  # stale, and known to be
-    with alone(tmp_path / "run"):
+    with exclusive_access(tmp_path / "run"):
         assert str(os.getpid()) in (tmp_path / "run" / ".lock").read_text()
     assert names(tmp_path / "run") == []
 
@@ -212,7 +215,7 @@ def _enter(folder, barrier, inside, most):
     for _ in range(30):
         barrier.wait()
         try:
-            with alone(folder):
+            with exclusive_access(folder):
                 with inside.get_lock():
                     inside.value += 1
                     most.value = max(most.value, inside.value)
@@ -238,7 +241,7 @@ def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / ".lock").symlink_to(tmp_path / "precious.txt")
-    with pytest.raises(UnwritableError, match=r"\.lock cannot be written.*Remove the link"), alone(folder):
+    with pytest.raises(UnwritableError, match=r"\.lock cannot be written.*Remove the link"), exclusive_access(folder):
         pass
     assert (tmp_path / "precious.txt").read_text() == "mine"
 
@@ -262,6 +265,6 @@ def test_a_lock_that_was_removed_meanwhile_is_not_taken_for_the_one_that_others_
 def test_a_file_is_on_the_disk_before_it_gets_its_name(sync, tmp_path, monkeypatch):
     file, there = tmp_path / "words.txt", []
     monkeypatch.setattr(module, "_sync", lambda path: there.append((path.name, file.exists())))
-    with whole(file, sync=sync) as beside:
+    with atomic_write(file, sync=sync) as beside:
         beside.write_text("all of it")
     assert there == ([("words.txt", False), (tmp_path.name, True)] if sync else [])

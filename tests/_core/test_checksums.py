@@ -22,15 +22,15 @@ TENSORS = {"a": np.arange(5.0), "b": np.ones((2, 3), np.int32)}
 
 
 def written(path, facts, key="kind"):
-    checksums.seal(path, key, facts, lambda metadata: save_file(TENSORS, path, metadata=metadata))
+    checksums.write_with_checksum(path, key, facts, lambda metadata: save_file(TENSORS, path, metadata=metadata))
     return path
 
 
 def test_facts_and_tensors_come_back_and_bytes_do_not_vary(tmp_path):
     facts = {"version": 2, "text": '"sha256": "not this one", é \\', "list": [1, None, {"sha256": "nor this"}]}
     file = written(tmp_path / "a", facts)
-    assert checksums.facts(file, "kind", 2) == checksums.facts(file.read_bytes(), "kind", 2) == facts
-    assert checksums.facts(file, "another kind", 2) is None
+    assert checksums.read_metadata(file, "kind", 2) == checksums.read_metadata(file.read_bytes(), "kind", 2) == facts
+    assert checksums.read_metadata(file, "another kind", 2) is None
     assert all((load_file(file)[name] == tensor).all() for name, tensor in TENSORS.items())
     assert written(tmp_path / "b", facts).read_bytes() == file.read_bytes()
 
@@ -41,7 +41,7 @@ def test_every_single_bit_counts(tmp_path):
         changed = bytearray(content)
         changed[bit // 8] ^= 1 << bit % 8
         try:
-            found = checksums.facts(bytes(changed), "kind", 2)
+            found = checksums.read_metadata(bytes(changed), "kind", 2)
         except checksums.DamagedError:
             continue
         assert found is None or found["version"] > 2  # of another kind, or newer: for its reader to refuse
@@ -49,11 +49,11 @@ def test_every_single_bit_counts(tmp_path):
 
 def test_versions_without_a_checksum(tmp_path):
     save_file(TENSORS, tmp_path / "old", metadata={"kind": json.dumps({"version": 1})})
-    assert checksums.facts(tmp_path / "old", "kind", 2) == {"version": 1}
+    assert checksums.read_metadata(tmp_path / "old", "kind", 2) == {"version": 1}
     for version in (2, None, "1", True):
         save_file(TENSORS, tmp_path / "cut", metadata={"kind": json.dumps({"version": version})})
         with pytest.raises(checksums.DamagedError):
-            checksums.facts(tmp_path / "cut", "kind", 2)
+            checksums.read_metadata(tmp_path / "cut", "kind", 2)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_versions_without_a_checksum(tmp_path):
 )  # fmt: skip
 def test_headers_that_are_none(content):
     with pytest.raises(checksums.DamagedError):
-        checksums.facts(content, "kind", 2)
+        checksums.read_metadata(content, "kind", 2)
 
 
 def test_schema_names_the_field():

@@ -8,9 +8,9 @@ import pytest
 
 CHILD = """
 import os, sys, time
-from crowdwise._core.child_processes import end_with
+from crowdwise._core.child_processes import exit_with_parent
 number = os.getpid() if sys.argv[1] == "own" else int(sys.argv[1])
-end_with((number, sys.argv[2]))
+exit_with_parent((number, sys.argv[2]))
 time.sleep(1.0 if len(sys.argv) > 3 else 100.0)
 """
 

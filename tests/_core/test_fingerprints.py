@@ -11,7 +11,11 @@ import crowdwise as cw
 from crowdwise._core.fingerprints import fingerprint
 from crowdwise.learn.features import open_features
 
-CODE = "import crowdwise as cw; from crowdwise._core.fingerprints import fingerprint; print(fingerprint(cw.simulate.simulate(9), cw.GLAD()))"
+CODE = """
+import crowdwise as cw
+from crowdwise._core.fingerprints import fingerprint
+print(fingerprint(cw.simulate.simulate(9), cw.GLAD()))
+"""
 
 
 def test_the_same_content_has_the_same_hash_in_any_process():

@@ -4,7 +4,7 @@ import pytest
 
 import crowdwise as cw
 from crowdwise._core import registry
-from crowdwise._core.registry import Method, line
+from crowdwise._core.registry import Method, find_method
 from crowdwise.errors import ParameterError
 
 
@@ -75,8 +75,8 @@ def test_aggregated():
 
 
 def test_line_is_the_outermost_s(around):
-    assert line("around(dawid-skene)") is around
-    assert line("dawid-skene").name == "dawid-skene"
+    assert find_method("around(dawid-skene)") is around
+    assert find_method("dawid-skene").name == "dawid-skene"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from crowdwise.ambiguity.ranking import Ranked, in_blocks, weighted_means
+from crowdwise.ambiguity.ranking import TaskRanker, in_blocks, weighted_means
 from crowdwise.answers import Answers
 from crowdwise.errors import ParameterError
 from crowdwise.learn.features import open_features
@@ -11,7 +11,7 @@ from crowdwise.learn.features import open_features
 
 def ranked(scores, per_task=2, seed=0):
     """Tasks with these scores; a task of infinite score has no answers."""
-    out = Ranked()
+    out = TaskRanker()
     scores = np.asarray(scores, dtype=float)
     task = np.repeat(np.flatnonzero(np.isfinite(scores)), per_task)
     worker = np.tile(np.arange(per_task), len(task) // per_task)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crowdwise.answers.encoding import as_arrow, encode, lookup, some, sorted_order, stable_order, starts
+from crowdwise.answers.encoding import as_arrow, encode, lookup, preview, sorted_order, stable_order, starts
 from crowdwise.errors import IdTypeError, UnknownIdError
 
 
@@ -69,5 +69,5 @@ def test_large_and_unsigned_integers():
 
 
 def test_some_counts_the_rest():
-    assert some(["a"]) == "'a'"
-    assert some(np.arange(5)) == "0, 1, 2 and 2 more"
+    assert preview(["a"]) == "'a'"
+    assert preview(np.arange(5)) == "0, 1, 2 and 2 more"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from crowdwise.answers import id_table
 from crowdwise.answers.encoding import text_buffers
-from crowdwise.answers.id_table import Distinct
+from crowdwise.answers.id_table import IdTable
 from crowdwise.errors import TooLargeError
 
 # Few values, so that they recur; those of text differ in length, in the last byte, and in nothing but a zero byte.
@@ -28,7 +28,7 @@ def test_codes_of_parts_spell_the_ids_in_the_order_they_came(kind, data, same_ha
     """Also where all ids have one hash, as some have among many millions."""
     values = data.draw(st.lists(IDS[kind], max_size=40))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(values)), max_size=5)))
-    whole, ids = pa.array(values, kind), Distinct(kind)
+    whole, ids = pa.array(values, kind), IdTable(kind)
     edges = [0, *cuts, len(values)]
     with pytest.MonkeyPatch.context() as patch:
         if same_hash is not None:
@@ -45,7 +45,7 @@ def test_many_ids_are_kept_apart_as_the_table_grows(text):
     """Each comes twice, the second time long after the first: the table has grown in between."""
     numbers = np.tile(np.random.default_rng(0).integers(-(2**40), 2**40, 60_000), 2)
     whole = pa.array(numbers).cast(pa.large_string()) if text else pa.array(numbers)
-    ids = Distinct(whole.type)
+    ids = IdTable(whole.type)
     codes = np.concatenate([ids.add(whole[start : start + 7001]) for start in range(0, len(whole), 7001)])
     assert ids.table.equals(whole.unique())
     assert ids.table.take(pa.array(codes)).equals(whole)
@@ -53,7 +53,7 @@ def test_many_ids_are_kept_apart_as_the_table_grows(text):
 
 def test_more_ids_than_codes_are_refused(monkeypatch):
     monkeypatch.setattr(id_table, "MAX_CODES", 3)
-    ids = Distinct(pa.int64())
+    ids = IdTable(pa.int64())
     ids.add(pa.array([1, 2]))
     with pytest.raises(TooLargeError, match="distinct ids"):
         ids.add(pa.array([3, 4]))
@@ -75,7 +75,7 @@ def test_the_hash_is_siphash_as_python_has_it():
 def test_the_hash_of_an_id_cannot_be_foreseen():
     """Each table has a key of its own; what comes out does not depend on it."""
     ids = pa.array([f"task_{i}" for i in range(50)], pa.large_string())
-    tables = [Distinct(ids.type) for _ in range(2)]
+    tables = [IdTable(ids.type) for _ in range(2)]
     codes = [table.add(ids).tolist() for table in tables]
     hashes = [id_table._hashes(*text_buffers(ids), table._key).tolist() for table in tables]
     assert codes[0] == codes[1] == list(range(50))

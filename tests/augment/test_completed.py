@@ -158,16 +158,16 @@ def test_crowding_fills_in():
 
 def test_a_named_filler_takes_the_network_of_the_base():
     base = cw.AnnoReg(network=NETWORK, random_state=5, lr=0.5)
-    for name in ("gcn", "gan", "conal"):
+    for name in ("crowdlayer", "conal"):
         filler = Completed(base, name)._filler(base)
         assert repr(filler.network) == repr(NETWORK)
         assert filler.random_state == 5
         assert filler.lr != 0.5
-    same = Completed(cw.CrowdLayer("vw", lr=0.5, checkpoint="file"), "gan")
+    same = Completed(cw.CrowdLayer("vw", lr=0.5, checkpoint="file"), "crowdlayer")
     generator = same._filler(same._new_base())  # CrowdLayer too
     assert (generator.kind, generator.lr, generator.checkpoint) == ("vw", 0.5, None)
     outside = cw.Aggregated("dawid-skene", LogisticRegression())
-    assert Completed(outside, "gcn")._filler(outside).network is None
+    assert Completed(outside, "conal")._filler(outside).network is None
 
 
 def test_any_base():
@@ -217,9 +217,9 @@ def test_saved_with_what_was_filled_in(tmp_path):
 
 
 def test_by_name():
-    model = cw.make("completed(annoreg)", fill="gcn")
+    model = cw.make("completed(annoreg)", fill="conal")
     assert isinstance(model._new_base(), cw.AnnoReg)
-    assert isinstance(model._filler(model._new_base()), GraphCompletion)
+    assert isinstance(model._filler(model._new_base()), cw.CoNAL)
 
 
 def test_learns_what_is_easy():

@@ -9,7 +9,7 @@ import pytest
 
 from crowdwise.learn.joint_em import experts, views
 
-FILE = Path(__file__).parents[1] / "benchmarks" / "joint_on_top.py"
+FILE = Path(__file__).parents[2] / "benchmarks" / "joint_on_top.py"
 ROW, CONTROL = "DASC", "pseudo-answers at random"
 
 

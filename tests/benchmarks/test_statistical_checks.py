@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-FILE = Path(__file__).parents[1] / "benchmarks" / "statistical_checks.py"
+FILE = Path(__file__).parents[2] / "benchmarks" / "statistical_checks.py"
 TINY = {"n_tasks": 6, "n_workers": 4, "k": 2, "per_task": 3}
 
 

@@ -163,7 +163,7 @@ def test_scores_are_averaged_over_repeats(tiny):
         score = np.empty(16)
         for k in range(2):
             kept, held = tiny.take(np.flatnonzero(fold != k)), tiny.take(np.flatnonzero(fold == k))
-            score[fold == k] = cw.truth.check.log_likelihood(kept, held, cw.OneCoin().fit(kept).proba_)
+            score[fold == k] = cw.truth.vote_check.log_likelihood(kept, held, cw.OneCoin().fit(kept).proba_)
         parts.append(score)
     np.testing.assert_allclose(twice.scores["one-coin"], np.mean(parts, axis=0), rtol=1e-12)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
-from crowdwise._core.registry import line
+from crowdwise._core.registry import find_method
 from crowdwise.errors import ParameterError
 
 
@@ -104,8 +104,8 @@ def test_answers_of_crowding_into_annoreg(crowd):
 def test_names_with_brackets(name):
     outer, _, inner = name.rstrip(")").partition("(")
     model = cw.make(name)
-    assert type(model) is line(outer).load()
-    assert type(model.base) is line(inner.partition("(")[0]).load()
+    assert type(model) is find_method(outer).load()
+    assert type(model.base) is find_method(inner.partition("(")[0]).load()
 
 
 @pytest.mark.parametrize("framework", [cw.DASC, cw.Pruned, cw.Completed])

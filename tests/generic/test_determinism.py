@@ -19,7 +19,7 @@ from crowdwise.run import run
 from tests.helpers import fits_of_all
 from tests.helpers.every_method import LEARNERS, crowd
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
 TOLERANCE = 1e-6
 TIMES = {"times.json"}
 
@@ -28,7 +28,9 @@ def in_another_process(tmp_path, **settings):
     """What every method finds in a process with these variables."""
     file = tmp_path / "found.npz"
     environment = {**os.environ, **settings, "PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run([sys.executable, HERE / "fits_of_all.py", file], env=environment, check=True, timeout=600)
+    subprocess.run(
+        [sys.executable, "-m", "tests.helpers.fits_of_all", file], env=environment, cwd=ROOT, check=True, timeout=600
+    )
     with np.load(file) as saved:
         return {name: saved[name] for name in saved.files}
 

@@ -16,7 +16,7 @@ import pytest
 import crowdwise as cw
 from tests.helpers.every_method import FEWEST, LEARNERS, TRUTH, crowd, fitted
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CALLS = 20
 MOST = 100  # bytes of Python's memory a call
 

@@ -85,7 +85,7 @@ def damage(content: bytes, rng: np.random.Generator) -> bytes:
 def forged(file: Path, target: Path, rng: np.random.Generator) -> None:
     """The same file with a value of its header or a tensor changed, and a checksum that fits."""
     tensors = load_file(file)
-    facts = checksums.facts(file, KEY, VERSION)
+    facts = checksums.read_metadata(file, KEY, VERSION)
     if rng.random() < 0.6:
         facts = json.loads(json.dumps(facts))
         places = list(_places(facts))
@@ -98,7 +98,7 @@ def forged(file: Path, target: Path, rng: np.random.Generator) -> None:
         _change(tensors, rng)
         if rng.random() < 0.7 and "tensors" in facts:
             facts["tensors"] = {name: [str(each.dtype), *each.shape] for name, each in tensors.items()}
-    checksums.seal(target, KEY, facts, lambda metadata: save_file(tensors, target, metadata=metadata))
+    checksums.write_with_checksum(target, KEY, facts, lambda metadata: save_file(tensors, target, metadata=metadata))
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:

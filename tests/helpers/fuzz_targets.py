@@ -27,9 +27,9 @@ import pyarrow as pa
 from crowdwise import Answers
 from crowdwise.answers.columns import recognise
 from crowdwise.errors import CrowdwiseError
-from crowdwise.io import read, read_beside, read_truth
+from crowdwise.io import read, read_side_columns, read_truth
 from crowdwise.io.csv_escaping import undo
-from crowdwise.io.format_detection import sniff
+from crowdwise.io.format_detection import detect_format
 from tests.helpers.fuzz_documents import INTEGERS, TEXTS, Document, Row, answers_of, document
 
 SECONDS = 10  # of the processor that a case may take; most take a few thousandths
@@ -77,7 +77,9 @@ def judge(case: Document, folder: Path) -> str:
     if case.rows is not None:
         assert found == sorted(case.rows, key=repr), f"{found} read where {case.rows} was written"
     else:
-        second = second_reader(case, sniff(file) if case.options.get("format") is None else case.options["format"])
+        second = second_reader(
+            case, detect_format(file) if case.options.get("format") is None else case.options["format"]
+        )
         assert second is None or found == second, f"{found} read where another reader finds {second}"
     return "right"
 
@@ -89,7 +91,7 @@ def judge_beside(case: Document, folder: Path) -> str:
     given = {name: value for name, value in case.options.items() if name in ("format", "question", "task", "worker")}
     try:
         answers = read(file, **case.options)
-        beside = read_beside(file, answers, **given)
+        beside = read_side_columns(file, answers, **given)
     except CrowdwiseError as error:
         assert case.rows is None, f"well-formed {case.name} refused: {error}"
         return type(error).__name__

@@ -7,7 +7,7 @@ import re
 import tomllib
 from pathlib import Path
 
-PROJECT = Path(__file__).parent.parent / "pyproject.toml"
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 # Not torch (its old builds on PyPI bring gigabytes of CUDA; constraints.txt names the build that is tested), nor Spark
 # and what turns images and sentences into features.
 EXTRAS = ("pandas", "polars", "plots", "report")

@@ -2,8 +2,10 @@
 
 import os
 import shutil
+import socket
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -51,3 +53,9 @@ def _names(process, folder):
         return folder in (process / "cmdline").read_bytes() or folder in (process / "environ").read_bytes()
     except OSError:  # it has ended, or is somebody else's
         return False
+
+
+def free_port():
+    with closing(socket.socket()) as opened:
+        opened.bind(("127.0.0.1", 0))
+        return opened.getsockname()[1]

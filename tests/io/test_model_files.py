@@ -21,7 +21,7 @@ from crowdwise.learn.methods.aggregated import Aggregated
 from crowdwise.learn.methods.crowdlayer import CrowdLayer
 from crowdwise.learn.network.architectures import CNN, MLP, Logistic
 
-FIRST = Path(__file__).parent / "fixtures" / "dawid_skene_v1.safetensors"  # written by the first version of saving
+FIRST = Path(__file__).parents[1] / "fixtures" / "dawid_skene_v1.safetensors"  # written by the first version of saving
 
 
 @pytest.fixture
@@ -85,10 +85,10 @@ def changed(file, target, header=None, *, listed=False, **tensors):
     With `listed`, the list of tensors fits as well.
     """
     kept = {name: tensor for name, tensor in (load_file(file) | tensors).items() if tensor is not None}
-    facts = checksums.facts(file, KEY, VERSION) | (header or {})
+    facts = checksums.read_metadata(file, KEY, VERSION) | (header or {})
     if listed:
         facts["tensors"] = {name: [str(tensor.dtype), *tensor.shape] for name, tensor in kept.items()}
-    checksums.seal(target, KEY, facts, lambda metadata: save_file(kept, target, metadata=metadata))
+    checksums.write_with_checksum(target, KEY, facts, lambda metadata: save_file(kept, target, metadata=metadata))
     return target
 
 
@@ -365,7 +365,7 @@ def test_truth_models_need_no_torch():
     [
         cw.WAUM(epochs=2, trust=cw.DawidSkene("hierarchical")),
         cw.Pruned(cw.CrowdLayer(epochs=2), by=cw.WAUM(epochs=2)),
-        cw.Completed(cw.CrowdLayer(epochs=2), fill=cw.GraphCompletion(epochs=2)),
+        cw.Completed(cw.CrowdLayer(epochs=2), fill=cw.CoNAL(epochs=2)),
     ],
     ids=["ranker", "framework with a ranker", "framework with a filler"],
 )

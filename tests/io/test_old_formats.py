@@ -18,7 +18,7 @@ from crowdwise.run.folder_format import FORMAT
 from tests.helpers.damaged import damage
 from tests.helpers.old_files import answers, learner, model, structure, write_all
 
-FIXTURES = Path(__file__).parent / "fixtures"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
 @pytest.mark.parametrize("version", range(1, VERSION + 1))

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from crowdwise import errors
-from crowdwise.io import read, read_beside, write
+from crowdwise.io import read, read_side_columns, write
 from crowdwise.io.side_columns import TIMES
 from tests.helpers.beside_facts import known, said
 
@@ -32,14 +32,14 @@ def table(rows=ROWS, header=HEADER):
 def test_every_kind_of_table(tmp_path, name):
     write(table(), tmp_path / name)
     answers = read(tmp_path / name)
-    beside = read_beside(tmp_path / name, answers, text="tweet")
+    beside = read_side_columns(tmp_path / name, answers, text="tweet")
     assert beside.texts.tolist() == ["one, 'two'", "=three"]
     assert known(answers, beside) == {(1, "ann"): 2.5, (1, "bob"): 4, (2, "ann"): 8}
     assert beside.images is None
     assert beside.notes == [
         "The texts are those of 'tweet'.", "The times are those of 'seconds', known for 3 of 4 answers.",
     ]  # fmt: skip
-    assert read_beside(tmp_path / name, answers).texts is None
+    assert read_side_columns(tmp_path / name, answers).texts is None
 
 
 def many(n_tasks=30, seed=0):
@@ -55,19 +55,19 @@ def test_order_of_rows_and_files_and_names_of_ids_do_not_matter(tmp_path, times)
     header = (*HEADER[:4], times)
     write(table(rows, header), tmp_path / "all.csv")
     answers = read(tmp_path / "all.csv")
-    expected = read_beside(tmp_path / "all.csv", answers, text="tweet")
+    expected = read_side_columns(tmp_path / "all.csv", answers, text="tweet")
     assert (~np.isnan(expected.seconds)).sum() > 40
     shuffled = [rows[i] for i in rng.permutation(len(rows))]
     write(table(shuffled[:40], header), tmp_path / "part-1.csv")
     write(table(shuffled[40:], header), tmp_path / "part-2.csv")
-    parts = read_beside(str(tmp_path / "part-*.csv"), answers, text="tweet")
+    parts = read_side_columns(str(tmp_path / "part-*.csv"), answers, text="tweet")
     assert parts.texts.tolist() == expected.texts.tolist()
     np.testing.assert_array_equal(parts.seconds, expected.seconds)
     assert parts.notes == expected.notes
     new = [(f"t{99 - t}", w[::-1], *rest) for t, w, *rest in rows]
     write(table(new, header), tmp_path / "new.csv")
     renamed = read(tmp_path / "new.csv")
-    other = read_beside(tmp_path / "new.csv", renamed, text="tweet")
+    other = read_side_columns(tmp_path / "new.csv", renamed, text="tweet")
     assert known(renamed, other) == {
         (f"t{99 - t}", w[::-1]): seconds for (t, w), seconds in known(answers, expected).items()
     }
@@ -78,9 +78,9 @@ def test_a_part_of_the_answers(tmp_path):
     rows, _ = many()
     write(table(rows), tmp_path / "a.csv")
     answers = read(tmp_path / "a.csv")
-    whole = read_beside(tmp_path / "a.csv", answers, text="tweet")
+    whole = read_side_columns(tmp_path / "a.csv", answers, text="tweet")
     chosen = np.array([7, 3, 20])
-    part = read_beside(tmp_path / "a.csv", answers[chosen], text="tweet")
+    part = read_side_columns(tmp_path / "a.csv", answers[chosen], text="tweet")
     assert part.texts.tolist() == whole.texts[chosen].tolist()
     expected = known(answers, whole)
     assert known(answers[chosen], part) == {pair: s for pair, s in expected.items() if pair[0] in chosen}
@@ -89,14 +89,14 @@ def test_a_part_of_the_answers(tmp_path):
 def test_rows_left_out_shift_nothing(put):
     file = put("a.csv", "task,worker,label,seconds\n1,ann,,99\n1,bob,x,1\n,ann,y,98\n2,ann,y,2\n2,,x,97\n1,ann,y,3\n")
     answers = read(file, nulls="drop")
-    assert known(answers, read_beside(file, answers)) == {(1, "bob"): 1, (2, "ann"): 2, (1, "ann"): 3}
+    assert known(answers, read_side_columns(file, answers)) == {(1, "bob"): 1, (2, "ann"): 2, (1, "ann"): 3}
 
 
 def test_answers_given_twice_have_the_mean(put):
     file = put("a.csv", "task,worker,label,seconds\n1,ann,x,2\n1,bob,y,7\n1,ann,y,4\n")
     for policy in ("first", "last", "vote"):
         answers = read(file, duplicates=policy)
-        beside = read_beside(file, answers)
+        beside = read_side_columns(file, answers)
         assert known(answers, beside) == {(1, "ann"): 3, (1, "bob"): 7}
         assert said(beside, "more than once") == ["Answers given more than once, whose time is the mean: 1."]
 
@@ -105,12 +105,12 @@ def test_answers_given_twice_have_the_mean(put):
 def test_each_name_for_seconds(put, name):
     file = put("a.csv", f"task,worker,label,{name.replace('_', ' ').title()}\n1,ann,x,1500\n")
     milli = name in ("duration_ms", "response_time_ms", "milliseconds")
-    assert read_beside(file, read(file)).seconds.tolist() == [1.5 if milli else 1500]
+    assert read_side_columns(file, read(file)).seconds.tolist() == [1.5 if milli else 1500]
 
 
 def test_ids_are_no_times(put):
     file = put("a.csv", "duration,worker,label,seconds\n1,ann,x,5\n2,ann,x,6\n")
-    beside = read_beside(file, read(file, task="duration", label="seconds"), task="duration", label="seconds")
+    beside = read_side_columns(file, read(file, task="duration", label="seconds"), task="duration", label="seconds")
     assert beside.seconds is None
     assert beside.notes == []
 
@@ -119,17 +119,17 @@ def test_faulty_times_are_unknown_and_counted(put):
     cells = ["3", "soon", "-1", "inf", "86401", "", "1e400", "86400"]
     rows = [f"{i},ann,{'xy'[i % 2]},{cell}" for i, cell in enumerate(cells)]
     file = put("a.csv", "\n".join(["task,worker,label,seconds", *rows]))
-    beside = read_beside(file, read(file))
+    beside = read_side_columns(file, read(file))
     assert [s if s == s else None for s in beside.seconds.tolist()] == [3, *[None] * 6, 86400]
     assert said(beside, "unknown") == ["Times not understood, negative or over 24 hours, left unknown: 5."]
     file = put("b.csv", "task,worker,label,seconds\n1,ann,x,?\n")
-    assert read_beside(file, read(file)).seconds is None
+    assert read_side_columns(file, read(file)).seconds is None
     values = [3, "soon", None, 4.5, [1], True, "6"]
     file = put(
         "c.jsonl", [{"task": i, "worker": "a", "label": i % 2, "seconds": s} for i, s in enumerate(values)], lines=True
     )
     answers = read(file)
-    beside = read_beside(file, answers)
+    beside = read_side_columns(file, answers)
     assert known(answers, beside) == {(0, "a"): 3, (3, "a"): 4.5, (6, "a"): 6}
     assert said(beside, "unknown: 3")
 
@@ -145,7 +145,7 @@ def test_start_and_end(put, tmp_path):
     ]
     file = put("a.csv", "\n".join(["task,worker,label,started_at,submitted_at", *rows]))
     answers = read(file)
-    beside = read_beside(file, answers)
+    beside = read_side_columns(file, answers)
     assert known(answers, beside) == {(1, "ann"): 12.5, (2, "ann"): 30, (3, "ann"): 30, (1, "bob"): 60}
     assert beside.notes == [
         "The times are those of 'started_at' and 'submitted_at', known for 4 of 6 answers.",
@@ -154,7 +154,7 @@ def test_start_and_end(put, tmp_path):
     ]
     stamps = {name: pa.array([at], pa.timestamp("ms")) for name, at in (("start_time", 1000), ("end_time", 3500))}
     pq.write_table(pa.table({"task": [1], "worker": [1], "label": [1], **stamps}), tmp_path / "a.parquet")
-    assert read_beside(tmp_path / "a.parquet", read(tmp_path / "a.parquet")).seconds.tolist() == [2.5]
+    assert read_side_columns(tmp_path / "a.parquet", read(tmp_path / "a.parquet")).seconds.tolist() == [2.5]
 
 
 def test_gaps_between_moments(put):
@@ -163,7 +163,7 @@ def test_gaps_between_moments(put):
             (3, "b", "x", 133)]  # fmt: skip
     file = put("a.csv", "\n".join(["task,worker,label,timestamp", *(",".join(map(str, row)) for row in rows)]))
     answers = read(file, nulls="drop")
-    beside = read_beside(file, answers)
+    beside = read_side_columns(file, answers)
     # the answer left out at 150 took its time; 1800 s are no break yet and 1801 are; two at one moment share the gap
     assert known(answers, beside) == {
         (2, "a"): 30, (4, "a"): 5, (5, "a"): 1800, (7, "a"): 2, (8, "a"): 2, (3, "b"): 2,
@@ -180,7 +180,7 @@ def test_overlapping_files_do_not_halve_the_times(put, tmp_path):
     text = "task,worker,label,timestamp\n1,a,x,100\n2,a,x,130\n"
     put("p1.csv", text), put("p2.csv", text)
     answers = read(str(tmp_path / "p?.csv"), duplicates="first")
-    assert known(answers, read_beside(str(tmp_path / "p?.csv"), answers)) == {(2, "a"): 30}
+    assert known(answers, read_side_columns(str(tmp_path / "p?.csv"), answers)) == {(2, "a"): 30}
 
 
 def test_files_with_different_kinds_of_time(put, tmp_path):
@@ -188,7 +188,7 @@ def test_files_with_different_kinds_of_time(put, tmp_path):
     put("p2.csv", "task,worker,label,timestamp\n2,a,x,100\n3,a,x,107\n")
     put("p3.csv", "task,worker,label\n4,a,x\n")
     answers = read(str(tmp_path / "p?.csv"))
-    assert known(answers, read_beside(str(tmp_path / "p?.csv"), answers)) == {(1, "a"): 5, (3, "a"): 7}
+    assert known(answers, read_side_columns(str(tmp_path / "p?.csv"), answers)) == {(1, "a"): 5, (3, "a"): 7}
 
 
 # Texts and images
@@ -198,7 +198,7 @@ def test_texts_of_tasks(put):
     file = put(
         "a.csv", "task,worker,label,note,image url\n1,a,x,,i/1.png\n1,b,x,one,\n2,a,y,two,http://e.org/2\n3,a,y,,\n"
     )
-    beside = read_beside(file, read(file), text="note")
+    beside = read_side_columns(file, read(file), text="note")
     assert beside.texts.tolist() == ["one", "two", None]
     assert beside.images.tolist() == ["i/1.png", "http://e.org/2", None]
     assert beside.notes == [
@@ -213,23 +213,23 @@ def test_the_task_itself_may_be_the_text(put):
         put("a.jsonl", '{"text":"hello","worker":1,"label":2}'),
     ):
         answers = read(file, task="text")
-        assert read_beside(file, answers, task="text", text="text").texts.tolist() == ["hello"]
+        assert read_side_columns(file, answers, task="text", text="text").texts.tolist() == ["hello"]
 
 
 def test_texts_that_are_numbers_or_mixed(put, tmp_path):
     pq.write_table(pa.table({"task": [1], "worker": [1], "label": [1], "t": [5]}), tmp_path / "a.parquet")
-    assert read_beside(tmp_path / "a.parquet", read(tmp_path / "a.parquet"), text="t").texts.tolist() == ["5"]
+    assert read_side_columns(tmp_path / "a.parquet", read(tmp_path / "a.parquet"), text="t").texts.tolist() == ["5"]
     records = [{"task": i, "worker": 1, "label": 1, "t": t} for i, t in enumerate(["a", 5, ["b"], None])]
     file = put("a.jsonl", records, lines=True)
-    assert read_beside(file, read(file), text="t").texts.tolist() == ["a", "5", '["b"]', None]
+    assert read_side_columns(file, read(file), text="t").texts.tolist() == ["a", "5", '["b"]', None]
 
 
 def test_two_texts_of_a_task(put):
     file = put("a.csv", "task,worker,label,note,image\n7,a,x,one,1.png\n7,b,x,two,2.png\n8,a,x,one,3.png\n")
     answers = read(file)
     with pytest.raises(errors.DuplicateError, match=r"a.csv: task 7 has two texts in 'note': '(one|two)', '(one|two)'"):
-        read_beside(file, answers, text="note")
-    beside = read_beside(file, answers)
+        read_side_columns(file, answers, text="note")
+    beside = read_side_columns(file, answers)
     assert beside.images.tolist() == [None, "3.png"]
     assert said(beside, "several") == ["Tasks with several images, left without: 1 (7)."]
 
@@ -240,32 +240,32 @@ def test_texts_that_are_not_there(put, tmp_path):
     with pytest.raises(
         errors.MissingColumnError, match=r"no column or field 'tweet'.*'task', 'worker', 'label', 'note'"
     ):
-        read_beside(file, answers, text="tweet")
+        read_side_columns(file, answers, text="tweet")
     with pytest.raises(errors.MissingColumnError, match="stands 2 times"):
-        read_beside(file, answers, text="note")
+        read_side_columns(file, answers, text="note")
     for bad in ("", 3):
         with pytest.raises(errors.ParameterError, match="text="):
-            read_beside(file, answers, text=bad)
+            read_side_columns(file, answers, text=bad)
     file = put("b.csv", "task,worker,label,note\n1,a,x,\n2,a,x, \n3,a,x,three\n")
     with pytest.raises(errors.FormatError, match=r"'note' is empty for 2 of 3 tasks \(1, 2\)"):
-        read_beside(file, read(file), text="note")
+        read_side_columns(file, read(file), text="note")
     pq.write_table(pa.table({"task": [1], "worker": [1], "label": [1], "t": [["a"]]}), tmp_path / "a.parquet")
     with pytest.raises(errors.FormatError, match="'t' holds lists"):
-        read_beside(tmp_path / "a.parquet", read(tmp_path / "a.parquet"), text="t")
+        read_side_columns(tmp_path / "a.parquet", read(tmp_path / "a.parquet"), text="t")
 
 
 def test_tasks_nobody_answered_have_no_text(put):
     file = put("a.csv", "task,worker,label,note\n1,a,x,one\n")
-    beside = read_beside(file, read(file, tasks=[1, 2, 3, 4]), text="note")
+    beside = read_side_columns(file, read(file, tasks=[1, 2, 3, 4]), text="note")
     assert beside.texts.tolist() == ["one", None, None, None]
 
 
 def test_images_in_the_file_itself(put, tmp_path):
     pictures = pa.array([{"bytes": b"1", "path": "p"}])
     pq.write_table(pa.table({"task": [1], "worker": [1], "label": [1], "image": pictures}), tmp_path / "a.parquet")
-    assert read_beside(tmp_path / "a.parquet", read(tmp_path / "a.parquet")).images is None
+    assert read_side_columns(tmp_path / "a.parquet", read(tmp_path / "a.parquet")).images is None
     file = put("a.csv", "task,worker,label,image\n1,a,x,data:image/png;base64 AA\n2,a,x,17\n3,a,x,3.png\n")
-    beside = read_beside(file, read(file))
+    beside = read_side_columns(file, read(file))
     assert beside.images.tolist() == [None, None, "3.png"]
     assert said(beside, "no path") == ["Images that are no path or address, left out: 2."]
 
@@ -273,6 +273,6 @@ def test_images_in_the_file_itself(put, tmp_path):
 def test_another_file(put):
     answers = read(put("a.csv", "task,worker,label\n1,a,x\n"))
     with pytest.raises(errors.UnknownIdError, match="is it another file"):
-        read_beside(put("b.csv", "task,worker,label\n2,a,x\n"), answers)
+        read_side_columns(put("b.csv", "task,worker,label\n2,a,x\n"), answers)
     with pytest.raises(errors.IdTypeError, match="'one'"):
-        read_beside(put("c.csv", "task,worker,label\none,a,x\n"), answers)
+        read_side_columns(put("c.csv", "task,worker,label\none,a,x\n"), answers)

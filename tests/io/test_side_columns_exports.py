@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from crowdwise import errors
-from crowdwise.io import FORMATS, read, read_beside
+from crowdwise.io import FORMATS, read, read_side_columns
 from tests.helpers.beside_facts import known, said
 
 
@@ -42,19 +42,19 @@ LABEL_STUDIO = [
 def test_label_studio(put):
     file = put("export.json", LABEL_STUDIO)
     answers = read(file)
-    beside = read_beside(file, answers)
+    beside = read_side_columns(file, answers)
     assert beside.texts.tolist() == ["one", "two", "three"]
     assert beside.images.tolist() == ["1.jpg", None, None]
     assert known(answers, beside) == {(1, 7): 4, (1, 8): 2.5}
     assert said(beside, "left unknown: 2")
     for name in ("title", "data.title"):
-        assert read_beside(file, answers, text=name).texts.tolist() == ["I", "II", None]
+        assert read_side_columns(file, answers, text=name).texts.tolist() == ["I", "II", None]
     with pytest.raises(errors.MissingColumnError, match=r"'body'.*'data.text', 'data.title', 'data.image'\."):
-        read_beside(file, answers, text="body")
+        read_side_columns(file, answers, text="body")
     bare = [{**record, "data": None} for record in LABEL_STUDIO]
-    assert read_beside(put("bare.json", bare), answers).texts is None
+    assert read_side_columns(put("bare.json", bare), answers).texts is None
     untimed = put("untimed.json", [LABEL_STUDIO[2] | {"annotations": [annotation(7, "x", None)]}])
-    assert read_beside(untimed, read(untimed)) == (["three"], None, None, ["The texts are those of 'data.text'."])
+    assert read_side_columns(untimed, read(untimed)) == (["three"], None, None, ["The texts are those of 'data.text'."])
 
 
 def test_texts_taken_unasked_never_fail(put):
@@ -65,7 +65,7 @@ def test_texts_taken_unasked_never_fail(put):
         {"id": 3, "data": {"text": "half \ud800"}, "annotations": [annotation(8, "x", 1)]},
     ]
     file = put("export.json", records)
-    beside = read_beside(file, read(file))
+    beside = read_side_columns(file, read(file))
     assert beside.texts.tolist() == [None, '["c", 3]', "half ?"]
     assert said(beside, "several") == ["Tasks with several texts, left without: 1 (1)."]
 
@@ -76,7 +76,7 @@ def test_label_studio_with_nothing_answered_in_one_file(put, tmp_path):
     put("p2.json", [{"id": 4, "data": {"text": "four"}, "annotations": [*empty, *LABEL_STUDIO[1]["annotations"]]}])
     put("p3.json", [{"id": 5, "data": {"other": "five"}, "annotations": []}])
     answers = read(str(tmp_path / "p?.json"))
-    beside = read_beside(str(tmp_path / "p?.json"), answers, text="text")
+    beside = read_side_columns(str(tmp_path / "p?.json"), answers, text="text")
     assert beside.texts.tolist() == ["one", "two", "three", "four"]
 
 
@@ -96,12 +96,12 @@ def test_prodigy(put):
     ]  # fmt: skip
     file = put("a.jsonl", records, lines=True)
     answers = read(file)
-    beside = read_beside(file, answers)
+    beside = read_side_columns(file, answers)
     assert beside.texts.tolist() == ["text 1", "text 3", "text 5"]
     assert known(answers, beside) == {(3, "ann"): 3, (5, "ann"): 4}  # what was skipped took its own time
     assert said(beside, "breaks: 1")
     assert said(beside, "unknown: 1")
-    assert read_beside(file, answers, text="answer").texts.tolist() == ["accept"] * 3
+    assert read_side_columns(file, answers, text="answer").texts.tolist() == ["accept"] * 3
 
 
 def test_prodigy_questions_share_a_clock(put):
@@ -111,9 +111,9 @@ def test_prodigy_questions_share_a_clock(put):
 
     file = put("a.jsonl", [binary(1, "S", 100), binary(1, "F", 110), binary(2, "S", 112)], lines=True)
     answers = read(file, question="S")
-    assert known(answers, read_beside(file, answers, question="S")) == {(2, "ann"): 2}
+    assert known(answers, read_side_columns(file, answers, question="S")) == {(2, "ann"): 2}
     with pytest.raises(errors.QuestionError):
-        read_beside(file, answers)
+        read_side_columns(file, answers)
 
 
 def test_mturk(put):
@@ -126,15 +126,15 @@ def test_mturk(put):
     file = put("batch.csv", "\n".join([",".join(header), *lines]))
     answers = read(file)
     for name in ("tweet", "Input.tweet"):
-        beside = read_beside(file, answers, text=name)
+        beside = read_side_columns(file, answers, text=name)
         assert beside.texts.tolist() == ["one", "two"]
     assert beside.images.tolist() == ["u1", "u2"]
     assert known(answers, beside) == {("H1", "W1"): 20, ("H1", "W2"): 30}
-    assert read_beside(file, answers).texts is None
+    assert read_side_columns(file, answers).texts is None
     with pytest.raises(errors.MissingColumnError, match=r"'text'.*there are 'Input.tweet', 'Input.image_url'\."):
-        read_beside(file, answers, text="text")
+        read_side_columns(file, answers, text="text")
     urls = read(file, task="Input.image_url")
-    assert read_beside(file, urls, task="Input.image_url").images.tolist() == ["u1", "u2"]
+    assert read_side_columns(file, urls, task="Input.image_url").images.tolist() == ["u1", "u2"]
 
 
 def test_toloka(put):
@@ -149,7 +149,7 @@ def test_toloka(put):
     rows = ["\t".join(line + [""] * (len(header) - len(line))) for line in [header, *lines]]
     file = put("results.tsv", "\n".join(rows))
     answers = read(file)
-    beside = read_beside(file, answers, text="image")
+    beside = read_side_columns(file, answers, text="image")
     assert beside.texts.tolist() == beside.images.tolist() == ["u1", "u2"]
     assert known(answers, beside) == {("u1", "w1"): 4.5, ("u2", "w1"): 4.5, ("u2", "w3"): 60}
 
@@ -165,16 +165,16 @@ def test_argilla(put, tmp_path):
     pq.write_table(pa.Table.from_pylist(records), tmp_path / "a.parquet")
     for file in (put("a.json", records), tmp_path / "a.parquet"):
         answers = read(file)
-        beside = read_beside(file, answers)
+        beside = read_side_columns(file, answers)
         assert beside.texts.tolist() == ["text 1", "text 2"]
         assert beside.seconds is None
-        assert read_beside(file, answers, text="body").texts.tolist() == ["body 1", "body 2"]
+        assert read_side_columns(file, answers, text="body").texts.tolist() == ["body 1", "body 2"]
 
 
 def test_doccano(put):
     ann = [{"id": 2, "text": "two", "label": ["x"]}, {"id": 1, "text": "one", "label": ["y"]}]
     file = put("export.zip", zipped(ann=ann, bob=[{"id": 1, "text": "one", "label": []}]))
-    assert read_beside(file, read(file)).texts.tolist() == ["one", "two"]
+    assert read_side_columns(file, read(file)).texts.tolist() == ["one", "two"]
 
 
 def test_ground_truth(put):
@@ -187,7 +187,7 @@ def test_ground_truth(put):
     }
     file = put("a.manifest", [record], lines=True)
     answers = read(file)
-    beside = read_beside(file, answers, text="source")
+    beside = read_side_columns(file, answers, text="source")
     assert beside.texts.tolist() == ["hello"]
     assert known(answers, beside) == {("hello", "w1"): 7.5}
 
@@ -201,15 +201,15 @@ def test_formats_of_answers_alone(put):
     for name, content in contents.items():
         file = put("file.txt", content)
         answers = read(file, name)
-        assert read_beside(file, answers, format=name) == (None, None, None, [])
+        assert read_side_columns(file, answers, format=name) == (None, None, None, [])
         with pytest.raises(errors.ParameterError, match=f"text= means nothing in the format '{name}'"):
-            read_beside(file, answers, format=name, text="t")
+            read_side_columns(file, answers, format=name, text="t")
 
 
 def test_arguments_that_mean_nothing(put):
     file = put("a.csv", "task,worker,label\n1,a,x\n")
     with pytest.raises(errors.ParameterError, match="question= means nothing"):
-        read_beside(file, read(file), question="q")
+        read_side_columns(file, read(file), question="q")
 
 
 @pytest.mark.parametrize("form", [None, *FORMATS])
@@ -217,4 +217,4 @@ def test_rubbish_is_always_an_error_of_ours(put, form):
     answers = read(put("good.csv", "task,worker,label\n1,a,x\n"))
     for content in (np.random.default_rng(0).bytes(5000), b"{}", b"[]", b"[3]", b'{"a": 1}', b"word", b"\x1f\x8b"):
         with pytest.raises(errors.CrowdwiseError):
-            read_beside(put("a.dat", content), answers, format=form, text="t")
+            read_side_columns(put("a.dat", content), answers, format=form, text="t")

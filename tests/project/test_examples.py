@@ -13,7 +13,7 @@ import pytest
 import crowdwise as cw
 from crowdwise.run.folder import CLASSIFIER, LABELS_CSV, METRICS, MODEL, NEXT, REPORT, TASKS, WORKERS
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 FILES = (LABELS_CSV, METRICS, MODEL, NEXT, REPORT, TASKS, WORKERS)
 

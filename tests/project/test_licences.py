@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 pytest.importorskip("packaging")
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 ELSEWHERE = r"[^>]*\b(?:src|href)=\"?(?:https?:)?//"  # of another host
 WITH_MKDOCS = pytest.mark.skipif(

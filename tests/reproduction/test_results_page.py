@@ -14,7 +14,7 @@ import pytest
 
 from reproduction import EXPERIMENTS, Experiment, Store, lines
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 Given = dict[tuple[str, str], dict[str, Any]]  # of each seed, by method and data set
 Make = Callable[[Experiment, Given], dict[str, Any]]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from crowdwise import datasets
-from crowdwise._core.atomic_io import alone
+from crowdwise._core.atomic_io import exclusive_access
 from crowdwise.errors import BusyError, CrowdwiseError
 from reproduction.catalogue import EXPERIMENTS, FAMILIES
 from reproduction.cells import Cell
@@ -61,7 +61,7 @@ def test_cells_are_computed_kept_and_failures_named(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="there are no locks elsewhere")
 def test_a_second_run_in_the_folder_is_refused_by_name_and_a_finished_one_only_read(tmp_path: Path) -> None:
     store, before = Store(tmp_path), threading.active_count()
-    with alone(tmp_path):
+    with exclusive_access(tmp_path):
         with pytest.raises(BusyError, match=rf"{tmp_path.name} is in use by process {os.getpid()} on"):
             run([MADE], families(), store, jobs=1)  # type: ignore[arg-type]
         assert threading.active_count() == before  # nothing was begun

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from crowdwise.choose.choice import Choice, Entry
+from crowdwise.choose.choice import CandidateScore, Choice
 from crowdwise.run.messages import calibration_words, headline, share, verdict_words, why
 
 
@@ -29,7 +29,7 @@ def said(accept=9936, review=20, more=30, hopeless=14, **change):
 
 def choice(lead, error, best="glad", others=("wawa",)):
     def entry(name, rank, to_vote, to_vote_error):
-        return Entry(name, rank, -1.0, 0.1, 0.0, 0.0, to_vote, to_vote_error, 1.0, None, (), None)
+        return CandidateScore(name, rank, -1.0, 0.1, 0.0, 0.0, to_vote, to_vote_error, 1.0, None, (), None)
 
     names = ["majority-vote", "glad", *others]
     entries = [entry("majority-vote", 2, 0.0, 0.0), *(entry(name, 1, lead, error) for name in names[1:])]

@@ -20,7 +20,7 @@ from crowdwise.run import run
 METHODS = ["one-coin", "raykar"]
 SCRIPT = """
 import sys
-from test_pool import crowd, run, METHODS
+from tests.run.test_pool import crowd, run, METHODS
 answers, X = crowd()
 run(answers, sys.argv[1], features=X, method=METHODS, folds=3, n_jobs=2)
 """
@@ -49,7 +49,7 @@ def test_fits_at_once_come_to_the_result_of_one_after_another(tmp_path, monkeypa
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="looks for processes in /proc")
 def test_the_processes_of_a_killed_run_end_soon_after_it(tmp_path):
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parent)])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     out = tmp_path / "run"
     process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(out)], env=environment, start_new_session=True)
     while not list((out / ".work" / "choose").glob("*")):

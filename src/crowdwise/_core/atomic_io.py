@@ -1,8 +1,8 @@
 """Files and folders that appear whole or not at all, and folders that one process has to itself.
 
-Everything that crowdwise writes goes through `whole`: killed at any moment, it leaves the old file or the new one, and
-never a part of it. All of this rests on locks of the system, which end with the process that holds them: what a killed
-process left behind is told from what a living one uses, without guessing by age or number.
+Everything that crowdwise writes goes through `atomic_write`: killed at any moment, it leaves the old file or the new
+one, and never a part of it. All of this rests on locks of the system, which end with the process that holds them: what
+a killed process left behind is told from what a living one uses, without guessing by age or number.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _REMEDIES = {
 
 
 @contextmanager
-def whole(path: Path, *, sync: bool = True) -> Iterator[Path]:
+def atomic_write(path: Path, *, sync: bool = True) -> Iterator[Path]:
     """A file beside `path` to write to: it takes that name when all went well, and goes when it did not.
 
     With `sync` it is on the disk before it gets the name, so that a power cut is survived as well; without, some
@@ -52,7 +52,7 @@ def whole(path: Path, *, sync: bool = True) -> Iterator[Path]:
     --------
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "words.txt"
-    >>> with whole(file) as beside:
+    >>> with atomic_write(file) as beside:
     ...     _ = beside.write_text("all of it")
     ...     file.exists()
     False
@@ -74,7 +74,7 @@ def whole(path: Path, *, sync: bool = True) -> Iterator[Path]:
 
 
 @contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
+def atomic_folder(path: Path) -> Iterator[Path]:
     """A folder to write files to, which all take their place in `path` at once; other files that are there stay.
 
     Killed, it leaves the folder as it was or as it will be. Where the system cannot exchange two folders, or `path` is
@@ -85,7 +85,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp()) / "model"
     >>> for words in ("first", "second"):
-    ...     with whole_folder(folder) as beside:
+    ...     with atomic_folder(folder) as beside:
     ...         _ = (beside / "words.txt").write_text(words)
     >>> (folder / "words.txt").read_text(), len(list(folder.parent.iterdir()))
     ('second', 1)
@@ -110,8 +110,8 @@ def whole_folder(path: Path) -> Iterator[Path]:
                     file.replace(path / file.name)
 
 
-def clear_parts(folder: Path, name: str = "*") -> None:
-    """Remove what killed processes left of files that `whole` was writing in a folder."""
+def remove_partial_files(folder: Path, name: str = "*") -> None:
+    """Remove what killed processes left of files that `atomic_write` was writing in a folder."""
     for room in folder.glob(".*.partial"):
         if name not in ("*", room.name[1:].removesuffix(".partial").rpartition(".")[0]):
             continue
@@ -123,14 +123,14 @@ def clear_parts(folder: Path, name: str = "*") -> None:
 
 
 @contextmanager
-def alone(folder: Path, file: str | None = None) -> Iterator[None]:
+def exclusive_access(folder: Path, file: str | None = None) -> Iterator[None]:
     """Have a folder, or one file in it, to oneself: while another process has it, a `BusyError` names that one.
 
     Examples
     --------
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
-    >>> with alone(folder), alone(folder):
+    >>> with exclusive_access(folder), alone(folder):
     ...     pass
     Traceback (most recent call last):
     crowdwise.errors.BusyError: ... is in use by process ... Wait for it, or name another folder.
@@ -194,7 +194,7 @@ def _holder(file: Path) -> str:
 @contextmanager
 def _room(folder: Path, name: str) -> Iterator[Path]:
     """A new folder, held while it lasts and then removed: writers may leave more than one file when they are killed."""
-    clear_parts(folder, name)
+    remove_partial_files(folder, name)
     held = None
     try:
         while held is None:  # else somebody cleared it away before it was held

@@ -15,9 +15,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-SUM = "sha256"
+CHECKSUM_KEY = "sha256"
 _ZEROS = "0" * 64
-_MARK = f'\\"{SUM}\\": \\"'.encode()  # the facts are JSON in a string of JSON: quotes are escaped once, others' twice
+_MARK = (
+    f'\\"{CHECKSUM_KEY}\\": \\"'.encode()
+)  # the facts are JSON in a string of JSON: quotes are escaped once, others' twice
 LONGEST = 100_000_000  # bytes of a header, as in safetensors itself
 
 
@@ -25,7 +27,9 @@ class DamagedError(ValueError):
     """A file is not as it was written."""
 
 
-def seal(path: Path, key: str, facts: Mapping[str, Any], save: Callable[[dict[str, str]], None]) -> None:
+def write_with_checksum(
+    path: Path, key: str, read_metadata: Mapping[str, Any], save: Callable[[dict[str, str]], None]
+) -> None:
     """Have a file written by `save`, which is given the metadata, and put its checksum into it.
 
     Parameters
@@ -39,7 +43,7 @@ def seal(path: Path, key: str, facts: Mapping[str, Any], save: Callable[[dict[st
     save : callable
         `save_file` of safetensors with all but its `metadata`.
     """
-    save({key: json.dumps({SUM: _ZEROS, **facts})})
+    save({key: json.dumps({CHECKSUM_KEY: _ZEROS, **read_metadata})})
     with path.open("r+b") as stream:
         place = 8 + _header(stream).index(_MARK) + len(_MARK)
         checksum = _checksum(stream, place)
@@ -47,7 +51,9 @@ def seal(path: Path, key: str, facts: Mapping[str, Any], save: Callable[[dict[st
         stream.write(checksum)
 
 
-def facts(source: str | os.PathLike[str] | bytes, key: str, newest: int, oldest: int = 2) -> dict[str, Any] | None:
+def read_metadata(
+    source: str | os.PathLike[str] | bytes, key: str, newest: int, oldest: int = 2
+) -> dict[str, Any] | None:
     """The facts of a file, or of its content; None where it has none of this kind.
 
     Raises `DamagedError` where the file is no safetensors file, or is not as it was written.
@@ -57,7 +63,7 @@ def facts(source: str | os.PathLike[str] | bytes, key: str, newest: int, oldest:
     source : path or bytes
         The file, or its content.
     key : str
-        As in `seal`.
+        As in `write_with_checksum`.
     newest, oldest : int
         The versions that have this checksum: a newer one may have another, for its reader to refuse; those older were
         written before there was one.
@@ -72,13 +78,13 @@ def facts(source: str | os.PathLike[str] | bytes, key: str, newest: int, oldest:
         if not isinstance(content, dict):
             return None
         version = content.get("version")
-        if type(version) is int and (version > newest or (version < oldest and SUM not in content)):
+        if type(version) is int and (version > newest or (version < oldest and CHECKSUM_KEY not in content)):
             return content
         place = 8 + header.find(_MARK) + len(_MARK)
-        if content.get(SUM) != _checksum(stream, place).decode():
+        if content.get(CHECKSUM_KEY) != _checksum(stream, place).decode():
             message = "its checksum does not fit its content"
             raise DamagedError(message)
-        return {name: value for name, value in content.items() if name != SUM}
+        return {name: value for name, value in content.items() if name != CHECKSUM_KEY}
 
 
 def strict_json(text: str | bytes) -> Any:

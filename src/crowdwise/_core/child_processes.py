@@ -12,13 +12,13 @@ OFTEN = 0.2  # seconds between looks
 Process = tuple[int, str]  # its number, and the machine
 
 
-def this_process() -> Process:
+def current_process() -> Process:
     """What a child is told of its parent."""
     return os.getpid(), platform.node()
 
 
 @cache
-def end_with(parent: Process) -> None:
+def exit_with_parent(parent: Process) -> None:
     """Let this process end soon after the one that gave it work is gone, killed perhaps: nobody waits for it then.
 
     Called in a child; in the parent itself, or on another machine, nothing happens.

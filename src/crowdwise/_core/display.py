@@ -9,10 +9,10 @@ from typing import Any
 NOTHING = "–"  # where there is no figure
 
 
-def as_html(rows: Iterable[Sequence[Any]], header: Sequence[str] = (), words: Iterable[str] = ()) -> str:
+def html_table(rows: Iterable[Sequence[Any]], header: Sequence[str] = (), words: Iterable[str] = ()) -> str:
     """Sentences, then a table.
 
-    >>> as_html([["<b>", 2]], ["what", "how many"])
+    >>> html_table([["<b>", 2]], ["what", "how many"])
     '<table><tr><th>what</th><th>how many</th></tr><tr><td>&lt;b&gt;</td><td>2</td></tr></table>'
     """
     said = "".join(f"<p>{escape(text)}</p>" for text in words)
@@ -35,10 +35,10 @@ def percent(share: float | None, places: int = 1) -> str:
     return f"{min(max(100 * share, least), 100 - least):.{places}f}%"
 
 
-def several(number: int, one: str, many: str | None = None) -> str:
+def pluralise(number: int, one: str, many: str | None = None) -> str:
     """How many of what.
 
-    >>> several(1, "task"), several(1200, "task")
+    >>> pluralise(1, "task"), several(1200, "task")
     ('1 task', '1,200 tasks')
     """
     return f"{number:,} {one if number == 1 else many or one + 's'}"

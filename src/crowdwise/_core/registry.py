@@ -173,10 +173,10 @@ def make(name: str, **parameters: Any) -> Any:
     return outermost.load()(*argument, **parameters)
 
 
-def line(name: str) -> Method:
+def find_method(name: str) -> Method:
     """The line of the registry that a name, maybe with others in its brackets, begins with.
 
-    >>> line("dawid-skene").paper
+    >>> find_method("dawid-skene").paper
     'Dawid and Skene 1979'
     """
     return _parse(name)[0]

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise._core.display import as_html
+from crowdwise._core.display import html_table
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.acquire.beliefs import CELLS, Beliefs
 from crowdwise.acquire.information import BITS, OUTCOMES, entropy, gain, heard
@@ -65,7 +65,7 @@ class Proposal:
         rows = [[f"{row[c]:.3f}" if isinstance(row[c], float) else row[c] for c in columns]
                 for row in self.table.slice(0, SHOWN).to_pylist()]  # fmt: skip
         words = f"{len(self):,} answers to buy by {self.strategy}, {self.gain:.4g} bits expected in all"
-        return as_html(rows, columns, [words])
+        return html_table(rows, columns, [words])
 
     @property
     def gain(self) -> float:

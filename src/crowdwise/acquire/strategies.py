@@ -9,7 +9,8 @@
     interval         least-confident; the worker with the highest upper bound of accuracy
 
 ActiveLab (Goh and Mueller, "ActiveLab: Active learning with re-labeling by multiple annotators", 2023): CROWDLAB's
-quality of the consensus, pulled towards ignorance by the weight of one more answer. With the names of `learn.methods.crowdlab`
+quality of the consensus, pulled towards ignorance by the weight of one more answer. With the names of
+`learn.methods.crowdlab`
 
     score[t] = (W[t] quality[t] + v / classes) / (W[t] + v)
     W[t]     = weight_f + sum over the answers a to t of weight[worker[a]]        v = mean over workers of weight[w]

@@ -22,7 +22,7 @@ from crowdwise._core.registry import make
 from crowdwise._core.validation import require
 from crowdwise.ambiguity.margins import StackedModule
 from crowdwise.ambiguity.recorder import Recorder
-from crowdwise.learn.base import Given, trainable
+from crowdwise.learn.base import FitInput, trainable
 from crowdwise.learn.network.architectures import Spec
 from crowdwise.truth.base import TruthModel
 
@@ -63,7 +63,7 @@ class AUM(Recorder):
         require(isinstance(self.truth, (str, TruthModel)), "truth", self.truth, "a truth model, or the name of one")
         require(self.select != "held_out", "select", self.select, "'last' or 'validation': a task has one label")
 
-    def _fit(self, given: Given) -> None:
+    def _fit(self, given: FitInput) -> None:
         answers, gold = given.answers, given.gold
         truth = make(self.truth) if isinstance(self.truth, str) else clone(self.truth)
         codes = truth.fit(answers, gold).codes_  # (tasks,)

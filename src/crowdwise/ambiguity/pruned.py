@@ -18,10 +18,10 @@ from sklearn.base import clone
 
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.ambiguity.aum import AUM
-from crowdwise.ambiguity.ranking import ALPHA, SOFT_ALPHA, Ranked, in_blocks
+from crowdwise.ambiguity.ranking import ALPHA, SOFT_ALPHA, TaskRanker, in_blocks
 from crowdwise.ambiguity.recorder import Recorder
 from crowdwise.ambiguity.waum import WAUM
-from crowdwise.learn.base import Array, Callback, CrowdClassifier, Given
+from crowdwise.learn.base import Array, Callback, CrowdClassifier, FitInput
 from crowdwise.learn.methods.aggregated import Aggregated
 from crowdwise.learn.network.learner import NetworkLearner
 from crowdwise.learn.wrapper import Wrapper
@@ -42,7 +42,7 @@ SHARED = (
 )
 
 
-class Pruned(Ranked, Wrapper):
+class Pruned(TaskRanker, Wrapper):
     """Ranks tasks by ambiguity, and fits a learner without the most ambiguous ones.
 
     A task whose label is known (`gold`) is never left out. Gold is for the base; tasks are ranked without it.
@@ -110,7 +110,7 @@ class Pruned(Ranked, Wrapper):
         require(fits, "alpha", alpha, f"{allowed}, or None")
         require(is_integer(self.random_state, 0), "random_state", self.random_state, "a whole number, 0 or more")
 
-    def _fit(self, given: Given) -> None:
+    def _fit(self, given: FitInput) -> None:
         features, answers, weight, gold, validation, callback = given
         base = self._new_base()
         ranker = self._ranker(base).fit(features, answers, sample_weight=weight, callback=_staged(callback, "ranking"))

@@ -27,7 +27,7 @@ CONTROL = 104729  # sets the draws of the control apart from others of the same 
 BLOCK = 4096  # tasks at a time
 
 
-class Kept(NamedTuple):
+class KeptTasks(NamedTuple):
     """What is left when the most ambiguous tasks are removed."""
 
     rows: Array  # (kept,) codes of the tasks kept, increasing: X[kept.rows]
@@ -36,7 +36,7 @@ class Kept(NamedTuple):
     threshold: float  # the quantile; what scored that much or less is removed
 
 
-class Ranked:
+class TaskRanker:
     """Tasks with scores: how to read them, and how to go on without the most ambiguous.
 
     Attributes
@@ -84,7 +84,7 @@ class Ranked:
             }
         )
 
-    def prune(self, alpha: float = ALPHA, *, random: bool = False, strict: bool = False) -> Kept:
+    def prune(self, alpha: float = ALPHA, *, random: bool = False, strict: bool = False) -> KeptTasks:
         """Leave out the most ambiguous tasks.
 
         Parameters
@@ -109,7 +109,7 @@ class Ranked:
         out, threshold = most_ambiguous(scores, alpha, strict=strict)
         rows, removed = np.flatnonzero(~out), np.flatnonzero(out)
         removed = removed[np.argsort(scores[removed], kind="stable")]
-        return Kept(rows, self.answers_[rows], removed, threshold)
+        return KeptTasks(rows, self.answers_[rows], removed, threshold)
 
     def weights(self, alpha: float = SOFT_ALPHA, *, random: bool = False) -> Array:
         """Weights of the tasks to pass as `sample_weight`: the more ambiguous, the less, but none is left out.

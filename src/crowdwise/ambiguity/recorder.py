@@ -6,15 +6,15 @@ from typing import Any, ClassVar
 
 from crowdwise._core.validation import is_integer, require
 from crowdwise.ambiguity.margins import Margin, Scale, StackedModule
-from crowdwise.ambiguity.ranking import Ranked
+from crowdwise.ambiguity.ranking import TaskRanker
 from crowdwise.answers import Answers
-from crowdwise.learn.base import Given
+from crowdwise.learn.base import FitInput
 from crowdwise.learn.network.architectures import Spec
 from crowdwise.learn.network.learner import NetworkLearner, TrainingOptions
 from crowdwise.learn.network.modules import Network
 
 
-class Recorder(Ranked, NetworkLearner):
+class Recorder(TaskRanker, NetworkLearner):
     """Trains a network on answers, each one a label of its task, and records the margins of the training steps.
 
     Parameters
@@ -58,7 +58,7 @@ class Recorder(Ranked, NetworkLearner):
         require(self.scale in ("probabilities", "logits"), "scale", self.scale, "'probabilities' or 'logits'")
         require(is_integer(self.top_k, 1), "top_k", self.top_k, "a whole number, 1 or more")
 
-    def _fit(self, given: Given) -> None:
+    def _fit(self, given: FitInput) -> None:
         n_classes = given.answers.n_classes
         require(self.top_k < n_classes, "top_k", self.top_k, f"less than the number of classes, {n_classes}")
         super()._fit(given)

@@ -26,7 +26,7 @@ from crowdwise.ambiguity.margins import StackedModule
 from crowdwise.ambiguity.ranking import in_blocks, weighted_means
 from crowdwise.ambiguity.recorder import Recorder
 from crowdwise.answers import Answers
-from crowdwise.learn.base import Array, CrowdClassifier, Given, trainable
+from crowdwise.learn.base import Array, CrowdClassifier, FitInput, trainable
 from crowdwise.learn.features import Features, open_features
 from crowdwise.learn.features.base import SomeRows
 from crowdwise.learn.joint_em.engine import ConfusionWorkers
@@ -102,7 +102,7 @@ class WAUM(Recorder):
                 value = getattr(self, name)
                 require(value == idle, name, value, f"{idle!r} with per_worker=True, which trains many networks")
 
-    def _fit(self, given: Given) -> None:
+    def _fit(self, given: FitInput) -> None:
         answers = given.answers
         right = self._judge(given)  # (workers, classes)
         given = given._replace(gold=None)
@@ -117,7 +117,7 @@ class WAUM(Recorder):
         weight = self.trust_ if answers.weight is None else self.trust_ * answers.weight
         self.scores_ = weighted_means(self.aum_[seen], weight[seen], answers.task[seen], answers.n_tasks)
 
-    def _judge(self, given: Given) -> Array:
+    def _judge(self, given: FitInput) -> Array:
         """Diagonals of the confusion matrices, (workers, classes)."""
         features, answers, weight, gold, _, _ = given
         if not isinstance(self.trust, (str, TruthModel, CrowdClassifier)):
@@ -139,7 +139,7 @@ class WAUM(Recorder):
             confusion = workers.confusion()
         return _diagonals(confusion, answers.n_workers, answers.n_classes)
 
-    def _each_worker(self, given: Given) -> tuple[Array, Array, Array]:
+    def _each_worker(self, given: FitInput) -> tuple[Array, Array, Array]:
         """AUM (answers,), whether it was recorded, and what the worker's own network says, (answers, classes)."""
         features, answers, weight, _, _, callback = given
         n_classes = answers.n_classes

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from crowdwise._core.display import as_html
+from crowdwise._core.display import html_table
 from crowdwise.answers.columns import columns_of, recognise
 from crowdwise.answers.rows import (
     Array,
@@ -28,7 +28,7 @@ from crowdwise.answers.rows import (
     id_table,
     sort_rows,
 )
-from crowdwise.answers.selection import Parts
+from crowdwise.answers.selection import SelectionMixin
 from crowdwise.errors import (
     FormatError,
     MissingDependencyError,
@@ -43,7 +43,7 @@ MAX_WIDE_CELLS = 50_000_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Answers(Parts):
+class Answers(SelectionMixin):
     """Answers of workers to tasks. Build one with `read`, `from_frame`, `from_wide` or `from_arrays`.
 
     It also behaves as scikit-learn's `y`: `len(answers)` is the number of tasks and `answers[rows]` selects tasks.
@@ -299,7 +299,7 @@ class Answers(Parts):
         first = self.take(np.arange(min(self.n_answers, SHOWN))).to_arrow().to_pylist()
         more = [["..."] * 3] if self.n_answers > SHOWN else []
         rows = [[row["task"], row["worker"], row["label"]] for row in first]
-        return as_html(rows + more, ["task", "worker", "label"], [repr(self)])
+        return html_table(rows + more, ["task", "worker", "label"], [repr(self)])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Answers):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from crowdwise.answers.encoding import some
+from crowdwise.answers.encoding import preview
 from crowdwise.errors import CrowdwiseError, FormatError, MissingColumnError, WeightError
 
 # Names seen in the field, in order of preference; compared in lower case with spaces and dashes as underscores.
@@ -72,7 +72,7 @@ def recognise(names: Sequence[str], **given: str | None) -> dict[str, str]:
             matches = [plain[k] for k in KNOWN[role] if k in plain and plain[k] not in taken]
             if not matches:
                 message = (
-                    f"no column for the {role} among {some(names)}. Name it: {role}='...', on the command line "
+                    f"no column for the {role} among {preview(names)}. Name it: {role}='...', on the command line "
                     f"--{role} (recognised by themselves: {', '.join(KNOWN[role][:6])}, ...)."
                 )
                 raise MissingColumnError(message)

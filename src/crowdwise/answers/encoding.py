@@ -25,10 +25,10 @@ LONGEST = 80  # characters of an id that an error shows
 SHOWN = 3  # how many offending rows or ids an error names
 
 
-def some(values: Sequence[Any] | np.ndarray, total: int | None = None) -> str:
+def preview(values: Sequence[Any] | np.ndarray, total: int | None = None) -> str:
     """First few values as text: "'a', 'b', 'c' and 5 more".
 
-    >>> some([1, 2, 3, 4, 5])
+    >>> preview([1, 2, 3, 4, 5])
     '1, 2, 3 and 2 more'
     """
     shown = [v.item() if isinstance(v, np.generic) else v for v in values[:SHOWN]]
@@ -163,7 +163,7 @@ def check_no_nulls(array: pa.Array, column: str) -> None:
     if array.null_count:
         rows = np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))
         message = (
-            f"column {column!r} is empty in {len(rows)} of {len(array)} rows (rows {some(rows)}, counted from 0). "
+            f"column {column!r} is empty in {len(rows)} of {len(array)} rows (rows {preview(rows)}, counted from 0). "
             f"Fill them in, or leave those rows out with nulls='drop' (--nulls drop), which counts them."
         )
         raise NullError(message)
@@ -280,7 +280,7 @@ def lookup(ids: pa.Array, table: pa.Array, what: str, indices: np.ndarray | None
     if ids.type != table.type:
         message = (
             f"the {what} ids are {in_words(ids.type)} where {in_words(table.type)} are declared (for example "
-            f"{some(ids.to_pylist())} against {some(table.to_pylist())}). Convert one of them."
+            f"{preview(ids.to_pylist())} against {preview(table.to_pylist())}). Convert one of them."
         )
         raise IdTypeError(message)
     position = pc.index_in(ids, value_set=table)
@@ -290,9 +290,9 @@ def lookup(ids: pa.Array, table: pa.Array, what: str, indices: np.ndarray | None
         if indices is not None:
             missing = position.is_null().to_numpy(zero_copy_only=False)
             rows = np.flatnonzero(missing[indices])
-            where = f" (rows {some(rows)}, counted from 0)"
+            where = f" (rows {preview(rows)}, counted from 0)"
         message = (
-            f"unknown {what}: {some(unknown.to_pylist())}{where}. Known are {some(table.to_pylist())}. "
+            f"unknown {what}: {preview(unknown.to_pylist())}{where}. Known are {preview(table.to_pylist())}. "
             f"Declare it, or take those rows out."
         )
         raise UnknownIdError(message)

@@ -29,7 +29,7 @@ _FULL = 0.7  # share of the slots that may be taken: beyond that, searches becom
 MAX_CODES = np.iinfo(np.int32).max
 
 
-class Distinct:
+class IdTable:
     """Distinct ids in the order in which they first came.
 
     Parameters
@@ -39,7 +39,7 @@ class Distinct:
 
     Examples
     --------
-    >>> ids = Distinct(pa.large_string())
+    >>> ids = IdTable(pa.large_string())
     >>> ids.add(pa.array(["b", "a"], pa.large_string())).tolist(), ids.add(pa.array(["a", None, "c"])).tolist()
     ([0, 1], [1, -1, 2])
     >>> ids.table.to_pylist()

@@ -20,9 +20,9 @@ _SPACES = "[\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{202f}\\x{205f}\\x{3000}]"
 _SUSPECT = "^[\\x00- ]|[\\x00- ]$|[^\\x00-\\x7f]"  # what can look like another id at all
 
 
-def warn_of_twins(ids: pa.Array, what: str) -> None:
+def warn_of_lookalikes(ids: pa.Array, what: str) -> None:
     """Warn of distinct ids that look alike, naming the first two."""
-    found = twins(ids)
+    found = lookalikes(ids)
     if found is not None:
         kind = "classes" if what == "class" else f"{what}s"
         message = (
@@ -33,10 +33,10 @@ def warn_of_twins(ids: pa.Array, what: str) -> None:
         warnings.warn(message, LookalikeWarning, stacklevel=2)
 
 
-def twins(ids: pa.Array) -> tuple[str, str] | None:
+def lookalikes(ids: pa.Array) -> tuple[str, str] | None:
     """The first two distinct ids that look alike, or None.
 
-    >>> twins(pa.array(["x", "y", "x "], pa.large_string())), twins(pa.array(["x", "y"], pa.large_string()))
+    >>> lookalikes(pa.array(["x", "y", "x "], pa.large_string())), twins(pa.array(["x", "y"], pa.large_string()))
     (('x', 'x '), None)
     """
     if not pa.types.is_large_string(ids.type) or not _has_suspects(ids):

@@ -24,11 +24,11 @@ from crowdwise.answers.encoding import (
     in_words,
     lookup,
     named,
-    some,
+    preview,
     spelt_out,
     starts,
 )
-from crowdwise.answers.lookalikes import warn_of_twins
+from crowdwise.answers.lookalikes import warn_of_lookalikes
 from crowdwise.errors import (
     DuplicateError,
     EmptyError,
@@ -146,14 +146,14 @@ def assemble(
     codes, ids = [], []
     for role, what, given in zip(_ROLES, ("task", "worker", "class"), (tasks, workers, classes), strict=True):
         coded, table = encode(arrays.pop(role), what, None if given is None else id_table(given, what))
-        warn_of_twins(table, what)
+        warn_of_lookalikes(table, what)
         codes.append(coded)
         ids.append(table)
     task_ids, _, class_ids = ids
     if len(class_ids) > max_classes:
         message = (
             f"column {names['label']!r} has {len(class_ids):,} distinct values (for example "
-            f"{some(class_ids[:3].to_pylist(), len(class_ids))}): is it the label? Name the column with label=, "
+            f"{preview(class_ids[:3].to_pylist(), len(class_ids))}): is it the label? Name the column with label=, "
             f"or pass max_classes={len(class_ids)} (--max-classes)."
         )
         raise TooManyClassesError(message)

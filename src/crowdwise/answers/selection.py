@@ -16,7 +16,7 @@ from crowdwise.errors import DuplicateError, ParameterError
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Parts(Codes):
+class SelectionMixin(Codes):
     """Every way from one set of answers to another; each gives a new one."""
 
     def __getitem__(self, rows: Any) -> Self:

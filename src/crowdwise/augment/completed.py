@@ -3,9 +3,8 @@
 The baselines of CrowdInG's table 1, there with CrowdLayer (DL-CL) as the learner:
 
     Completed("crowdlayer")                      DL-CL+Self   the learner itself says what the missing answers are
-    Completed("crowdlayer", fill="gcn")          DL-CL+GCN    GC-MC on the graph of tasks and workers
-    Completed("crowdlayer", fill="gan")          DL-CL+GAN    CrowdLayer taught by a discriminator (IRGAN)
     Completed("crowdlayer", fill="crowding")     DL-CL+InG    CrowdInG's generator
+    Completed("crowdlayer", fill=model)          DL-CL+GCN, DL-CL+GAN, with the models in `reproduction.baselines`
 
 A filler is fitted on the real answers, P(k says c of i) is computed for the pairs of a task i and a worker k without
 one, and the answer is the most probable class or a draw. Any learner can be the base, any learner the filler. What is
@@ -27,7 +26,7 @@ from crowdwise._core.validation import is_integer, require
 from crowdwise.answers import Answers
 from crowdwise.augment.pairs import blocks_of, draw_missing
 from crowdwise.evaluate.metrics import imbalance_ratio
-from crowdwise.learn.base import Array, Callback, CrowdClassifier, Given
+from crowdwise.learn.base import Array, Callback, CrowdClassifier, FitInput
 from crowdwise.learn.features import Features
 from crowdwise.learn.wrapper import Wrapper
 from crowdwise.simulate.answers import draw_labels
@@ -44,8 +43,8 @@ class Completed(Wrapper):
     ----------
     base : learner, truth model, or the name of one
         What is fitted on the completed answers.
-    fill : {"self", "gcn", "gan", "crowding"}, the name of a learner, a learner, or a generator
-        What fills in: the base fitted on the real answers; GC-MC; IRGAN; CrowdInG; or any other model with `fit(X,
+    fill : {"self", "crowding"}, the name of a learner, a learner, or a generator
+        What fills in: the base fitted on the real answers; CrowdInG; or any other model with `fit(X,
         answers)` that predicts answers, or has `generate(X)` which returns them as `.answers`. Those given by name take
         network, device and seed of the base, and all options of a base of their kind.
     hard : bool, optional
@@ -102,7 +101,7 @@ class Completed(Wrapper):
         """The answers filled in."""
         return self.model_._fitted.take(np.flatnonzero(~_among(self.model_._fitted, self._fitted)))
 
-    def _fit(self, given: Given) -> None:
+    def _fit(self, given: FitInput) -> None:
         answers, base = given.answers, self._new_base()
         filled = self._fill(given, self._filler(base))
         self.model_ = base.fit(
@@ -124,13 +123,13 @@ class Completed(Wrapper):
             return clone(self.fill, safe=False)
         filler = _named(self.fill)
         ours, theirs = filler.get_params(deep=False), base.get_params(deep=False)
-        names = theirs.keys() - {"checkpoint"} if isinstance(filler, type(base)) else SHARED  # IRGAN is a CrowdLayer
+        names = theirs.keys() - {"checkpoint"} if isinstance(filler, type(base)) else SHARED
         shared = {name: theirs[name] for name in names if name in ours and name in theirs}
         if hasattr(shared.get("network"), "predict_proba"):  # a scikit-learn classifier: for `Aggregated` only
             del shared["network"]
         return filler.set_params(**shared)
 
-    def _fill(self, given: Given, filler: Any) -> Answers:
+    def _fill(self, given: FitInput, filler: Any) -> Answers:
         """Fit the filler, and let it answer in place of those who did not."""
         features, answers, rng = given.features, given.answers, np.random.default_rng(self.random_state)
         options: dict[str, Any] = {}

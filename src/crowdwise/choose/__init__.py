@@ -38,7 +38,7 @@ bad settings, and ranks good ones poorly where workers err together: there, imit
 
 from __future__ import annotations
 
-from crowdwise.choose.choice import Choice, Entry
+from crowdwise.choose.choice import CandidateScore, Choice
 from crowdwise.choose.comparison import choose
 
-__all__ = ["Choice", "Entry", "choose"]
+__all__ = ["CandidateScore", "Choice", "choose"]

@@ -20,12 +20,12 @@ from safetensors.numpy import save_file
 
 import crowdwise
 from crowdwise._core import checksums
-from crowdwise._core.atomic_io import whole
+from crowdwise._core.atomic_io import atomic_write
 from crowdwise._core.fingerprints import fingerprint
 from crowdwise.answers import Answers
 from crowdwise.choose.scores import Array, Candidate, Criterion, Outcome, judged
 from crowdwise.errors import UnwritableError
-from crowdwise.learn.features.opening import opened
+from crowdwise.learn.features.opening import open_source
 
 VERSION, KEY = 3, "fit"  # of the files
 
@@ -48,7 +48,7 @@ class Keep:
         except OSError as error:
             message = f"checkpoint={os.fspath(folder)!r}: no such folder can be made ({error.strerror}): give another."
             raise UnwritableError(message) from None
-        features = None if X is None else opened(X, answers)
+        features = None if X is None else open_source(X, answers)
         self.problem = fingerprint(crowdwise.__version__, criterion, answers, features)
         self.criterion = criterion
 
@@ -72,13 +72,18 @@ def write(path: Path, outcome: Outcome) -> None:
     arrays = {"scores": outcome.scores} | ({} if outcome.readings is None else {"readings": outcome.readings})
     facts = {"version": VERSION, "seconds": outcome.seconds, "warnings": outcome.warnings}
     plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    _keep(path, lambda beside: checksums.seal(beside, KEY, facts, lambda data: save_file(plain, beside, metadata=data)))
+    _keep(
+        path,
+        lambda beside: checksums.write_with_checksum(
+            beside, KEY, facts, lambda data: save_file(plain, beside, metadata=data)
+        ),
+    )
 
 
 def read(path: Path) -> Outcome | None:
     """A fit that was kept; None where there is none, or the file is damaged."""
     try:
-        facts = checksums.facts(path, KEY, VERSION)
+        facts = checksums.read_metadata(path, KEY, VERSION)
         if facts is None or facts.get("version") != VERSION:
             return None
         with safe_open(path, framework="numpy") as file:
@@ -103,5 +108,5 @@ def read_json(path: Path) -> Any:
 
 
 def _keep(path: Path, write_to: Callable[[Path], Any]) -> None:
-    with whole(path, sync=False) as beside:  # a file damaged by a power cut is told, and computed anew
+    with atomic_write(path, sync=False) as beside:  # a file damaged by a power cut is told, and computed anew
         write_to(beside)

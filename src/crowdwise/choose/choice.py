@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from crowdwise._core.display import as_html
+from crowdwise._core.display import html_table
 from crowdwise.answers import Answers
 from crowdwise.choose.fold_fits import LEFT_OUT
 from crowdwise.choose.scores import Array, Criterion, Outcome
@@ -19,7 +19,7 @@ from crowdwise.truth.vote_check import mean_and_error
 TINY = 1e-9  # nats; a lead of less is rounding
 
 
-class Entry(NamedTuple):
+class CandidateScore(NamedTuple):
     """One candidate: log-likelihoods are nats per held-out answer, higher is better; None where it failed."""
 
     candidate: str
@@ -63,7 +63,7 @@ class Choice:
     repeats: int
     best_: str
     best_model_: Any
-    entries: list[Entry]
+    entries: list[CandidateScore]
     scores: dict[str, Array]
     rows: Array
     n_tasks: int  # of which an answer was held out
@@ -121,7 +121,7 @@ class Choice:
     def to_arrow(self) -> pa.Table:
         """One row a candidate, by rank, those that failed last; `chosen` marks the one to take."""
         rows = [{**entry._asdict(), "chosen": entry.candidate == self.best_} for entry in self._sorted()]
-        kinds = {name: pa.float64() for name in Entry._fields} | {
+        kinds = {name: pa.float64() for name in CandidateScore._fields} | {
             "candidate": pa.string(), "rank": pa.int64(), "failure": pa.string(), "warnings": pa.list_(pa.string()),
             "chosen": pa.bool_(),
         }  # fmt: skip
@@ -161,9 +161,9 @@ class Choice:
 
     def _repr_html_(self) -> str:
         header, *body = self._cells()
-        return as_html(body, header, self._notes())
+        return html_table(body, header, self._notes())
 
-    def _sorted(self) -> list[Entry]:
+    def _sorted(self) -> list[CandidateScore]:
         return sorted(self.entries, key=lambda entry: entry.rank or len(self.entries) + 1)
 
     def _cells(self) -> list[list[str]]:
@@ -211,7 +211,9 @@ def pick(scores: Mapping[str, Array], held: Answers, default: str | None = None)
     return best
 
 
-def entries_of(outcomes: Mapping[str, list[Outcome]], scores: Mapping[str, Array], held: Answers) -> list[Entry]:
+def entries_of(
+    outcomes: Mapping[str, list[Outcome]], scores: Mapping[str, Array], held: Answers
+) -> list[CandidateScore]:
     """A line of the table for each candidate, in their order."""
     means = {name: paired(score, held)[0] for name, score in scores.items()}
     order = sorted(means, key=means.__getitem__, reverse=True)
@@ -226,7 +228,7 @@ def entries_of(outcomes: Mapping[str, list[Outcome]], scores: Mapping[str, Array
         said = tuple(dict.fromkeys(text for run in runs for text in run.warnings))
         seconds = sum(run.seconds for run in runs)
         temperature = best_temperature(run.readings for run in runs)
-        entries.append(Entry._make((name, *figures, seconds, first_failure(runs), said, temperature)))
+        entries.append(CandidateScore._make((name, *figures, seconds, first_failure(runs), said, temperature)))
     return entries
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from crowdwise._core.registry import line, make
+from crowdwise._core.registry import find_method, make
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers
 from crowdwise.choose.checkpoint import Keep
@@ -155,7 +155,7 @@ def _named(candidates: Any, with_features: bool) -> dict[str, Candidate]:
         fits = isinstance(candidate, (str, TruthModel, CrowdClassifier))
         require(fits, f"candidate {label!r}", candidate, "a truth model, a learner, or the registry name of one")
         if isinstance(candidate, str):
-            line(candidate)  # a name that does not exist is a slip, not a candidate that fails
+            find_method(candidate)  # a name that does not exist is a slip, not a candidate that fails
         elif kept := [n for n, v in candidate.get_params().items() if n.endswith("checkpoint") and v is not None]:
             message = f"candidate {label!r} has {kept[0]} set: fits of all folds would share that file. Leave it out."
             raise ParameterError(message)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from joblib import Parallel, delayed, effective_n_jobs
 
-from crowdwise._core.child_processes import Process, end_with, this_process
+from crowdwise._core.child_processes import Process, current_process, exit_with_parent
 from crowdwise.answers import Answers
 from crowdwise.choose import checkpoint
 from crowdwise.choose.scores import Array, Candidate, Criterion, Outcome, score
@@ -28,7 +28,7 @@ LEFT_OUT = "left out: "  # so begins why a candidate was not fitted to the end
 NOT_BEGUN = f"{LEFT_OUT}not begun, those before it fill the time budget"
 
 
-class Job(NamedTuple):
+class FoldJob(NamedTuple):
     """One fit."""
 
     candidate: str
@@ -52,9 +52,9 @@ class Fits:
     done: int = 0
     total: int = 0
 
-    def all(self, time_budget: float | None) -> dict[Job, Outcome]:
+    def all(self, time_budget: float | None) -> dict[FoldJob, Outcome]:
         """Fit all, or what the budget allows; a candidate left out has an outcome that says so."""
-        jobs = [Job(n, r, f) for r in range(len(self.splits)) for f in range(self.folds) for n in self.given]
+        jobs = [FoldJob(n, r, f) for r in range(len(self.splits)) for f in range(self.folds) for n in self.given]
         self.done, self.total = 0, len(jobs)
         if time_budget is None:
             return dict(self.run(jobs))
@@ -70,10 +70,10 @@ class Fits:
         failed = {job.candidate for job, outcome in found.items() if outcome.failure}
         rest = [job for job in rest if job.candidate not in failed | set(left)]
         self.total = self.done + len(rest)
-        told = {Job(name, 0, -1): Outcome(None, 0.0, text, ()) for name, text in left.items()}
+        told = {FoldJob(name, 0, -1): Outcome(None, 0.0, text, ()) for name, text in left.items()}
         return {**found, **told, **dict(self.run(rest))}
 
-    def within(self, budget: float, first: list[Job], n_rest: int) -> tuple[dict[str, str], dict[Job, Outcome]]:
+    def within(self, budget: float, first: list[FoldJob], n_rest: int) -> tuple[dict[str, str], dict[FoldJob, Outcome]]:
         """Fit the first fold, and decide: what is left out and why, and the fits."""
         workers = effective_n_jobs(self.n_jobs)
         before = sum(outcome.seconds for outcome in self.kept(first).values()) / workers  # of the run that was killed
@@ -85,14 +85,14 @@ class Fits:
         left = budget - before - (time.time() - start)
         return late | slowest(seconds, n_rest, left * workers, first[0].candidate), found
 
-    def run(self, jobs: list[Job], deadline: float | None = None) -> Iterator[tuple[Job, Outcome]]:
+    def run(self, jobs: list[FoldJob], deadline: float | None = None) -> Iterator[tuple[FoldJob, Outcome]]:
         """Fit these, or take what is kept, in this order; none but majority vote begins after the deadline."""
         kept = self.kept(jobs)
         vote = next(iter(self.given))
         new = Parallel(n_jobs=self.n_jobs, return_as="generator")(
             delayed(fit)(
-                this_process(), self._file(job), None if job.candidate == vote else deadline, self.given[job.candidate],
-                self.X, self.answers, self.splits[job.repeat] == job.fold, self.criterion,
+                current_process(), self._file(job), None if job.candidate == vote else deadline,
+                self.given[job.candidate], self.X, self.answers, self.splits[job.repeat] == job.fold, self.criterion,
             )
             for job in jobs if job not in kept
         )  # fmt: skip
@@ -110,20 +110,20 @@ class Fits:
             yield job, outcome
         next(new, None)  # joblib closes its side at the end only
 
-    def kept(self, jobs: list[Job]) -> dict[Job, Outcome]:
+    def kept(self, jobs: list[FoldJob]) -> dict[FoldJob, Outcome]:
         """Those of the fits that an earlier run has kept."""
         files = {job: file for job in jobs if (file := self._file(job)) is not None}
         found = {job: checkpoint.read(file) for job, file in files.items()}
         return {job: outcome for job, outcome in found.items() if outcome is not None}
 
-    def _file(self, job: Job) -> Path | None:
+    def _file(self, job: FoldJob) -> Path | None:
         held = self.splits[job.repeat] == job.fold
         return None if self.keep is None else self.keep.fit(self.given[job.candidate], held)
 
 
 def fit(parent: Process, file: Path | None, deadline: float | None, *what: Any) -> Outcome:
     """`score`, unless it is too late to begin; kept at once, by the process that did it."""
-    end_with(parent)
+    exit_with_parent(parent)
     if deadline is not None and time.time() > deadline:
         return Outcome(None, 0.0, NOT_BEGUN, ())
     outcome = score(*what)

@@ -101,7 +101,7 @@ def check_out(out: Path, run: Path) -> None:
 
 def write_all(told: list[Feedback], out: Path) -> None:
     """Write the feedback in the format its name asks for."""
-    from crowdwise._core.atomic_io import whole
+    from crowdwise._core.atomic_io import atomic_write
     from crowdwise.io import write
 
     if out.suffix == ".csv":
@@ -109,7 +109,7 @@ def write_all(told: list[Feedback], out: Path) -> None:
         return
     plain = out.suffix == ".txt"
     text = "\n\n".join(map(str, told)) if plain else to_json({"workers": [each.as_dict() for each in told]})
-    with whole(out) as beside:
+    with atomic_write(out) as beside:
         beside.write_text(text + "\n", encoding="utf-8")
 
 

@@ -78,7 +78,7 @@ def fit(
     max_classes: options.MaxClasses = options.MAX_CLASSES,
 ) -> None:
     """Learn to classify tasks by their features from the answers of many workers."""
-    from crowdwise.learn.features.opening import opened
+    from crowdwise.learn.features.opening import open_source
     from crowdwise.truth.tables import label_table
 
     targets = [out, *(out / name for name in (MODEL, FACTS, LABELS)), checkpoint]
@@ -96,7 +96,7 @@ def fit(
         distributed.check(
             model, method, processes, answers.n_tasks
         )  # and all above: before others start, to find it too
-        opened(features)
+        open_source(features)
         del answers, known, held_fixed  # each process reads its own
         with goes_on(lambda: distributed.kept(kept)):
             raise typer.Exit(distributed.lead(processes, context.meta["arguments"], kept))
@@ -215,7 +215,7 @@ def parameters(
 
 def match(path: Path, answers: Answers) -> Any:
     """Features whose rows are those of the tasks; says which row is whose where it is not plain."""
-    from crowdwise.learn.features.opening import open_features, opened
+    from crowdwise.learn.features.opening import open_features, open_source
 
     if not str(path).partition("::")[0].endswith((".npy", ".npz")):
         X = open_features(path, answers)
@@ -224,7 +224,7 @@ def match(path: Path, answers: Answers) -> Any:
         return X
     import numpy as np
 
-    X = opened(path)
+    X = open_source(path)
     X.check()
     ids, n_tasks = answers.tasks, answers.n_tasks
     whole = ids.dtype.kind in "iu"
@@ -360,10 +360,10 @@ def _is_model(folder: Path) -> bool:
 
 def write_folder(folder: Path, model: Any, facts: Mapping[str, Any], labels: pa.Table) -> None:
     """Write a model, all files at once: what else is in the folder stays."""
-    from crowdwise._core.atomic_io import whole_folder
+    from crowdwise._core.atomic_io import atomic_folder
     from crowdwise.io import write
 
-    with whole_folder(folder) as beside:
+    with atomic_folder(folder) as beside:
         (beside / FACTS).write_text(to_json(facts) + "\n", "utf-8")
         write(labels, beside / LABELS)
         model.save(beside / MODEL)

@@ -159,12 +159,12 @@ def next(
 
 def check_features(method: str, features: Path | None) -> None:
     """Refuse a method without the features it needs, or features that it would not use."""
-    from crowdwise._core.registry import line
+    from crowdwise._core.registry import find_method
 
-    if line(method).needs_features and features is None:
+    if find_method(method).needs_features and features is None:
         message = f"{method} learns from features too: add --features FILE, or leave out --method."
         raise ParameterError(message)
-    if features is not None and not line(method).needs_features:
+    if features is not None and not find_method(method).needs_features:
         message = f"{method} uses no features: leave out --features, or choose a learner such as --method crowdlayer."
         raise ParameterError(message)
 
@@ -214,7 +214,7 @@ def read_ranking(path: Path, answers: Answers) -> tuple[Array, Array]:
 
     from crowdwise.answers.columns import recognise
     from crowdwise.io.files import files, guard
-    from crowdwise.io.format_detection import sniff
+    from crowdwise.io.format_detection import detect_format
     from crowdwise.io.format_table import FORMATS
     from crowdwise.io.raw_columns import combine, plain
 
@@ -223,7 +223,7 @@ def read_ranking(path: Path, answers: Answers) -> tuple[Array, Array]:
         message = f"{path}: a ranking is one file, and this names {1 + len(others)}."
         raise FormatError(message)
     with guard(file):
-        form = FORMATS[sniff(file)]
+        form = FORMATS[detect_format(file)]
         if not form.long:
             message = f"a ranking is read from CSV, TSV, Parquet or JSONL, not from {form.name!r}."
             raise FormatError(message)

@@ -182,14 +182,14 @@ def known_labels(answers: Answers, truth: Path | None, gold: Path | None) -> tup
     """The answers; codes of the labels to score against (not those the fit is told); codes of those it is told."""
     import numpy as np
 
-    from crowdwise.io.truth_files import with_known
+    from crowdwise.io.truth_files import attach_truth
 
     known, held_fixed = answers.truth, None
     if gold is not None:
-        answers = with_known(answers, gold)
+        answers = attach_truth(answers, gold)
         held_fixed = answers.truth
     if truth is not None:  # only for scoring: a class it alone names does not reach the fit
-        scored = with_known(answers, truth)
+        scored = attach_truth(answers, truth)
         known, answers = scored.truth, replace(answers, removed=scored.removed)
     if known is not None and held_fixed is not None:
         known = np.where(held_fixed >= 0, -1, known)  # what was told is no merit
@@ -255,16 +255,16 @@ def build(method: str, parameters: dict[str, Any], seed: int, *, features: bool 
 
     A parameter that a framework such as `dasc(crowdlayer)` lacks is its learner's.
     """
-    from crowdwise._core.registry import line, make
-    from crowdwise.learn.wrapper import opened
+    from crowdwise._core.registry import find_method, make
+    from crowdwise.learn.wrapper import resolve_base
 
-    if line(method).needs_features != features:
+    if find_method(method).needs_features != features:
         message = f"{method} needs no features: use `crowdwise aggregate --method {method}`."
         if not features:
             name = shlex.quote(method)
             message = f"{method} learns from features too: use `crowdwise fit --method {name} --features FILE`."
         raise ParameterError(message)
-    model = opened(make(method))
+    model = resolve_base(make(method))
     known = model.get_params()
     parameters = {_within(name, known): value for name, value in parameters.items()}
     for depth in range(5):  # first network, then network__hidden and base__network, then base__network__hidden, ...

@@ -95,7 +95,7 @@ def run(
     Methods are compared by how well they predict answers they have not seen; the result says which was chosen and why,
     and when nothing beats majority vote. With features, JointEM is taken unless another is better by its error.
     """
-    from crowdwise.io import read_beside
+    from crowdwise.io import read_side_columns
     from crowdwise.run import run as whole_job
     from crowdwise.run.progress import check_place
 
@@ -105,7 +105,7 @@ def run(
     columns: dict[str, Any] = {"format": format, "question": question, "task": task, "worker": worker, "label": label}
     with withheld(files, really=pseudonymise is not None):
         answers = read_answers(files, **columns, duplicates=duplicates, nulls=nulls, max_classes=max_classes)
-        beside = read_beside(files, answers, text=text, **columns)
+        beside = read_side_columns(files, answers, text=text, **columns)
     answers, row = renamed(answers, pseudonymise)
     seconds = None if beside.seconds is None else beside.seconds[row]
     for sentence in beside.notes:

@@ -229,14 +229,14 @@ def check_checkpoint(model: SparkModel, method: str, checkpoint: Path | None, re
 @contextmanager
 def alone_with(checkpoint: Path | None) -> Iterator[None]:
     """Have the folder of the checkpoint, if there is one, to this command: tables are made from it, too."""
-    from crowdwise._core.atomic_io import alone
+    from crowdwise._core.atomic_io import exclusive_access
     from crowdwise.engines.spark.checkpoint import STATE
 
     if checkpoint is None:
         yield
         return
     how = f"What is learned is kept in {checkpoint}: the same command with --resume goes on from there."
-    with goes_on(lambda: how if (checkpoint / STATE).exists() else ""), alone(checkpoint):
+    with goes_on(lambda: how if (checkpoint / STATE).exists() else ""), exclusive_access(checkpoint):
         yield
 
 

@@ -34,13 +34,13 @@ from crowdwise.datasets import (
     truth_sets,
     usps,
 )
-from crowdwise.datasets.base import Dataset, Entry
+from crowdwise.datasets.base import Dataset, DatasetEntry
 from crowdwise.datasets.download import download as _download
 from crowdwise.errors import CrowdwiseError, ParameterError
 
 __all__ = ["Dataset", "fetch", "load", "names"]
 
-_ENTRIES: dict[str, Entry] = {
+_ENTRIES: dict[str, DatasetEntry] = {
     name: entry
     for module in (labelme, music, cifar, product, usps, gas_drift, dogs_vs_cats, truth_sets, simulated)
     for name, entry in module.ENTRIES.items()
@@ -147,7 +147,7 @@ def _loaded(name: str, folder: Path, check: bool) -> Dataset:
     return data
 
 
-def _entry(name: str) -> Entry:
+def _entry(name: str) -> DatasetEntry:
     if name not in _ENTRIES:
         near = difflib.get_close_matches(str(name).lower(), _ENTRIES, n=3, cutoff=0.5)
         near += [known for known in _ENTRIES if known.endswith(f"/{str(name).lower()}")]

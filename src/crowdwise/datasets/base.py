@@ -89,7 +89,7 @@ class Dataset:
 
 
 @dataclass(frozen=True)
-class Entry:
+class DatasetEntry:
     """What a data set's own file says of it."""
 
     load: Callable[[Path], Dataset]

@@ -17,13 +17,14 @@ from pathlib import Path
 import numpy as np
 
 from crowdwise.answers import Answers
-from crowdwise.datasets.base import Dataset, Entry, arrays, classes_of, expect, rows_of
+from crowdwise.datasets.base import Dataset, DatasetEntry, arrays, classes_of, expect, rows_of
 from crowdwise.io import read
 
 _IMAGES = "Images: A. Krizhevsky, Learning multiple layers of features from tiny images, 2009."
 _BY_HAND = (
     "Its features are made from the images of CIFAR-10 (https://www.cs.toronto.edu/~kriz/cifar.html) by "
-    "crowdwise.learn.features.encoders.encode_images and 256 principal components; features made anew are not ours to the last "
+    "crowdwise.learn.features.encoders.encode_images and 256 principal components; features made anew are not "
+    "ours to the last "
     "digit: load them with check=False. Put {files} into a folder {name}/"
 )
 
@@ -63,7 +64,7 @@ def load_10n(folder: Path) -> Dataset:
 
 
 ENTRIES = {
-    "cifar10h": Entry(
+    "cifar10h": DatasetEntry(
         load_10h,
         needs=("counts.npz", "features.npz", "answers_500.csv.gz"),
         source="https://github.com/jcpeterson/cifar-10h",
@@ -79,7 +80,7 @@ ENTRIES = {
             f"et al., Human uncertainty makes classification more robust, ICCV 2019. {_IMAGES}"
         ),
     ),
-    "cifar10n": Entry(
+    "cifar10n": DatasetEntry(
         load_10n,
         needs=("labels.npz", "features_first10k.npz"),
         source="https://github.com/UCSC-REAL/cifar-10-100n",

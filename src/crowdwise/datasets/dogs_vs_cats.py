@@ -1,6 +1,7 @@
 """Dogs vs cats: 10,000 pictures of 64 x 64 pixels, cats first. No crowd was asked; `simulate` one.
 
-There is no X: `images["train"]` decodes pictures, `crowdwise.learn.features.encoders.encode_images` makes features of them.
+There is no X: `images["train"]` decodes pictures, `crowdwise.learn.features.encoders.encode_images` makes features of
+them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crowdwise.datasets.base import Dataset, Entry, LazyPictures, arrays, classes_of
+from crowdwise.datasets.base import Dataset, DatasetEntry, LazyPictures, arrays, classes_of
 
 CLASSES = np.array(["cat", "dog"])
 
@@ -23,7 +24,7 @@ def load(folder: Path) -> Dataset:
 
 
 ENTRIES = {
-    "dogs_vs_cats": Entry(
+    "dogs_vs_cats": DatasetEntry(
         load,
         needs=("images_64.npz",),
         source="https://www.microsoft.com/en-us/download/details.aspx?id=54765",

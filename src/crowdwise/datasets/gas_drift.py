@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crowdwise.datasets.base import Dataset, Entry, arrays, classes_of, rows_of
+from crowdwise.datasets.base import Dataset, DatasetEntry, arrays, classes_of, rows_of
 from crowdwise.datasets.download import File, members
 
 BATCHES = (1, 2, 3, 4, 5, 6, 8, 9)
@@ -48,7 +48,7 @@ def prepare(raw: Path, out: Path) -> None:
 
 
 ENTRIES = {
-    "gas_drift": Entry(
+    "gas_drift": DatasetEntry(
         load,
         needs=("features.npz",),
         files=(ARCHIVE,),

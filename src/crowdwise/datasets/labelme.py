@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crowdwise.datasets.base import Dataset, Entry, LazyPictures, arrays, classes_of, rows_of
+from crowdwise.datasets.base import Dataset, DatasetEntry, LazyPictures, arrays, classes_of, rows_of
 from crowdwise.datasets.download import File
 from crowdwise.io import read
 
@@ -57,7 +57,7 @@ def prepare(raw: Path, out: Path) -> None:
 
 
 ENTRIES = {
-    "labelme": Entry(
+    "labelme": DatasetEntry(
         load,
         needs=("answers.csv", "features.npz"),
         files=FILES,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow.csv
 
-from crowdwise.datasets.base import Dataset, Entry, arrays, classes_of, rows_of
+from crowdwise.datasets.base import Dataset, DatasetEntry, arrays, classes_of, rows_of
 from crowdwise.datasets.download import File, members
 from crowdwise.io import read
 
@@ -53,7 +53,7 @@ def prepare(raw: Path, out: Path) -> None:
 
 
 ENTRIES = {
-    "music": Entry(
+    "music": DatasetEntry(
         load,
         needs=("answers.csv", "features.npz"),
         files=(ARCHIVE,),

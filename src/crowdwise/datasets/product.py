@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from crowdwise.datasets.base import Array, Dataset, Entry, arrays, classes_of, rows_of
+from crowdwise.datasets.base import Array, Dataset, DatasetEntry, arrays, classes_of, rows_of
 from crowdwise.errors import FormatError
 from crowdwise.io import read
 
@@ -47,7 +47,7 @@ def _texts(file: Path) -> dict[str, Array]:
 
 
 ENTRIES = {
-    "product": Entry(
+    "product": DatasetEntry(
         load,
         needs=("answers.csv.gz", "features.npz"),
         source="https://zhydhkcws.github.io/crowd_truth_inference/datasets.zip; texts: Abt-Buy, University of Leipzig",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crowdwise.datasets.base import Dataset, Entry
+from crowdwise.datasets.base import Dataset, DatasetEntry
 
 
 def load_digits(_: Path) -> Dataset:
@@ -22,7 +22,7 @@ def load_digits(_: Path) -> Dataset:
 
 
 ENTRIES = {
-    "digits": Entry(
+    "digits": DatasetEntry(
         load_digits,
         source="https://archive.ics.uci.edu/dataset/80",
         licence=(

@@ -11,7 +11,7 @@ import gzip
 from functools import partial
 from pathlib import Path
 
-from crowdwise.datasets.base import Dataset, Entry, arrays, rows_of
+from crowdwise.datasets.base import Dataset, DatasetEntry, arrays, rows_of
 from crowdwise.datasets.download import File
 from crowdwise.errors import FormatError
 from crowdwise.io import read, read_truth
@@ -67,10 +67,10 @@ def prepare(raw: Path, out: Path) -> None:
             file.write(f"{columns}\n{rows}")
 
 
-def _entry(name: str) -> Entry:
+def _entry(name: str) -> DatasetEntry:
     needs = ("answers.csv.gz", "truth.csv.gz", *(["features.npz"] if name == "leaves" else []))
     if name in CEKA:
-        return Entry(
+        return DatasetEntry(
             partial(load, name=name),
             needs=needs,
             source="http://ceka.sourceforge.net",
@@ -85,7 +85,7 @@ def _entry(name: str) -> Entry:
             ),
         )
     path, citation = ORIGINALS[name]
-    return Entry(
+    return DatasetEntry(
         partial(load, name=name),
         needs=needs,
         files=tuple(File(f"{_HOME}{path}/{table}") for table in ("label.csv", "truth.csv")),

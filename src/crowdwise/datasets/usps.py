@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crowdwise.datasets.base import Dataset, Entry, arrays, classes_of, rows_of
+from crowdwise.datasets.base import Dataset, DatasetEntry, arrays, classes_of, rows_of
 from crowdwise.datasets.download import File
 
 _HOME = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/"
@@ -38,7 +38,7 @@ def prepare(raw: Path, out: Path) -> None:
 
 
 ENTRIES = {
-    "usps": Entry(
+    "usps": DatasetEntry(
         load,
         needs=("features.npz",),
         files=FILES,

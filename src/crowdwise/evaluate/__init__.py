@@ -8,7 +8,7 @@
 
 from crowdwise.evaluate.agreement import consistency, fleiss_kappa, krippendorff_alpha, pairwise_agreement, uncertainty
 from crowdwise.evaluate.calibration import Reliability, reliability, tempered, vote_belief
-from crowdwise.evaluate.cliques import Group, alike
+from crowdwise.evaluate.cliques import AlikeGroup, alike
 from crowdwise.evaluate.metrics import (
     ClassScore,
     accuracy,
@@ -28,8 +28,8 @@ from crowdwise.evaluate.scores import Scores, evaluate
 from crowdwise.evaluate.summary import Spread, Summary, summarise
 
 __all__ = [
+    "AlikeGroup",
     "ClassScore",
-    "Group",
     "Reliability",
     "RocCurve",
     "Scores",

@@ -35,7 +35,7 @@ ROUNDS = 50
 WEAK = 0.2  # a peer of less skill says next to nothing of others
 
 
-class Group(NamedTuple):
+class AlikeGroup(NamedTuple):
     """Workers who agree with each other suspiciously."""
 
     workers: Array  # ids
@@ -43,7 +43,7 @@ class Group(NamedTuple):
     expected: float  # the same if they erred independently
 
 
-def alike(answers: Answers, *, seed: int = 0) -> list[Group]:
+def alike(answers: Answers, *, seed: int = 0) -> list[AlikeGroup]:
     """Groups of workers who may share their mistakes, the largest first.
 
     Parameters
@@ -111,7 +111,7 @@ def skills(i: Array, j: Array, both: Array, beyond: Array, n_workers: int) -> Ar
     return skill
 
 
-def groups(answers: Answers, i: Array, j: Array, agreement: Array, expected: Array) -> list[Group]:
+def groups(answers: Answers, i: Array, j: Array, agreement: Array, expected: Array) -> list[AlikeGroup]:
     """Pairs that hang together, as groups."""
     shape = (answers.n_workers, answers.n_workers)
     _, part = connected_components(coo_array((np.ones(len(i)), (i, j)), shape=shape), directed=False)
@@ -119,5 +119,5 @@ def groups(answers: Answers, i: Array, j: Array, agreement: Array, expected: Arr
     for number in np.unique(part[i]).tolist():
         inside = part[i] == number
         members = answers.workers[np.flatnonzero(part == number)]
-        found.append(Group(members, float(agreement[inside].mean()), float(expected[inside].mean())))
+        found.append(AlikeGroup(members, float(agreement[inside].mean()), float(expected[inside].mean())))
     return sorted(found, key=lambda group: -len(group.workers))

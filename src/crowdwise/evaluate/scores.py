@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from crowdwise._core.display import as_html
+from crowdwise._core.display import html_table
 from crowdwise.answers import Answers
 from crowdwise.errors import GoldError, ParameterError
 from crowdwise.evaluate import metrics
@@ -76,7 +76,7 @@ class Scores:
     def _repr_html_(self) -> str:
         rows = [[name.replace("_", " "), _figure(getattr(self, name))] for name in METRICS]
         left_out = f", {self.n_unknown:,} of unknown truth left out" if self.n_unknown else ""
-        return as_html(rows, words=[f"{self.n_tasks:,} tasks scored{left_out}"])
+        return html_table(rows, words=[f"{self.n_tasks:,} tasks scored{left_out}"])
 
 
 NAMES = tuple(field.name for field in fields(Scores))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from crowdwise._core.display import as_html
+from crowdwise._core.display import html_table
 from crowdwise.answers import Answers
 from crowdwise.evaluate.agreement import agreement_of, alpha_of, count_pairs, kappa_of
 from crowdwise.evaluate.metrics import Array, imbalance_ratio
@@ -142,7 +142,7 @@ class Summary:
         return str(self)
 
     def _repr_html_(self) -> str:
-        return as_html(self.rows())
+        return html_table(self.rows())
 
 
 # Krippendorff's own marks are 0.8 (rely on it) and 0.667 (draw tentative conclusions); below them the words are ours.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from crowdwise.io.format_table import FORMATS, Format
 from crowdwise.io.reader import read, read_truth
-from crowdwise.io.side_columns import Beside, read_beside
+from crowdwise.io.side_columns import SideColumns, read_side_columns
 from crowdwise.io.writer import check_target, write
 
-__all__ = ["FORMATS", "Beside", "Format", "check_target", "read", "read_beside", "read_truth", "write"]
+__all__ = ["FORMATS", "Format", "SideColumns", "check_target", "read", "read_side_columns", "read_truth", "write"]

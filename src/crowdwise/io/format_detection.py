@@ -18,7 +18,7 @@ from crowdwise.io.formats.delimited import long_cells
 TABLES = (".csv", ".tsv", ".tab")
 
 
-def sniff(path: Path) -> str:
+def detect_format(path: Path) -> str:
     """Name of the format in `FORMATS`."""
     suffix = _suffix(path)
     if suffix in (".parquet", ".pq") or is_parquet(path):

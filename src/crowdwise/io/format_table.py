@@ -27,7 +27,7 @@ class Format:
     def load(self) -> Any:
         """The function itself."""
         module, function = self.home.split(":")
-        return getattr(import_module(f"crowdwise.io.{module}"), function)
+        return getattr(import_module(f"crowdwise.io.formats.{module}"), function)
 
 
 _FORMATS = (

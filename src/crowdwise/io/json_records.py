@@ -10,7 +10,7 @@ from typing import Any, TextIO, TypeVar
 
 import pyarrow as pa
 
-from crowdwise.answers.encoding import as_arrow, some
+from crowdwise.answers.encoding import as_arrow, preview
 from crowdwise.errors import DuplicateError, FormatError, IdTypeError, QuestionError
 from crowdwise.io.files import head, lines_of, open_text
 from crowdwise.io.raw_columns import Choose, Raw
@@ -154,7 +154,7 @@ class Collector:
         """The known label of a task."""
         for label in self._single(value):
             if self.known.setdefault(scalar(task, "task"), label) != label:
-                message = f"task {task!r} has two known labels: {some([self.known[task], label])}. Mend the export."
+                message = f"task {task!r} has two known labels: {preview([self.known[task], label])}. Mend the export."
                 raise DuplicateError(message)
 
     def _single(self, value: Any) -> list[Any]:
@@ -222,5 +222,7 @@ def field(record: Mapping[str, Any], names: Iterable[str], what: str, where: str
     for name in names:
         if record.get(name) is not None:
             return record[name]
-    message = f"{where} has no {' or '.join(map(repr, names))} to tell the {what}; its fields are {some(list(record))}."
+    message = (
+        f"{where} has no {' or '.join(map(repr, names))} to tell the {what}; its fields are {preview(list(record))}."
+    )
     raise FormatError(message)

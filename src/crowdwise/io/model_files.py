@@ -29,7 +29,7 @@ from safetensors.numpy import save_file
 from sklearn.base import BaseEstimator
 
 from crowdwise._core import checksums
-from crowdwise._core.atomic_io import whole
+from crowdwise._core.atomic_io import atomic_write
 from crowdwise._core.json_schema import Field, check
 from crowdwise._core.registry import MODELS, NETWORKS, load_class, make, methods
 from crowdwise.answers import Answers
@@ -69,8 +69,10 @@ def save(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     writer = _Writer()
     header = {"version": VERSION, **writer.fitted(model, "")}
     header["tensors"] = {name: [str(tensor.dtype), *tensor.shape] for name, tensor in writer.tensors.items()}
-    with whole(Path(path)) as beside:
-        checksums.seal(beside, KEY, header, lambda metadata: save_file(writer.tensors, beside, metadata=metadata))
+    with atomic_write(Path(path)) as beside:
+        checksums.write_with_checksum(
+            beside, KEY, header, lambda metadata: save_file(writer.tensors, beside, metadata=metadata)
+        )
 
 
 def load(path: str | os.PathLike[str], *, network: Any = None) -> Any:
@@ -96,7 +98,7 @@ def load(path: str | os.PathLike[str], *, network: Any = None) -> Any:
         path = Path(path) / "model.safetensors"
     header, tensors = _read(path)
     reader = _Reader(tensors, network, os.fspath(path))
-    model = _understood(lambda: reader.whole(header), reader)
+    model = _understood(lambda: reader.read_model(header), reader)
     if network is not None and not reader.used:
         message = f"the model in {os.fspath(path)!r} knows its network: leave out network=."
         raise ParameterError(message)
@@ -126,7 +128,7 @@ def _understood(read: Callable[[], Any], reader: _Reader) -> Any:
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
     """Header and tensors of a file."""
     try:
-        header = checksums.facts(path, KEY, VERSION)
+        header = checksums.read_metadata(path, KEY, VERSION)
     except FileNotFoundError:
         message = f"no model at {os.fspath(path)!r}."
         raise ModelFileError(message) from None
@@ -237,7 +239,7 @@ class _Reader:
         self.tensors, self.network, self.path = tensors, network, path
         self.used = False  # whether the user's network was called for
 
-    def whole(self, header: dict[str, Any]) -> Any:
+    def read_model(self, header: dict[str, Any]) -> Any:
         """The model of a file."""
         listed = header.get("tensors", {})
         _expect(header["version"] < VERSION or listed.keys() == self.tensors.keys(), "its tensors are not those listed")
@@ -336,10 +338,10 @@ def _check_results(results: Mapping[str, Any], answers: Answers) -> None:
         if name in SHAPES and value is not None:
             shape = tuple(sizes[axis] for axis in SHAPES[name])
             _expect(isinstance(value, np.ndarray) and value.shape == shape, f"{name} is no array of shape {shape}")
-            whole, most = value.dtype.kind == "i", sizes["classes"] - 1 if name == "codes_" else 1 + 1e-6
-            _expect(whole == (name == "codes_"), f"{name} holds {value.dtype}")
+            integral, most = value.dtype.kind == "i", sizes["classes"] - 1 if name == "codes_" else 1 + 1e-6
+            _expect(integral == (name == "codes_"), f"{name} holds {value.dtype}")
             inside = bool(((value >= -1e-6) & (value <= most)).all())  # which no NaN is
-            _expect(inside, f"{name} holds a value that is no {'class' if whole else 'probability'}")
+            _expect(inside, f"{name} holds a value that is no {'class' if integral else 'probability'}")
 
 
 def _is_finite(tensor: Array) -> bool:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from crowdwise.answers import Answers
 from crowdwise.answers.columns import recognise
-from crowdwise.answers.encoding import check_no_nulls, some
+from crowdwise.answers.encoding import check_no_nulls, preview
 from crowdwise.errors import (
     CrowdwiseError,
     DuplicateError,
@@ -26,7 +26,7 @@ from crowdwise.errors import (
     ParameterError,
 )
 from crowdwise.io.files import files, guard
-from crowdwise.io.format_detection import sniff
+from crowdwise.io.format_detection import detect_format
 from crowdwise.io.format_table import FORMATS, Format
 from crowdwise.io.raw_columns import Choose, Raw, combine, plain
 
@@ -128,7 +128,7 @@ def read_truth(
         plain_names = {name.strip().lower(): name for name in reversed(names)}
         known = truth or next((plain_names[name] for name in _TRUTH if name in plain_names), None)
         if known is None:
-            message = f"no column for the known label among {some(names)}. Name it: truth='...'."
+            message = f"no column for the known label among {preview(names)}. Name it: truth='...'."
             raise MissingColumnError(message)
         return recognise([name for name in names if name != known], task=task) | recognise(names, label=known)
 
@@ -190,7 +190,7 @@ def _check_format(file: Path, name: str, first: Path) -> None:
     """
     own = name
     with suppress(CrowdwiseError), guard(file):
-        own = sniff(file)
+        own = detect_format(file)
     if own != name:
         message = (
             f"{first} and {file} are of different formats, {name} and {own}. Read them one by one; or, if both are of "
@@ -201,7 +201,7 @@ def _check_format(file: Path, name: str, first: Path) -> None:
 
 def format_of(file: Path, name: str | None) -> Format:
     """The format of a file, as named or as it looks."""
-    name = sniff(file) if name is None else name
+    name = detect_format(file) if name is None else name
     if name not in FORMATS:
         message = f"no format {name!r}; known are {', '.join(FORMATS)}."
         raise ParameterError(message)
@@ -231,7 +231,7 @@ def _check_nulls(raw: Raw) -> None:
         column = raw.columns[role]
         if raw.lines is not None and column.null_count:
             rows = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
-            shown = some(raw.lines(rows[:3].tolist()), len(rows))
+            shown = preview(raw.lines(rows[:3].tolist()), len(rows))
             message = (
                 f"column {raw.names[role]!r} is empty in {len(rows)} of {len(column)} rows (lines {shown}). Fill them "
                 f"in, or leave those rows out with nulls='drop' (--nulls drop), which counts them."
@@ -246,7 +246,7 @@ def cast_ids(ids: pa.Array, table: pa.Array | None, what: str) -> pa.Array:
     try:
         return ids.cast(table.type)
     except pa.ArrowInvalid:
-        message = f"the {what} ids are {some(ids.to_pylist())} where the answers have {some(table.to_pylist())}."
+        message = f"the {what} ids are {preview(ids.to_pylist())} where the answers have {preview(table.to_pylist())}."
         raise IdTypeError(message) from None
 
 
@@ -259,6 +259,6 @@ def _known_labels(columns: dict[str, pa.Array]) -> pa.Table:
     counts = table.group_by("task", use_threads=False).aggregate([("label", "count")])
     twice = counts.filter(pc.greater(counts.column("label_count"), 1)).column("task").to_pylist()
     if twice:
-        message = f"two known labels are given for {some(twice)}; a task has one."
+        message = f"two known labels are given for {preview(twice)}; a task has one."
         raise DuplicateError(message)
     return table.select(["task", "label"])

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from crowdwise.answers import Answers
 from crowdwise.answers.columns import recognise
-from crowdwise.answers.encoding import dictionary, some
+from crowdwise.answers.encoding import dictionary, preview
 from crowdwise.answers.rows import Array
 from crowdwise.errors import DuplicateError, FormatError, MissingColumnError, ParameterError, UnknownIdError
 from crowdwise.io.files import files, guard
@@ -51,7 +51,7 @@ _NO_REFERENCE = "^(data:|[0-9]+$)"  # the image itself, or its number
 _TELLS_TEXT = ("label-studio", "argilla", "prodigy", "doccano")  # exports where a field called text is one
 
 
-class Beside(NamedTuple):
+class SideColumns(NamedTuple):
     """What stood beside the answers; None for what did not."""
 
     texts: Array | None  # (tasks,) str, None where a task has none
@@ -68,7 +68,7 @@ class _Rows(NamedTuple):
     answer: Array  # (rows,)
 
 
-def read_beside(
+def read_side_columns(
     path: Paths,
     answers: Answers,
     *,
@@ -78,7 +78,7 @@ def read_beside(
     task: str | None = None,
     worker: str | None = None,
     label: str | None = None,
-) -> Beside:
+) -> SideColumns:
     r"""Texts, images and times of answers, from the files they were read from.
 
     Parameters
@@ -107,7 +107,7 @@ def read_beside(
     >>> from crowdwise.io import read
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "answers.csv"
     >>> _ = file.write_text("task,worker,label,tweet,seconds\n7,bob,no,hello,3\n7,ann,yes,hello,2.5\n")
-    >>> beside = read_beside(file, read(file), text="tweet")
+    >>> beside = read_side_columns(file, read(file), text="tweet")
     >>> beside.texts.tolist(), beside.seconds.tolist()
     (['hello'], [2.5, 3.0])
     >>> beside.notes
@@ -123,7 +123,7 @@ def read_beside(
             if text is not None:
                 message = f"text= means nothing in the format {form.name!r}, which holds answers and nothing else."
                 raise ParameterError(message)
-            return Beside(None, None, None, [])
+            return SideColumns(None, None, None, [])
     given = {"question": question, "task": task, "worker": worker, "label": label}
     raws = load(paths, form.name, {n: v for n, v in given.items() if v is not None}, partial(_choose, text))
     notes: list[str] = []
@@ -132,7 +132,7 @@ def read_beside(
         texts = _of_tasks(raws, "text", rows, answers, notes, asked=text)
         images = _of_tasks(raws, "image", rows, answers, notes)
         seconds = _seconds(raws, rows, answers.n_answers, notes)
-    return Beside(texts, seconds, images, notes)
+    return SideColumns(texts, seconds, images, notes)
 
 
 def _choose(text: str | None, form: Format, names: list[str], taken: Collection[str] = ()) -> dict[str, str]:
@@ -175,7 +175,7 @@ def _rows(raws: Sequence[Raw], answers: Answers) -> _Rows:
 
     task, worker = codes("task", answers.task_ids), codes("worker", answers.worker_ids)
     if not (task >= 0).any():
-        message = f"none of its tasks is among those of the answers, {some(answers.tasks)}: is it another file?"
+        message = f"none of its tasks is among those of the answers, {preview(answers.tasks)}: is it another file?"
         raise UnknownIdError(message)
     answered = np.concatenate([raw.columns["label"].is_valid().to_numpy(zero_copy_only=False) for raw in raws])
     pair = np.where(answered & (task >= 0) & (worker >= 0), task * answers.n_workers + worker, -1)
@@ -205,20 +205,20 @@ def _of_tasks(
         twice = np.unique(task[clash])
         if asked is not None:
             first = clash[0]
-            both = some([column.dictionary[int(c)].as_py()[:60] for c in (chosen[task[first]], code[first])])
+            both = preview([column.dictionary[int(c)].as_py()[:60] for c in (chosen[task[first]], code[first])])
             message = (
-                f"task {some(answers.tasks[task[first : first + 1]])} has two texts in {asked!r}: {both} "
+                f"task {preview(answers.tasks[task[first : first + 1]])} has two texts in {asked!r}: {both} "
                 f"({len(twice)} tasks have several). A task has one; mend the column."
             )
             raise DuplicateError(message)
         chosen[twice] = -1
-        notes.append(f"Tasks with several {role}s, left without: {len(twice)} ({some(answers.tasks[twice])}).")
+        notes.append(f"Tasks with several {role}s, left without: {len(twice)} ({preview(answers.tasks[twice])}).")
     there, without = np.flatnonzero(chosen >= 0), np.flatnonzero(chosen < 0)
     if asked is not None:
         _refuse_gaps(rows, without, answers, asked)
     if not len(there):
         return None
-    lack = f"; tasks without one: {len(without)} of {answers.n_tasks} ({some(answers.tasks[without])})"
+    lack = f"; tasks without one: {len(without)} of {answers.n_tasks} ({preview(answers.tasks[without])})"
     notes.append(f"The {role}s are those of {_and(names)}{lack if len(without) else ''}.")
     out = np.full(answers.n_tasks, None, object)
     out[there] = column.dictionary.take(pa.array(chosen[there])).to_numpy(zero_copy_only=False)
@@ -245,7 +245,8 @@ def _refuse_gaps(rows: _Rows, without: Array, answers: Answers, asked: str) -> N
     bare = without[named[without]]
     if 2 * len(bare) > named.sum():
         message = (
-            f"{asked!r} is empty for {len(bare)} of {named.sum()} tasks ({some(answers.tasks[bare])}): is it the text? "
+            f"{asked!r} is empty for {len(bare)} of {named.sum()} tasks ({preview(answers.tasks[bare])}): is "
+            f"it the text? "
             f"Fill it in, or name another column with text=."
         )
         raise FormatError(message)

@@ -10,7 +10,7 @@ from crowdwise.errors import GoldError
 from crowdwise.io.reader import read_truth
 
 
-def with_known(answers: Answers, file: str | os.PathLike[str]) -> Answers:
+def attach_truth(answers: Answers, file: str | os.PathLike[str]) -> Answers:
     """The answers with the known labels of a file attached; those of tasks nobody answered are left out and counted."""
     table = read_truth(Path(file), like=answers)
     out = answers.with_truth((table.column("task"), table.column("label")), ignore_unknown=True)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise._core.atomic_io import whole
+from crowdwise._core.atomic_io import atomic_write
 from crowdwise.answers import Answers
 from crowdwise.answers.encoding import one_array
 from crowdwise.errors import FormatError
@@ -43,7 +43,7 @@ def write(data: Answers | pa.Table, path: str | os.PathLike[str]) -> None:
     suffix = check_target(file)
     table = _table(data) if isinstance(data, Answers) else data
     try:
-        with whole(file) as beside, beside.open("wb") as stream:
+        with atomic_write(file) as beside, beside.open("wb") as stream:
             if file.suffix == ".gz":
                 with gzip.GzipFile("", "wb", 6, stream, mtime=0) as packed:
                     _WRITERS[suffix](table, cast(IO[bytes], packed))

@@ -20,7 +20,7 @@ from crowdwise.errors import (
 )
 from crowdwise.learn.features import Features, open_features
 from crowdwise.truth.base import check_answers, pick
-from crowdwise.truth.fitted import Fitted
+from crowdwise.truth.fitted import FittedModel
 
 Array = np.ndarray[Any, np.dtype[Any]]
 # Called after each epoch or iteration with what is known: "epoch", "epochs" and "loss", or "iteration", "iterations"
@@ -32,7 +32,7 @@ Callback = Callable[[Mapping[str, Any]], None]
 MAX_CELLS = 200_000_000  # of answer_proba: tasks x workers x classes
 
 
-class Given(NamedTuple):
+class FitInput(NamedTuple):
     """What `fit` was given, checked."""
 
     features: Features
@@ -43,7 +43,7 @@ class Given(NamedTuple):
     callback: Callback | None
 
 
-class CrowdClassifier(Fitted):
+class CrowdClassifier(FittedModel):
     """Learns to classify tasks by their features from the answers of many workers.
 
     A model supplies `_fit`, `_predict_proba` and `_answer_proba`; the rest is here. Answers stand for scikit-learn's
@@ -121,7 +121,7 @@ class CrowdClassifier(Fitted):
         known = None if gold is None else answers.codes_of_truth(gold)
         with self._alone():
             self._fit(
-                Given(features, answers, task_weights(sample_weight, answers.n_tasks), known, validation, callback)
+                FitInput(features, answers, task_weights(sample_weight, answers.n_tasks), known, validation, callback)
             )
         self.codes_ = pick(self.proba_, np.random.default_rng(getattr(self, "random_state", 0)))
         return self
@@ -205,7 +205,7 @@ class CrowdClassifier(Fitted):
     # What a model supplies
 
     @abstractmethod
-    def _fit(self, given: Given) -> None:
+    def _fit(self, given: FitInput) -> None:
         """Set `proba_`, and what else the model has to show."""
 
     @abstractmethod

@@ -59,12 +59,12 @@ class Wrapper(CrowdClassifier):
         return self.model_._proba_of_answers(features, rows, row, worker)
 
 
-def opened(model: Any) -> Any:
+def resolve_base(model: Any) -> Any:
     """A framework with the learner it builds on in place of a name or a truth model, so that its parameters can be set.
 
-    >>> opened(make("dasc")).base
+    >>> resolve_base(make("dasc")).base
     CrowdLayer()
     """
     if isinstance(model, Wrapper):
-        model.set_params(base=opened(model._new_base()))
+        model.set_params(base=resolve_base(model._new_base()))
     return model

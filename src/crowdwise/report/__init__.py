@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crowdwise._core.atomic_io import whole
+from crowdwise._core.atomic_io import atomic_write
 from crowdwise.errors import FormatError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -51,6 +51,6 @@ def report(run: Run | str | os.PathLike[str], out: str | os.PathLike[str] | None
         message = f"{target} cannot be written: there is no folder {str(target.parent)!r}. Make it first."
         raise FormatError(message)
     page = render(run)
-    with whole(target) as beside:
+    with atomic_write(target) as beside:
         beside.write_text(page, "utf-8", newline="\n")
     return target

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crowdwise._core.display import percent, several
+from crowdwise._core.display import percent, pluralise
 from crowdwise.report import charts
 from crowdwise.report.cards import ambiguous_tasks
 from crowdwise.report.details import worker_details
@@ -127,19 +127,19 @@ def tiles(metrics: dict[str, Any]) -> list[dict[str, Any]]:
     if truth:
         right["measured"] = percent(truth["accuracy"])
         span = f"{percent(truth['low'])} to {percent(truth['high'])}"
-        remark = f"measured on {several(truth['tasks'], 'task')}: {span}"
+        remark = f"measured on {pluralise(truth['tasks'], 'task')}: {span}"
     found = [_tile("All labels", right, remark)]
     if accepted := metrics["counts"]["accept"]:
         right = {"expected right": percent(metrics["expected_accepted"])}
         remark = by
         if truth and truth["accepted_accuracy"] is not None:
             right["measured"] = percent(truth["accepted_accuracy"])
-            remark = f"measured on {several(truth['accepted_tasks'], 'task')}"
+            remark = f"measured on {pluralise(truth['accepted_tasks'], 'task')}"
         found.append(_tile(f"The {count(accepted)} accepted", right, remark))
     per_task = f"{summary['per_task']['mean']:.1f} answers a task; " if summary["per_task"] else ""
-    spam = several(metrics["spammers"], "worker looks", "workers look") if metrics["spammers"] else "no worker looks"
+    spam = pluralise(metrics["spammers"], "worker looks", "workers look") if metrics["spammers"] else "no worker looks"
     amounts = {"answers": count(summary["n_answers"]), "workers": count(summary["n_workers"])}
-    return [*found, _tile(several(summary["n_tasks"], "task"), amounts, f"{per_task}{spam} like spam")]
+    return [*found, _tile(pluralise(summary["n_tasks"], "task"), amounts, f"{per_task}{spam} like spam")]
 
 
 def alike(metrics: dict[str, Any]) -> list[dict[str, Any]]:

@@ -45,7 +45,7 @@ def template() -> jinja2.Template:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"percent": display.percent, "count": text.count, "figure": text.figure}
-    environment.globals |= {"several": display.several, "LEFT_OUT": LEFT_OUT, "NEVER": NEVER}
+    environment.globals |= {"pluralise": display.pluralise, "LEFT_OUT": LEFT_OUT, "NEVER": NEVER}
     return environment.from_string(read("template.html"))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise._core.display import several
+from crowdwise._core.display import pluralise
 from crowdwise.report.text import short
 
 if TYPE_CHECKING:
@@ -154,9 +154,9 @@ def assembled(columns: list[Table], cells: dict[str, list[Any]], n: int, one: st
     """A table without columns that say nothing, with a note of what is left out."""
     told = [each for each in columns if any(cell is not None for cell in cells[each["key"]])]
     shown = len(cells[columns[0]["key"]])
-    note = f"All {several(n, one)}, {which}." if n > 1 else ""
+    note = f"All {pluralise(n, one)}, {which}." if n > 1 else ""
     if shown < n:
-        note = f"{shown:,} of {several(n, one)} are shown here, {which}; all of them stand in {file}."
+        note = f"{shown:,} of {pluralise(n, one)} are shown here, {which}; all of them stand in {file}."
     return {"columns": told, "cells": cells, "note": note, "rows": shown, "of": n}
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from sklearn.base import BaseEstimator
 
-from crowdwise._core.registry import line, make
+from crowdwise._core.registry import find_method, make
 from crowdwise._core.validation import require
 from crowdwise.answers import Answers
 from crowdwise.choose.comparison import DEFAULT, VOTE, WITHOUT_FEATURES
@@ -68,7 +68,7 @@ def candidates(
         message = f"method={names}: give 'auto', or the names of methods."
         raise ParameterError(message)
     for name in names:
-        if line(name).needs_features and not features:
+        if find_method(name).needs_features and not features:
             message = f"{name} learns from features: give features, images or texts, or another method."
             raise ParameterError(message)
     models = {name: _made(name, seed) for name in dict.fromkeys([VOTE, *names])}
@@ -105,8 +105,8 @@ def _by_size(answers: Answers, features: bool) -> tuple[list[str], list[str]]:
 
 def _made(name: str, seed: int) -> BaseEstimator:
     """A method by its name, with the seed in every part of it."""
-    from crowdwise.learn.wrapper import opened
+    from crowdwise.learn.wrapper import resolve_base
 
-    model = opened(make(name, **SETTINGS.get(name, {})))
+    model = resolve_base(make(name, **SETTINGS.get(name, {})))
     seeds = [part for part in model.get_params() if part.rpartition("__")[2] == "random_state"]
     return model.set_params(**dict.fromkeys(seeds, seed))

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise._core.display import as_html
+from crowdwise._core.display import html_table
 from crowdwise.errors import UnknownIdError
 from crowdwise.run.folder import Run
 from crowdwise.run.tables.labels import VERDICTS
@@ -99,7 +99,7 @@ class Comparison:
         return str(self)
 
     def _repr_html_(self) -> str:
-        return as_html(self.figures(), ["", "before", "after"], self.words)
+        return html_table(self.figures(), ["", "before", "after"], self.words)
 
 
 def compare(before: Run, after: Run) -> Comparison:

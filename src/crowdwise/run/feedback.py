@@ -8,8 +8,8 @@
 A confusion is named when the crowd's share would hardly ever give so many: P(count or more of `of`, each with
 `crowd_share`) is below 5 % shared among all pairs of classes, so that 1 worker in 20 who is like the others is told
 anything. A worker's own answer has a say in the belief, so confusions are rather missed than made up. Praise is counted
-likewise, but by what the others say alone (`truth.peer_quality`): by his own answers everybody is right. Of whom too little is
-known, and who spams, is not praised.
+likewise, but by what the others say alone (`truth.peer_quality`): by his own answers everybody is right. Of whom too
+little is known, and who spams, is not praised.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def in_need(run: Run) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        Rows of `run.tables.workers`, with `lost`: right answers that the crowd would have given and this worker did not.
+        Rows of `run.tables.workers`, with `lost`: right answers that the crowd would have given and this worker did
+        not.
     """
     table = run.workers
     crowd = _crowd_quality(table)

@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from crowdwise._core.display import as_html
+from crowdwise._core.display import html_table
 from crowdwise.answers import Answers
 from crowdwise.errors import FormatError
 from crowdwise.io.csv_escaping import undo
@@ -195,7 +195,7 @@ class Run:
         where = f"In {self.path}: {LABELS_CSV}, {WORKERS}, {TASKS}, {NEXT}"
         address = escape(quote((self.path / REPORT).as_posix()))  # quoted, no name of a folder is read as `javascript:`
         link = f'<p><a href="{address}">{REPORT}</a></p>'
-        return as_html(rows, ["verdict", "tasks", "what to do"], [*self.metrics["words"], where]) + link
+        return html_table(rows, ["verdict", "tasks", "what to do"], [*self.metrics["words"], where]) + link
 
 
 def _read_csv(path: Path, kinds: dict[str, pa.DataType]) -> pa.Table:

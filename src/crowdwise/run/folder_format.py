@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from crowdwise._core.checksums import SUM, strict_json
+from crowdwise._core.checksums import CHECKSUM_KEY, strict_json
 from crowdwise._core.json_schema import NUMBER, Field, check
 from crowdwise.errors import FormatError
 
@@ -47,7 +47,7 @@ FIGURES = {
     "forecast": Field(list, "a row a number of answers bought"),
     "spammers": Field(int, "a number of workers"),
     "files": Field(dict, "checksums by name of the file", needed=False),
-    SUM: Field(str, "a checksum", needed=False),
+    CHECKSUM_KEY: Field(str, "a checksum", needed=False),
 }
 
 
@@ -55,7 +55,7 @@ def sealed(figures: Mapping[str, Any], folder: Path, names: tuple[str, ...]) -> 
     """The content of metrics.json: the figures, with the version, checksums of these files, and one of itself."""
     files = {name: checksum(folder / name) for name in names if (folder / name).is_file()}
     content = json.loads(json.dumps({"format": FORMAT, **figures, "files": files}, allow_nan=False))
-    return {**content, SUM: _sum(content)}
+    return {**content, CHECKSUM_KEY: _sum(content)}
 
 
 def empty() -> dict[str, Any]:
@@ -76,7 +76,7 @@ def read_figures(path: Path) -> dict[str, Any]:
     if version not in range(1, FORMAT + 1):
         message = f"{path.parent} has run format {version!r}, this crowdwise reads up to {FORMAT}: upgrade."
         raise FormatError(message)
-    told = content.pop(SUM, None)
+    told = content.pop(CHECKSUM_KEY, None)
     if version != 1 and told != _sum(content):
         message = f"{path} is damaged or was edited: its checksum does not fit. {REMEDY}"
         raise FormatError(message)

@@ -13,14 +13,14 @@ from crowdwise._core.validation import require
 from crowdwise.answers import Answers
 from crowdwise.errors import EmptyError, ParameterError, SingleClassError
 from crowdwise.io import read
-from crowdwise.io.truth_files import with_known
+from crowdwise.io.truth_files import attach_truth
 from crowdwise.learn.features import Features, open_features
 from crowdwise.run.media import open_images
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class Given(NamedTuple):
+class RunInput(NamedTuple):
     """What a run works on, checked."""
 
     answers: Answers  # without truth
@@ -45,7 +45,9 @@ class Given(NamedTuple):
         }
 
 
-def given_of(answers: Any, features: Any, images: Any, texts: Any, encode: bool, seconds: Any, truth: Any) -> Given:
+def check_inputs(
+    answers: Any, features: Any, images: Any, texts: Any, encode: bool, seconds: Any, truth: Any
+) -> RunInput:
     """Read and check what was given."""
     if isinstance(answers, (str, os.PathLike)):
         answers = read(answers)
@@ -59,7 +61,7 @@ def given_of(answers: Any, features: Any, images: Any, texts: Any, encode: bool,
         message = f"all answers say {answers.classes.tolist()[0]!r}: there is nothing to tell apart."
         raise SingleClassError(message)
     if isinstance(truth, (str, os.PathLike)):
-        told = with_known(answers, truth)
+        told = attach_truth(answers, truth)
     else:
         told = answers if truth is None else answers.with_truth(truth, ignore_unknown=True)
     known = None if told.truth is None or not (told.truth >= 0).any() else told.truth
@@ -74,7 +76,7 @@ def given_of(answers: Any, features: Any, images: Any, texts: Any, encode: bool,
     answers = replace(answers, truth=None)
     X = _features(features, pictures, texts, answers) if encode or features is not None else None
     notes = [f"Left out: {count:,} {why}." for why, count in told.removed.items()]
-    return Given(answers, known, names, X, pictures, texts, seconds, notes)
+    return RunInput(answers, known, names, X, pictures, texts, seconds, notes)
 
 
 def _features(features: Any, images: Any, texts: Any, answers: Answers) -> Features | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from crowdwise._core.atomic_io import alone, clear_parts
+from crowdwise._core.atomic_io import exclusive_access, remove_partial_files
 from crowdwise._core.fingerprints import fingerprint
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers
@@ -18,9 +18,9 @@ from crowdwise.errors import CrowdwiseWarning, MissingDependencyError
 from crowdwise.learn.joint_em.class_prior import ClassPrior
 from crowdwise.run.candidates import candidates
 from crowdwise.run.folder import REPORT, TIMES, Run
-from crowdwise.run.inputs import given_of
-from crowdwise.run.pipeline import Job
-from crowdwise.run.progress import Callback, Work, check_place, config_of
+from crowdwise.run.inputs import check_inputs
+from crowdwise.run.pipeline import Pipeline
+from crowdwise.run.progress import Callback, RunProgress, check_place, config_of
 from crowdwise.run.tables.labels import ACCEPT
 
 MOST_BOUGHT = 1000  # answers proposed, unless another budget is given
@@ -106,7 +106,7 @@ def run(
     True
     """
     _check(accept, budget, folds, time_budget, seed, n_jobs)
-    given = given_of(answers, features, images, texts, encode, seconds, truth)
+    given = check_inputs(answers, features, images, texts, encode, seconds, truth)
     tried = candidates(given.answers, method, features=given.X is not None, seed=seed, class_prior=class_prior)
     budget = min(MOST_BOUGHT, max(1, given.answers.n_tasks // 10)) if budget is None else budget
     options = {"method": method if isinstance(method, str) else list(method), "accept": accept, "budget": budget,
@@ -116,13 +116,13 @@ def run(
         n_jobs = 1 if given.X is None else min(4, os.cpu_count() or 1)
     place = Path(out)
     check_place(place)
-    with alone(place):
-        clear_parts(place)
-        work = Work(place, config_of(data, options, inputs, seed), resume=resume, steps=6, callback=callback)
+    with exclusive_access(place):
+        remove_partial_files(place)
+        work = RunProgress(place, config_of(data, options, inputs, seed), resume=resume, steps=6, callback=callback)
         if work.finished:
             made = reported(Run(place))
         else:
-            made = Job(given, tried, work, accept, budget, folds, time_budget, seed, n_jobs).do()
+            made = Pipeline(given, tried, work, accept, budget, folds, time_budget, seed, n_jobs).do()
             with work.step("Writing the report"):
                 reported(made)
         if not (place / TIMES).is_file():  # killed as it was complete, it has none; else they are those of the last one

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from crowdwise._core.atomic_io import whole
+from crowdwise._core.atomic_io import atomic_write
 from crowdwise.answers import Answers
 from crowdwise.errors import FeaturesError
-from crowdwise.learn.features.opening import opened
+from crowdwise.learn.features.opening import open_source
 from crowdwise.learn.features.pictures import Pictures
 from crowdwise.run.folder import IMAGES
 
@@ -39,7 +39,7 @@ def open_images(images: Any, answers: Answers) -> Any:
             )
             raise FeaturesError(message)
     else:
-        features = opened(images, answers)
+        features = open_source(images, answers)
     n_rows = len(features) if isinstance(features, np.ndarray) else features.n_rows
     if n_rows != answers.n_tasks:
         message = f"{n_rows:,} images for {answers.n_tasks:,} tasks: give one for each, in the order of answers.tasks."
@@ -62,7 +62,7 @@ def keep_pictures(images: Any, order: Sequence[int], folder: Path) -> dict[int, 
             times = SIDE // side
             picture = picture.resize((picture.width * times, picture.height * times), Image.Resampling.NEAREST)
         place = f"{IMAGES}/{number}.png"
-        with whole(folder / place, sync=False) as beside:
+        with atomic_write(folder / place, sync=False) as beside:
             picture.save(beside, "PNG", optimize=True)
         places[int(number)] = place
     return places

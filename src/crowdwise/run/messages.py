@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from crowdwise._core.display import percent, several
-from crowdwise.ambiguity.ranking import Ranked
+from crowdwise._core.display import percent, pluralise
+from crowdwise.ambiguity.ranking import TaskRanker
 from crowdwise.choose import Choice
 from crowdwise.choose.comparison import VOTE
 from crowdwise.run.tables.labels import CHEAP, HOPELESS, Disagreement
@@ -43,7 +43,7 @@ def headline(metrics: Mapping[str, Any], why: str) -> list[str]:
     words = [f"{first}, but {why_not}." if why_not else f"{first}."]
     if truth is not None:
         words.append(
-            f"Of {several(truth['tasks'], 'task')} of known truth {share(truth['accuracy'])} "
+            f"Of {pluralise(truth['tasks'], 'task')} of known truth {share(truth['accuracy'])} "
             f"{'is' if truth['tasks'] == 1 else 'are'} labelled right ({share(truth['low'])} to "
             f"{share(truth['high'])}); majority vote gets {share(truth['vote_accuracy'])}."
         )
@@ -53,7 +53,7 @@ def headline(metrics: Mapping[str, Any], why: str) -> list[str]:
     if groups := metrics["alike"]:
         first = groups[0]
         names = ", ".join(first["workers"][:NAMED]) + (", ..." if len(first["workers"]) > NAMED else "")
-        more = f" ({several(len(groups) - 1, 'more such group')})" if len(groups) > 1 else ""
+        more = f" ({pluralise(len(groups) - 1, 'more such group')})" if len(groups) > 1 else ""
         words.append(
             f"{names} agree with each other on {share(first['agreement'], 0)} of their tasks, where "
             f"{share(first['expected'], 0)} is to be expected{more}: they may share mistakes, and then labels are less "
@@ -81,7 +81,7 @@ def unchecked(summary: Mapping[str, Any], temperature: float | None, what: str =
 def accepted_words(metrics: Mapping[str, Any]) -> list[str]:
     """How many labels can be used and how many of them are right; a warning where those are fewer than expected."""
     counts, truth, expected = metrics["counts"], metrics["truth"], metrics["expected_accepted"]
-    others = ", ".join(several(counts[name], *forms) for name, forms in OTHERS.items() if counts[name])
+    others = ", ".join(pluralise(counts[name], *forms) for name, forms in OTHERS.items() if counts[name])
     end = f"; {others}." if others else "."
     if not counts["accept"]:
         return [f"None can be used as it is{end}"]
@@ -89,7 +89,7 @@ def accepted_words(metrics: Mapping[str, Any]) -> list[str]:
     right = f"expected {share(expected)} right"
     if measured is not None:
         right += f", measured {share(measured)} of {truth['accepted_tasks']:,}"
-    usable = several(counts["accept"], "can be used as it is", "can be used as they are")
+    usable = pluralise(counts["accept"], "can be used as it is", "can be used as they are")
     words = [f"{usable} ({right}){end}"]
     if measured is not None and truth["accepted_high"] < expected:
         words.append(
@@ -165,7 +165,7 @@ def calibration_words(summary: Mapping[str, Any], temperature: float | None, ans
     return " ".join(words)
 
 
-def ambiguity_words(ranked: Ranked) -> dict[str, str]:
+def ambiguity_words(ranked: TaskRanker) -> dict[str, str]:
     """How the tasks were ranked."""
     if isinstance(ranked, Disagreement):
         return {"by": "answers", "words": "Tasks are ranked by how much trusted workers contradict each other."}

@@ -23,9 +23,9 @@ import numpy as np
 import pyarrow as pa
 from joblib import Parallel, delayed
 
-from crowdwise._core.child_processes import Process, end_with, this_process
+from crowdwise._core.child_processes import Process, current_process, exit_with_parent
 from crowdwise.acquire import propose
-from crowdwise.ambiguity.ranking import Ranked
+from crowdwise.ambiguity.ranking import TaskRanker
 from crowdwise.answers import Answers
 from crowdwise.choose import Choice, choose
 from crowdwise.choose.comparison import VOTE
@@ -39,9 +39,9 @@ from crowdwise.run import folder, folder_format, messages, metrics
 from crowdwise.run.candidates import Candidates
 from crowdwise.run.folder import Run
 from crowdwise.run.forecast import curve_of, forecast_of, history_of
-from crowdwise.run.inputs import Given
+from crowdwise.run.inputs import RunInput
 from crowdwise.run.media import keep_pictures
-from crowdwise.run.progress import Work
+from crowdwise.run.progress import RunProgress
 from crowdwise.run.tables.labels import CHEAP, HOPELESS, Disagreement, Labelled, label_table
 from crowdwise.run.tables.tasks import task_table
 from crowdwise.run.tables.workers import judge
@@ -54,11 +54,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 RANKING = "the ranking of the tasks"
 
 
-class Job:
+class Pipeline:
     """A run in the making: what the steps hand on to each other."""
 
     def __init__(
-        self, given: Given, tried: Candidates, work: Work, accept: float, budget: int, folds: int,
+        self, given: RunInput, tried: Candidates, work: RunProgress, accept: float, budget: int, folds: int,
         time_budget: float | None, seed: int, n_jobs: int,
     ) -> None:  # fmt: skip
         self.given, self.tried, self.work = given, tried, work
@@ -133,7 +133,7 @@ class Job:
             return self.tried.told
         return VOTE if choice is None else choice.best_
 
-    def _fit(self, choice: Choice | None, best: str) -> tuple[dict[str, Any], Ranked | None]:
+    def _fit(self, choice: Choice | None, best: str) -> tuple[dict[str, Any], TaskRanker | None]:
         """Every method that could be scored, fitted on all answers; and the ranking of the tasks, with features."""
         failed = set() if choice is None else {entry.candidate for entry in choice.entries if entry.failure}
         wanted = {name: model for name, model in self.tried.models.items() if name not in failed or name == best}
@@ -146,7 +146,7 @@ class Job:
         todo = [name for name in wanted if not files[name].is_file()]
         typical = float(np.mean(list(seconds.values()))) if seconds else 1.0
         results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
-            delayed(_fit_apart)(this_process(), wanted[name], self.given.X, self.given.answers, files[name])
+            delayed(_fit_apart)(current_process(), wanted[name], self.given.X, self.given.answers, files[name])
             for name in todo
         )
         for done, (name, _) in enumerate(zip(todo, results, strict=True), 1):
@@ -155,7 +155,7 @@ class Job:
         models = {name: load(file) for name, file in files.items()}
         return {name: model for name, model in models.items() if name != RANKING}, models.get(RANKING)
 
-    def _labels(self, labelled: Labelled, ranked: Ranked, *, checked: bool) -> pa.Table:
+    def _labels(self, labelled: Labelled, ranked: TaskRanker, *, checked: bool) -> pa.Table:
         labels = label_table(labelled, ranked, self.accept, checked=checked)
         if self.given.known is None:
             return labels
@@ -172,7 +172,7 @@ class Job:
         return propose(sure, self.budget, hopeless=hopeless, random_state=self.seed).table
 
     def _write(
-        self, model: Any, best: str, labels: pa.Table, quality: pa.Table, ranked: Ranked, proposal: pa.Table
+        self, model: Any, best: str, labels: pa.Table, quality: pa.Table, ranked: TaskRanker, proposal: pa.Table
     ) -> None:
         """The tables and models of the folder."""
         place, given = self.work.folder, self.given
@@ -253,7 +253,7 @@ def _fit_to(model: Any, X: Any, answers: Answers, file: Path) -> None:
 
 def _fit_apart(parent: Process, *what: Any) -> None:
     """The same in a process of its own, which ends with its parent."""
-    end_with(parent)
+    exit_with_parent(parent)
     _fit_to(*what)
 
 

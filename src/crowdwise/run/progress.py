@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crowdwise._core.atomic_io import LOCK, whole
+from crowdwise._core.atomic_io import LOCK, atomic_write
 from crowdwise.errors import ParameterError
 from crowdwise.run.folder import CONFIG, METRICS
 from crowdwise.run.folder_format import FORMAT, read_json
@@ -37,7 +37,7 @@ class Progress(NamedTuple):
 Callback = Callable[[Progress], None]
 
 
-class Work:
+class RunProgress:
     """The folder of a run in the making.
 
     Parameters
@@ -95,7 +95,7 @@ class Work:
     def write(self, name: str, content: Mapping[str, Any]) -> None:
         """A JSON file of the folder, whole or not at all."""
         text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
-        with whole(self.folder / name) as beside:
+        with atomic_write(self.folder / name) as beside:
             beside.write_text(text + "\n", encoding="utf-8")
 
     def clear(self) -> None:

@@ -12,10 +12,10 @@ from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers
 from crowdwise.answers.rows import Duplicates
 from crowdwise.errors import EmptyError, ParameterError, WeightError
-from crowdwise.truth.fitted import Fitted
+from crowdwise.truth.fitted import FittedModel
 from crowdwise.truth.kernels import shared
 from crowdwise.truth.kernels.threads import threads_for
-from crowdwise.truth.memory_check import require_room
+from crowdwise.truth.memory_check import check_memory
 
 if TYPE_CHECKING:
     from crowdwise.truth.vote_check import VoteCheck
@@ -24,7 +24,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Callback = Callable[[int, float], None]
 
 
-class TruthModel(Fitted):
+class TruthModel(FittedModel):
     """Infers the true class of each task from the workers' answers.
 
     A model supplies `_fit`, which sets `proba_`; the rest is here.
@@ -75,7 +75,7 @@ class TruthModel(Fitted):
         self._check_common_parameters()
         self._check_parameters()
         groups = getattr(self, "num_groups", 1)
-        require_room(type(self).__name__, answers, matrices=self.has_matrices, groups=groups)
+        check_memory(type(self).__name__, answers, matrices=self.has_matrices, groups=groups)
         self.answers_ = answers
         self.gold_ = None if gold is None else answers.codes_of_truth(gold)
         self.history_, self.n_iter_, self.converged_ = [], 0, True

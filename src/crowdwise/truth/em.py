@@ -17,7 +17,7 @@ from crowdwise.errors import ConvergenceWarning
 from crowdwise.truth.base import Array, Callback, TruthModel, fix_gold, vote_shares
 
 
-class Climber(Protocol):
+class EMSteps(Protocol):
     """What the driver asks of a model: two limits and two steps."""
 
     max_iter: int
@@ -29,8 +29,8 @@ class Climber(Protocol):
     def _m_step(self, work: Any, statistics: Any, parameters: Any) -> Any: ...
 
 
-def climb(
-    model: Climber,
+def run_em(
+    model: EMSteps,
     work: Any,
     parameters: Any,
     n_answers: int,
@@ -94,7 +94,7 @@ class EMModel(TruthModel):
             proba = self._first_posteriors(answers, start, rng)
             parameters = self._initialise(work, fix_gold(proba, gold))
             del proba  # as large as the result: not kept while EM runs
-            parameters, history, converged = climb(self, work, parameters, answers.n_answers, callback)
+            parameters, history, converged = run_em(self, work, parameters, answers.n_answers, callback)
             if best is None or history[-1] > best[0]:
                 best = history[-1], parameters, history, converged
         assert best is not None

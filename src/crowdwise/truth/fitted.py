@@ -15,7 +15,7 @@ from crowdwise.errors import NotFittedError, ParameterError
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class Fitted(BaseEstimator):
+class FittedModel(BaseEstimator):
     """Labels and ids of a fitted model, and its way to disk."""
 
     answers_: Answers

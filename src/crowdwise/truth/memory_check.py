@@ -15,7 +15,7 @@ from crowdwise.errors import TooLargeError
 FREELY = 10_000_000  # numbers that are never counted: looking what memory is free takes longer than most small fits
 
 
-def require_room(name: str, answers: Answers, *, matrices: bool, groups: int = 1) -> None:
+def check_memory(name: str, answers: Answers, *, matrices: bool, groups: int = 1) -> None:
     """Refuse a fit that needs more memory than there is, with what to do instead."""
     numbers = 3.0 * answers.n_tasks * answers.n_classes
     if matrices:

@@ -40,7 +40,7 @@ ROUNDS, STEPS = 20, 5  # of quality and peers' belief in turn; of EM in each
 EDGE = 1e-3  # nobody is held to be always right, or always wrong
 
 
-class ByPeers(NamedTuple):
+class PeerQuality(NamedTuple):
     """What others' answers say of each worker, (workers,) arrays."""
 
     quality: Array
@@ -52,7 +52,7 @@ class ByPeers(NamedTuple):
     freedom: Array  # degrees of freedom of that matrix
 
 
-def by_peers(answers: Answers, base: Array, wrong: Array) -> ByPeers:
+def peer_quality_of(answers: Answers, base: Array, wrong: Array) -> PeerQuality:
     """Judge each worker by the others.
 
     Parameters
@@ -78,7 +78,7 @@ def by_peers(answers: Answers, base: Array, wrong: Array) -> ByPeers:
     nats = nats - np.bincount(who, xlogy(given, given / n[who]), len(n))
     unknown = xlogy(n, n) - xlogy(seen, seen).sum(axis=1)
     freedom = np.maximum((seen > 0.5).sum(axis=1) - 1, 0) * np.maximum(np.diff(pairs.worker_starts) - 1, 0)
-    return ByPeers(quality, known, *heeds, nats, unknown, freedom)
+    return PeerQuality(quality, known, *heeds, nats, unknown, freedom)
 
 
 def quality_by_peers(answers: Answers, base: Array, wrong: Array) -> tuple[Array, Array, Array, Array]:

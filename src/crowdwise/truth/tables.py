@@ -8,7 +8,8 @@
 A worker's own answer has a say in what is held to be true, so `quality` and `agreement_with_consensus` flatter workers
 whose tasks have one or two answers. The interval about `quality` at 95 % makes up for it:
 
-    "peers"    holds Wilson's interval about the quality by what others say (`truth.peer_quality`), of as many answers as that
+    "peers"    holds Wilson's interval about the quality by what others say (`truth.peer_quality`), of as "
+    "many answers as that
                is known from, and Wilson's about the agreement with the labels
     "belief"   Wilson's about `quality`, of as many answers to tasks of known truth as would tell as much (Louis, 1982):
                shared - sum of belief (1 - belief) / (quality (1 - quality)), of answers to tasks that others answered

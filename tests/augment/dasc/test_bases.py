@@ -8,7 +8,8 @@ import pytest
 import crowdwise as cw
 from crowdwise._core.registry import methods
 from crowdwise.augment import pairs
-from crowdwise.augment.dasc.dasc import DASC, dasc
+from crowdwise.augment.dasc import dasc
+from crowdwise.augment.dasc.dasc import DASC
 from crowdwise.errors import ParameterError
 from crowdwise.learn.base import CrowdClassifier
 from tests.helpers.dasc_crowds import crowd, plain, tiny

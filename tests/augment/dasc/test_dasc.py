@@ -7,7 +7,8 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.augment import pairs
-from crowdwise.augment.dasc.dasc import DASC, clearly_fell, dasc
+from crowdwise.augment.dasc import dasc
+from crowdwise.augment.dasc.dasc import DASC, clearly_fell
 from crowdwise.errors import CrowdwiseWarning
 from crowdwise.truth.vote_check import split_answers
 from tests.helpers.dasc_crowds import added, chosen_by_hand, crowd, plain, tiny

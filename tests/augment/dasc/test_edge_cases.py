@@ -7,7 +7,7 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.augment.dasc import dasc
-from crowdwise.augment.dasc.pseudo_answers import Pseudo, joined
+from crowdwise.augment.dasc.pseudo_answers import PseudoAnswers, joined
 from crowdwise.augment.dasc.resume import fitted_to
 from crowdwise.errors import ModelFileError, ParameterError
 from tests.helpers.dasc_crowds import chosen_by_hand, crowd, plain, tiny
@@ -44,7 +44,7 @@ def some_pseudo(answers, seed, n=60):
     chosen = rng.permutation(missing.sum())[:n]
     task, worker = (column[chosen] for column in np.nonzero(missing))
     label = rng.integers(0, 3, n)
-    return joined(answers, Pseudo(task, worker, label, np.ones(n), np.ones(n, int), np.zeros(n, int)))
+    return joined(answers, PseudoAnswers(task, worker, label, np.ones(n), np.ones(n, int), np.zeros(n, int)))
 
 
 def fit_apart(base, X, pools, **options):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
-from crowdwise.augment.dasc.pseudo_answers import Pseudo, facts, joined, mean_facts, quality
+from crowdwise.augment.dasc.pseudo_answers import PseudoAnswers, facts, joined, mean_facts, quality
 
 
 def test_pseudo_answers_weigh_as_much_as_answers_do():
@@ -12,7 +12,7 @@ def test_pseudo_answers_weigh_as_much_as_answers_do():
         tasks=answers.n_tasks, workers=answers.n_workers, classes=answers.n_classes,
     )  # fmt: skip
     task, worker = np.setdiff1d(np.arange(answers.n_workers), answers.worker[answers.task == 0])[:1], np.zeros(1, int)
-    pseudo = Pseudo(worker, task, np.array([1]), np.array([0.5]), np.array([1]), np.array([0]))
+    pseudo = PseudoAnswers(worker, task, np.array([1]), np.array([0.5]), np.array([1]), np.array([0]))
     assert joined(weighted, pseudo).weight.tolist() == pytest.approx([0.2] * (answers.n_answers + 1))
     assert joined(weighted, pseudo, soft=True).weight.min() == pytest.approx(0.1)
     assert joined(answers, pseudo).weight is None
@@ -32,7 +32,7 @@ def test_quality_by_hand():
 
 def test_facts_by_hand():
     answers = cw.Answers.from_codes([0, 0, 1], [0, 1, 0], [0, 0, 1], tasks=2, workers=3, classes=2)
-    pseudo = Pseudo(*map(np.array, ([1, 1], [1, 2], [1, 1], [0.9, 0.8], [1, 2], [0, 1])))
+    pseudo = PseudoAnswers(*map(np.array, ([1, 1], [1, 2], [1, 1], [0.9, 0.8], [1, 2], [0, 1])))
     assert facts(answers, pseudo, 2) == {"answers": 5, "imbalance": 1.5, "chosen": [0, 1]}
     known = answers.with_truth(np.array([0, 1], np.int32))
     # class 0 is the majority, and was not chosen; class 1 was, and rightly

@@ -15,13 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import crowdwise as cw
-from tests.helpers.spark_session import left_behind, need_spark
-
-
-def free_port():
-    with closing(socket.socket()) as opened:
-        opened.bind(("127.0.0.1", 0))
-        return opened.getsockname()[1]
+from tests.helpers.spark_session import free_port, left_behind, need_spark
 
 
 def wait_for(port, process, seconds=60):
@@ -71,9 +65,16 @@ def test_machines_that_die_in_mid_run_change_nothing(answers, tmp_path):
             )
             for i in range(2)
         ]
-        script = Path(__file__).parent / "cluster_driver.py"
-        command = [sys.executable, str(script), url, str(tmp_path), *(str(machine.pid) for machine in machines)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
+        root = Path(__file__).parents[3]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.helpers.cluster_driver",
+            url,
+            str(tmp_path),
+            *(str(machine.pid) for machine in machines),
+        ]
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=500, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
         assert machines[0].poll() is None and machines[1].wait(10) == -signal.SIGKILL
     assert not left_behind(tmp_path)

@@ -5,12 +5,11 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from test_cluster import free_port
 
 from crowdwise.engines import spark as engine
 from crowdwise.engines.spark import session
 from crowdwise.errors import MissingDependencyError, ParameterError, SparkError
-from tests.helpers.spark_session import need_spark
+from tests.helpers.spark_session import free_port, need_spark
 
 
 def test_without_pyspark_the_extra_is_named(monkeypatch):

@@ -12,7 +12,7 @@ import pytest
 from crowdwise.errors import TooLargeError
 from crowdwise.learn.features import arrays, base, open_features
 
-SRC = Path(__file__).parents[2] / "src"
+SRC = Path(__file__).parents[3] / "src"
 
 FIT = """
 import resource, sys, warnings

@@ -1,7 +1,14 @@
 import numpy as np
 import pytest
 import torch
-from test_annoreg import (
+
+import crowdwise as cw
+from crowdwise import simulate
+from crowdwise.errors import NotFittedError, ParameterError
+from crowdwise.learn.methods.aggregated import Aggregated
+from crowdwise.learn.methods.conal import CoNAL, CoNALModule
+from crowdwise.learn.methods.crowdlayer import CrowdLayerModule
+from tests.helpers.network_checks import (
     QUICK,
     SPAM,
     assert_gradients,
@@ -13,13 +20,6 @@ from test_annoreg import (
     small,
     weights_of,
 )
-
-import crowdwise as cw
-from crowdwise import simulate
-from crowdwise.errors import NotFittedError, ParameterError
-from crowdwise.learn.methods.aggregated import Aggregated
-from crowdwise.learn.methods.conal import CoNAL, CoNALModule
-from crowdwise.learn.methods.crowdlayer import CrowdLayerModule
 
 
 def conal(answers, n_models=2, lam=0.5, normalise=True):

@@ -4,7 +4,6 @@ from scipy.optimize import check_grad, minimize_scalar
 from sklearn.base import clone
 
 import crowdwise as cw
-from crowdwise import simulate
 from crowdwise.errors import ConvergenceWarning, ParameterError
 from crowdwise.evaluate import auc
 from crowdwise.learn.joint_em.classifiers import LogisticClassifier
@@ -19,6 +18,7 @@ from crowdwise.learn.methods.difficulty_workers import (
     skill_of,
     strength_of,
 )
+from reproduction import crowds
 from reproduction.crowds.difficulty import SKILL
 from tests.helpers.crowds import answers_of, blobs, uneven
 
@@ -248,13 +248,13 @@ def differences(model, make, n_seeds, against=None):
 
 
 def papers(seed):
-    data = simulate.gaussian_mixture(seed=seed)
-    return data.X, simulate.structural_answers(data.truth, data.p, seed=seed), data.truth, data.X_test, data.truth_test
+    data = crowds.gaussian_mixture(seed=seed)
+    return data.X, crowds.structural_answers(data.truth, data.p, seed=seed), data.truth, data.X_test, data.truth_test
 
 
 def some_tasks_cannot_be_told(seed):
-    data = simulate.gaussian_mixture(seed=seed)
-    answers = simulate.unstructured_answers(data.truth, errors=[0.05, 0.5], per="task", seed=seed)
+    data = crowds.gaussian_mixture(seed=seed)
+    answers = crowds.unstructured_answers(data.truth, errors=[0.05, 0.5], per="task", seed=seed)
     return data.X, answers, data.truth, data.X_test, data.truth_test
 
 

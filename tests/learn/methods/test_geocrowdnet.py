@@ -1,7 +1,14 @@
 import numpy as np
 import pytest
 import torch
-from test_annoreg import (
+
+import crowdwise as cw
+from crowdwise import simulate
+from crowdwise.errors import ParameterError
+from crowdwise.learn.methods.aggregated import Aggregated
+from crowdwise.learn.methods.annoreg import AnnoReg, AnnoRegModule
+from crowdwise.learn.methods.geocrowdnet import GeoCrowdNet, GeoCrowdNetModule, log_volume
+from tests.helpers.network_checks import (
     QUICK,
     SPAM,
     assert_gradients,
@@ -12,13 +19,6 @@ from test_annoreg import (
     shaken,
     small,
 )
-
-import crowdwise as cw
-from crowdwise import simulate
-from crowdwise.errors import ParameterError
-from crowdwise.learn.methods.aggregated import Aggregated
-from crowdwise.learn.methods.annoreg import AnnoReg, AnnoRegModule
-from crowdwise.learn.methods.geocrowdnet import GeoCrowdNet, GeoCrowdNetModule, log_volume
 
 
 @pytest.mark.parametrize("kind", ["F", "W"])

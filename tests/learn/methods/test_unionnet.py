@@ -1,6 +1,12 @@
 import numpy as np
 import pytest
-from test_annoreg import (
+
+import crowdwise as cw
+from crowdwise import simulate
+from crowdwise.learn.methods.aggregated import Aggregated
+from crowdwise.learn.methods.annoreg import AnnoReg
+from crowdwise.learn.methods.unionnet import UnionNet, UnionNetModule
+from tests.helpers.network_checks import (
     QUICK,
     SPAM,
     assert_gradients,
@@ -12,12 +18,6 @@ from test_annoreg import (
     small,
     weights_of,
 )
-
-import crowdwise as cw
-from crowdwise import simulate
-from crowdwise.learn.methods.aggregated import Aggregated
-from crowdwise.learn.methods.annoreg import AnnoReg
-from crowdwise.learn.methods.unionnet import UnionNet, UnionNetModule
 
 
 @pytest.mark.parametrize(("gamma", "weight"), [(0.0, False), (2.0, True)])

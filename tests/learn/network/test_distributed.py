@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from crowdwise.learn.network import distributed
-from crowdwise.learn.network.distributed import Group
+from crowdwise.learn.network.distributed import ProcessGroup
 from crowdwise.learn.network.modules import BatchNorm, Dropout
 from tests.helpers import parallel_job
 from tests.helpers.parallel_job import RECORDED
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[3]
 NAMES = list(parallel_job.learners())
 
 
@@ -23,9 +23,9 @@ NAMES = list(parallel_job.learners())
 def folder(tmp_path_factory):
     """What each process of each job found."""
     folder = tmp_path_factory.mktemp("found")
-    command = [sys.executable, HERE / "parallel_job.py", folder]
+    command = [sys.executable, "-m", "tests.helpers.parallel_job", folder]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
 
@@ -112,7 +112,7 @@ def test_processes_may_fit_apart(three):
 
 def test_parts_hold_every_row_once():
     for n_rows in (3, 10, 64):
-        rows = [list(range(n_rows))[Group(rank, 3).part(n_rows).rows] for rank in range(3)]
+        rows = [list(range(n_rows))[ProcessGroup(rank, 3).part(n_rows).rows] for rank in range(3)]
         assert [row for part in rows for row in part] == list(range(n_rows))
         assert max(map(len, rows)) - min(map(len, rows)) <= 1
 
@@ -125,7 +125,7 @@ def test_dropout_takes_its_rows_of_the_mask_of_all(shape):
     parts = []
     for rank in range(3):
         layer = Dropout(0.5)
-        layer.part = Group(rank, 3).part(10)
+        layer.part = ProcessGroup(rank, 3).part(10)
         parts.append(layer(x[..., layer.part.rows, :]))
     torch.testing.assert_close(torch.cat(parts, dim=-2), mask, rtol=0, atol=0)
 
@@ -133,8 +133,8 @@ def test_dropout_takes_its_rows_of_the_mask_of_all(shape):
 def test_layers_forget_their_part_after_an_epoch():
     norms = torch.nn.BatchNorm1d(2), BatchNorm(1, 2)
     module = torch.nn.Sequential(*norms)
-    with distributed.layers_told(module, Group(0, 2)) as tell:
-        tell(Group(0, 2).part(4))
+    with distributed.layers_told(module, ProcessGroup(0, 2)) as tell:
+        tell(ProcessGroup(0, 2).part(4))
         assert norms[1].part is not None
         assert "forward" in vars(norms[0])
     assert norms[1].part is None

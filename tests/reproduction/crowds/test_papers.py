@@ -11,6 +11,7 @@ from scipy.stats import binom
 
 from crowdwise import Answers, read, simulate
 from crowdwise.errors import ParameterError
+from reproduction import crowds
 from reproduction.crowds.drawing import draw_rows, published
 from reproduction.crowds.from_votes import _poisson
 from reproduction.crowds.heavy import HEAVY
@@ -83,29 +84,29 @@ def test_every_task_of_a_class_is_as_likely():
 
 def test_too_few_tasks_are_refused():
     with pytest.raises(ParameterError, match="class 1 has 2 tasks, but 3"):
-        simulate.binary_imbalanced([0, 0, 0, 1, 1], (0, 1), 1, 2, 2)
+        crowds.binary_imbalanced([0, 0, 0, 1, 1], (0, 1), 1, 2, 2)
     with pytest.raises(ParameterError, match="n_test=3"):
-        simulate.binary_imbalanced([0, 0, 1, 1], (0, 1), 1, 1, 3)
+        crowds.binary_imbalanced([0, 0, 1, 1], (0, 1), 1, 1, 3)
     with pytest.raises(ParameterError, match=r"n_test=0.*none of which may be without"):
-        simulate.binary_imbalanced([0, 0, 1, 1], (0, 1), 1, 1, 0)
+        crowds.binary_imbalanced([0, 0, 1, 1], (0, 1), 1, 1, 0)
     with pytest.raises(ParameterError, match="both sides"):
-        simulate.binary_imbalanced([0, 0, 1, 1], ((0, 1), 1), 1, 1, 2)
+        crowds.binary_imbalanced([0, 0, 1, 1], ((0, 1), 1), 1, 1, 2)
 
 
 def test_holdout_is_balanced_and_unanswered():
     answers = simulate.simulate(500, n_classes=2, class_balance=7, seed=3)
-    train, kept, test = simulate.balanced_holdout(answers, answers.truth, 60, seed=1)
+    train, kept, test = crowds.balanced_holdout(answers, answers.truth, 60, seed=1)
     assert np.bincount(answers.truth[test]).tolist() == [30, 30]
     assert sorted([*train, *test]) == list(range(500))
     np.testing.assert_array_equal(kept.tasks, answers.tasks[train])
     np.testing.assert_array_equal(kept.truth, answers.truth[train])
     assert kept.n_answers == (~np.isin(answers.task, test)).sum()
     unknown = np.where(np.arange(500) % 2, answers.truth, -1)
-    assert (unknown[simulate.balanced_holdout(answers, unknown, 40).test] >= 0).all()
+    assert (unknown[crowds.balanced_holdout(answers, unknown, 40).test] >= 0).all()
     with pytest.raises(ParameterError, match="n_test=0"):
-        simulate.balanced_holdout(answers, answers.truth, 0)
+        crowds.balanced_holdout(answers, answers.truth, 0)
     with pytest.raises(ParameterError, match="answers is of type NoneType"):
-        simulate.balanced_holdout(None, answers.truth, 40)
+        crowds.balanced_holdout(None, answers.truth, 40)
 
 
 def test_skills_leave_room_for_the_noise_of_counting():
@@ -134,7 +135,7 @@ def test_answers_a_task_are_zero_truncated_poisson():
 
 def test_the_worst_workers_are_taken_and_keep_their_order(votes):
     counts, y, some = votes
-    answers = simulate.low_quality_subset(
+    answers = crowds.low_quality_subset(
         counts, y, some, n_tasks=1000, n_workers=20, n_answers=10_000, accuracy=(0.6, 0.15)
     ).answers
     assert np.isin(answers.workers, np.arange(30)).all()
@@ -147,7 +148,7 @@ def test_answers_follow_the_images_votes():
     y = np.repeat([0, 1], 100)
     counts = np.eye(2)[np.where(np.arange(200) % 10 == 0, 1 - y, y)]
     some = Answers.from_arrays([1, 101, 2], list("aab"), [0, 1, 0])
-    _, answers, _ = simulate.low_quality_subset(
+    _, answers, _ = crowds.low_quality_subset(
         counts, y, some, n_tasks=199, n_workers=2, n_answers=398, accuracy=(0.95, 0.0)
     )
     np.testing.assert_array_equal(answers.label, counts[answers.tasks[answers.task]].argmax(axis=1))
@@ -157,7 +158,7 @@ def test_errors_are_the_workers_own():
     """One worker mistakes 0 for 1, the other for 2; so they do here, more often than not."""
     y, task = np.repeat([0, 1, 2], 100), np.tile(np.arange(100), 2)
     some = Answers.from_arrays(task, np.repeat(["a", "b"], 100), np.repeat([1, 2], 100), classes=[0, 1, 2])
-    _, answers, _ = simulate.low_quality_subset(
+    _, answers, _ = crowds.low_quality_subset(
         np.full((300, 3), [[1, 1, 1]]) + 20 * np.eye(3, dtype=int)[y], y, some,
         n_tasks=299, n_workers=2, n_answers=598, accuracy=(0.4, None),
     )  # fmt: skip
@@ -169,10 +170,10 @@ def test_errors_are_the_workers_own():
 
 
 def test_test_tasks_depend_neither_on_the_crowd_nor_on_training(votes):
-    a = simulate.long_tailed_subset(*votes, n_tasks=300, n_workers=20, n_answers=500, ratio=3, n_test=90, seed=5)
-    b = simulate.long_tailed_subset(*votes, n_tasks=200, n_workers=9, n_answers=400, ratio=2, n_test=90, seed=5)
-    c = simulate.long_tailed_subset(*votes, n_tasks=300, n_workers=20, n_answers=500, ratio=3, n_test=90, seed=5)
-    d = simulate.long_tailed_subset(*votes, n_tasks=300, n_workers=20, n_answers=500, ratio=3, n_test=90, seed=6)
+    a = crowds.long_tailed_subset(*votes, n_tasks=300, n_workers=20, n_answers=500, ratio=3, n_test=90, seed=5)
+    b = crowds.long_tailed_subset(*votes, n_tasks=200, n_workers=9, n_answers=400, ratio=2, n_test=90, seed=5)
+    c = crowds.long_tailed_subset(*votes, n_tasks=300, n_workers=20, n_answers=500, ratio=3, n_test=90, seed=5)
+    d = crowds.long_tailed_subset(*votes, n_tasks=300, n_workers=20, n_answers=500, ratio=3, n_test=90, seed=6)
     np.testing.assert_array_equal(a.test, b.test)
     assert a.answers == c.answers and a.answers != d.answers
     assert not np.intersect1d(a.train, a.test).size
@@ -182,32 +183,32 @@ def test_mistakes_in_votes_are_refused(votes):
     counts, y, some = votes
     small = {"n_tasks": 100, "n_workers": 10, "n_answers": 150}
     with pytest.raises(ParameterError, match="counts of shape"):
-        simulate.low_quality_subset(counts[:5], y, some, **small)
+        crowds.low_quality_subset(counts[:5], y, some, **small)
     with pytest.raises(ParameterError, match="n_answers=50"):
-        simulate.low_quality_subset(counts, y, some, **{**small, "n_answers": 50})
+        crowds.low_quality_subset(counts, y, some, **{**small, "n_answers": 50})
     with pytest.raises(ParameterError, match="n_workers=500"):
-        simulate.low_quality_subset(counts, y, some, **{**small, "n_workers": 500})
+        crowds.low_quality_subset(counts, y, some, **{**small, "n_workers": 500})
     with pytest.raises(ParameterError, match="ids of tasks"):
-        simulate.low_quality_subset(counts[:30], y[:30], some, **{**small, "n_tasks": 20})
+        crowds.low_quality_subset(counts[:30], y[:30], some, **{**small, "n_tasks": 20})
     for accuracy in ((1.2, 0.1), 0.5, (0.5,), (0.5, 0.9), (0.9, 0.301), (0.5, -0.1), (None, 0.1), ("a", "b")):
         with pytest.raises(ParameterError, match=r"accuracy=.*sqrt\(mean \(1 - mean\)\)"):
-            simulate.low_quality_subset(counts, y, some, accuracy=accuracy, **small)
-    simulate.low_quality_subset(counts, y, some, accuracy=(0.9, 0.3), **small)  # nine of ten always right
+            crowds.low_quality_subset(counts, y, some, accuracy=accuracy, **small)
+    crowds.low_quality_subset(counts, y, some, accuracy=(0.9, 0.3), **small)  # nine of ten always right
     with pytest.raises(ParameterError, match=r"n_tasks=1200: use fewer than all 1200"):
-        simulate.low_quality_subset(counts, y, some, **{**small, "n_tasks": 1200, "n_answers": 1200})
+        crowds.low_quality_subset(counts, y, some, **{**small, "n_tasks": 1200, "n_answers": 1200})
     with pytest.raises(ParameterError, match="answers is of type NoneType: give Answers"):
-        simulate.long_tailed_subset(counts, y, None, n_test=30, **small)
+        crowds.long_tailed_subset(counts, y, None, n_test=30, **small)
     with pytest.raises(ParameterError, match="n_test=0"):
-        simulate.long_tailed_subset(counts, y, some, n_test=0, **small)
+        crowds.long_tailed_subset(counts, y, some, n_test=0, **small)
     with pytest.raises(ParameterError, match="answer_ratio=0"):
-        simulate.long_tailed_subset(counts, y, some, answer_ratio=0.5, n_test=30, **small)
+        crowds.long_tailed_subset(counts, y, some, answer_ratio=0.5, n_test=30, **small)
 
 
 def test_dasc_statistics(cifar):
     """Table 1 of the paper: 2837 / 1000 tasks, R 3.093, Rg 5, workers 55.6 +- 19.7 %, 89.2 answers a worker."""
     found = []
     for seed in SEEDS:
-        train, answers, test = simulate.long_tailed_subset(*cifar, seed=seed)
+        train, answers, test = crowds.long_tailed_subset(*cifar, seed=seed)
         assert (answers.n_tasks, answers.n_workers, answers.n_answers) == (2837, 49, 4370)
         assert np.bincount(cifar[1][test]).tolist() == [100] * 10 and not np.intersect1d(train, test).size
         assert np.diff(answers.task_starts).min() == 1
@@ -222,7 +223,7 @@ def test_dasc_statistics(cifar):
 def test_crowding_statistics(cifar):
     """8,687 images, 103 workers of about 200 answers, 2.37 a task, 78.2 % right; the rest of the images to test on."""
     for seed in SEEDS:
-        train, answers, test = simulate.low_quality_subset(*cifar, seed=seed)
+        train, answers, test = crowds.low_quality_subset(*cifar, seed=seed)
         assert (answers.n_tasks, answers.n_workers, len(test)) == (8687, 103, 1313)
         assert round(answers.n_answers / 8687, 2) == 2.37 and answers.n_answers / 103 == 200
         assert sorted([*train, *test]) == list(range(10_000))
@@ -239,7 +240,7 @@ def margin(answers):
 
 
 def test_every_worker_answers_every_task_within_its_range():
-    answers = simulate.iced_crowd(np.repeat([0, 1], 20_000), 5, accuracy=0.65, seed=2)
+    answers = crowds.iced_crowd(np.repeat([0, 1], 20_000), 5, accuracy=0.65, seed=2)
     assert answers.n_answers == 200_000
     right = answers.label == answers.truth[answers.task]
     skill = np.stack([right[(answers.worker == w)].reshape(2, -1).mean(axis=1) for w in range(5)])  # (workers, classes)
@@ -247,7 +248,7 @@ def test_every_worker_answers_every_task_within_its_range():
         assert (np.abs(np.sort(skill[:, c]) - np.linspace(0.53, 0.77, 5)) < 0.03 + 0.014).all()
     assert np.abs(skill[:, 0] - skill[:, 1]).max() > 0.05
     with pytest.raises(ParameterError, match="accuracy, spread"):
-        simulate.iced_crowd([0, 1], 3, accuracy=0.9)
+        crowds.iced_crowd([0, 1], 3, accuracy=0.9)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +262,7 @@ def test_warm_up_groups_are_near_the_papers(shape, differ, expected):
     assert abs(equal / expected - 1) < 0.01
     truth = np.repeat([0, 1], [syn.n_major, syn.n_minor])
     sizes = [
-        (margin(simulate.iced_crowd(truth, syn.n_workers, accuracy=syn.accuracy, seed=seed)) <= differ).sum()
+        (margin(crowds.iced_crowd(truth, syn.n_workers, accuracy=syn.accuracy, seed=seed)) <= differ).sum()
         for seed in range(20)
     ]
     assert abs(np.mean(sizes) / expected - 1) < 0.1
@@ -270,27 +271,27 @@ def test_warm_up_groups_are_near_the_papers(shape, differ, expected):
 def test_gisette_like_features():
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, size=(200, 36))
-    X = simulate.gisette_like(images, n_features=400, seed=1)
+    X = crowds.gisette_like(images, n_features=400, seed=1)
     ink = np.where(images < 128, 0, images) / 255
     pixels = np.round(999 * ink).astype(int)
     columns = {tuple(column) for column in X.T}
     assert all(tuple(column) in columns for column in pixels.T)
     bags = np.sort(X, axis=0).T  # a distractor holds the same values as the feature it was made from
     assert len(np.unique(bags, axis=0)) <= 200 < len(columns)
-    np.testing.assert_array_equal(simulate.gisette_like(images, n_features=400, seed=1), X)
+    np.testing.assert_array_equal(crowds.gisette_like(images, n_features=400, seed=1), X)
     with pytest.raises(ParameterError, match="n_features=70"):
-        simulate.gisette_like(images, n_features=70)
+        crowds.gisette_like(images, n_features=70)
     with pytest.raises(ParameterError, match="images of shape"):
-        simulate.gisette_like(images[:, :35])
+        crowds.gisette_like(images[:, :35])
     for source in (np.zeros(199, int), np.zeros((200, 1), int), 3):
         with pytest.raises(ParameterError, match=r"source of shape .* each of the 200 images"):
-            simulate.gisette_like(images, source, n_features=72)
+            crowds.gisette_like(images, source, n_features=72)
 
 
 def test_copies_of_a_digit_differ():
     image = np.zeros((6, 6), int)
     image[2:4, 2:4] = 255
-    X = simulate.gisette_like(np.tile(image.ravel(), (9, 1)), np.zeros(9, int), n_features=72)
+    X = crowds.gisette_like(np.tile(image.ravel(), (9, 1)), np.zeros(9, int), n_features=72)
     assert len(np.unique(X, axis=0)) == 9
     assert (np.sort((X > 0).sum(axis=1)) > 0).all()
 
@@ -307,7 +308,7 @@ def test_copies_of_a_digit_stay_on_one_side():
 @pytest.mark.parametrize(("shape", "folder", "features"), [("usps", "usps", 256), ("gas_drift", "gas_drift", 128)])
 def test_iced_sizes(data, shape, folder, features):
     files = np.load(data / folder / "features.npz")
-    X, answers, X_test, y_test = simulate.iced_set(files["X"], files["y"], shape, seed=1)
+    X, answers, X_test, y_test = crowds.iced_set(files["X"], files["y"], shape, seed=1)
     syn = SYN[shape]
     assert X.shape == (syn.n_major + syn.n_minor, features) and X_test.shape == (syn.n_test, features)
     assert np.bincount(answers.truth).tolist() == [syn.n_major, syn.n_minor]
@@ -321,26 +322,26 @@ def test_shapes_that_are_none_are_refused():
     X, y = np.zeros((60, 1)), np.repeat([0, 1, 2], 20)
     for shape in (3, None, "gisette", ["usps"]):
         with pytest.raises(ParameterError, match=r"shape=.*: use gisette_like, usps, gas_drift, or a Syn"):
-            simulate.iced_set(X, y, shape)
+            crowds.iced_set(X, y, shape)
         with pytest.raises(ParameterError, match=r"shape=.*data2-4, or a Heavy"):
-            simulate.heavy_binary(X, y, 2, shape)
-    syn = simulate.Syn((0, 2), n_major=15, n_minor=3, n_test=8, n_workers=5, accuracy=0.7)
+            crowds.heavy_binary(X, y, 2, shape)
+    syn = crowds.Syn((0, 2), n_major=15, n_minor=3, n_test=8, n_workers=5, accuracy=0.7)
     for name, value in (("n_minor", 0), ("n_major", 2.5), ("n_test", 0)):
         with pytest.raises(ParameterError, match=f"{name}={value}"):
-            simulate.iced_set(X, y, syn._replace(**{name: value}))
+            crowds.iced_set(X, y, syn._replace(**{name: value}))
     with pytest.raises(ParameterError, match="accuracy="):
-        simulate.heavy_binary(X, y, 2, HEAVY["data1-2"]._replace(accuracy=(0.9, 0.5)))
+        crowds.heavy_binary(X, y, 2, HEAVY["data1-2"]._replace(accuracy=(0.9, 0.5)))
 
 
 def test_gisette_like_set(data):
     files = np.load(data / "usps/features.npz")
-    X, answers, X_test, y_test = simulate.iced_set(files["X"], files["y"], "gisette_like")
+    X, answers, X_test, y_test = crowds.iced_set(files["X"], files["y"], "gisette_like")
     assert X.shape == (3080, 5000) and X_test.shape == (1400, 5000)
     assert np.bincount(answers.truth).tolist() == [2800, 280] and np.bincount(y_test).tolist() == [700, 700]
     assert 0.1 < np.mean(X != 0) < 0.2 and X.max() < 1000
     half = files["y"] % 2 == 0
     with pytest.raises(ParameterError, match="too few"):
-        simulate.iced_set(files["X"][half][:300], files["y"][half][:300], "gisette_like")
+        crowds.iced_set(files["X"][half][:300], files["y"][half][:300], "gisette_like")
 
 
 # Heavily imbalanced binary tasks
@@ -352,7 +353,7 @@ def test_heavy_statistics(shape):
     heavy, y = HEAVY[shape], np.tile(np.arange(10), 400)
     found = []
     for seed in SEEDS:
-        X, answers, X_test, y_test = simulate.heavy_binary(np.arange(4000)[:, None], y, 3, shape, seed=seed)
+        X, answers, X_test, y_test = crowds.heavy_binary(np.arange(4000)[:, None], y, 3, shape, seed=seed)
         assert (answers.n_tasks, answers.n_workers, len(X_test)) == (heavy.n_train, heavy.n_workers, heavy.n_test)
         np.testing.assert_array_equal(answers.tasks, X[:, 0])
         np.testing.assert_array_equal(answers.truth, y[X[:, 0]] == 3)
@@ -368,13 +369,13 @@ def test_heavy_statistics(shape):
 def test_impossible_ratios_are_refused():
     heavy = HEAVY["data1-2"]._replace(answer_ratio=1.0)
     with pytest.raises(ParameterError, match="two ratios"):
-        simulate.heavy_binary(np.zeros((3000, 1)), np.tile(np.arange(10), 300), 3, heavy)
+        crowds.heavy_binary(np.zeros((3000, 1)), np.tile(np.arange(10), 300), 3, heavy)
 
 
 def test_product_holdout(data):
     """The set that is really imbalanced."""
     answers, y = read(data / "product/answers.csv.gz"), np.load(data / "product/features.npz")["y"]
     assert answers.tasks.tolist() == list(range(8315))
-    _, kept, test = simulate.balanced_holdout(answers, y, 600)
+    _, kept, test = crowds.balanced_holdout(answers, y, 600)
     assert np.bincount(y[test]).tolist() == [300, 300] and kept.n_tasks == 7715
     assert kept.n_workers == 176 and kept.n_answers == (8315 - 600) * 3

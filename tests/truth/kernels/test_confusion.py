@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 import crowdwise as cw
 from crowdwise.truth.base import pick
-from crowdwise.truth.kernels.shared import confusion, shared
+from crowdwise.truth.kernels import confusion, shared
 from crowdwise.truth.kernels.simd import aligned, lanes_of, padded
 
 

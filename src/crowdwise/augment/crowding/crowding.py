@@ -38,7 +38,7 @@ from crowdwise.augment.crowding.module import CrowdInGModule, Rules
 from crowdwise.augment.crowding.objective import Objective, choose_pairs, entropy
 from crowdwise.augment.pairs import draw_missing
 from crowdwise.errors import CrowdwiseWarning
-from crowdwise.learn.base import Array, Given
+from crowdwise.learn.base import Array, FitInput
 from crowdwise.learn.features import Features, open_features
 from crowdwise.learn.network.learner import NetworkLearner, TrainingOptions
 from crowdwise.learn.network.modules import Network
@@ -240,13 +240,13 @@ class CrowdInG(NetworkLearner):
             linked = normalised(cooccurrence(answers, weight), self.normalisation)
             module.discriminator.graph.copy_(torch.from_numpy(linked))
 
-    def _fit(self, given: Given) -> None:
+    def _fit(self, given: FitInput) -> None:
         self.multiplier_ = None if isinstance(self.multiplier, str) else self.multiplier
         if self.multiplier == "search":
             self.multiplier_, self.search_ = self._searched(given)
         super()._fit(given)
 
-    def _searched(self, given: Given) -> tuple[float | None, list[dict[str, Any]]]:
+    def _searched(self, given: FitInput) -> tuple[float | None, list[dict[str, Any]]]:
         """The best mu of the grid, or None where hidden answers tell no difference; and what was tried."""
         kept, held = split_answers(given.answers, self.hidden, self.random_state)
         tried, fits = [], []

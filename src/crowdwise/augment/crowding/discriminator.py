@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from crowdwise.answers import Answers
-from crowdwise.augment.crowding.generator import HIDDEN, SEED, WIDTH, Encoder, Layout, Whole, as_it_is
+from crowdwise.augment.crowding.generator import HIDDEN, SEED, WIDTH, Layout, TaskEncoder, Whole, as_it_is
 from crowdwise.learn.base import Array
 from crowdwise.learn.network.modules import Linear
 from crowdwise.learn.network.torch_support import Tensor, functional, nn, torch
@@ -76,7 +76,7 @@ class Discriminator(nn.Module):
         super().__init__()
         self.n_models, self.linked = n_models, graph
         draws = [seed, SEED + 1]
-        self.encoder = Encoder(n_models, n_features, HIDDEN, PLACE, [*draws, 0])
+        self.encoder = TaskEncoder(n_models, n_features, HIDDEN, PLACE, [*draws, 0])
         table = Linear(n_models, n_workers, PLACE, seed=[*draws, 1]).weight.detach().reshape(-1, PLACE)
         self.worker = nn.Parameter(table * math.sqrt(n_workers / PLACE))  # (models * workers, place)
         self.bias = nn.Parameter(Linear(n_models, PLACE, PLACE, seed=[*draws, 2]).bias.detach().reshape(-1, PLACE))

@@ -28,7 +28,7 @@ def as_it_is(rows: Tensor) -> Tensor:
     return rows
 
 
-class Encoder(nn.Module):
+class TaskEncoder(nn.Module):
     """Two layers on features, for each model: (models, rows, features) to (models, rows, width)."""
 
     def __init__(self, n_models: int, n_features: int, hidden: int, width: int, seed: list[int]) -> None:
@@ -73,7 +73,7 @@ class Generator(nn.Module):
         self.n_models, self.n_workers, self.use_task, self.use_worker = n_models, n_workers, use_task, use_worker
         draws = [seed, SEED]
         if use_task:
-            self.encoder = Encoder(n_models, n_features, TASK_HIDDEN, WIDTH, [*draws, 0])
+            self.encoder = TaskEncoder(n_models, n_features, TASK_HIDDEN, WIDTH, [*draws, 0])
         if use_worker:
             table = Linear(n_models, n_workers, WIDTH, seed=[*draws, 1]).weight.detach().reshape(-1, n_workers, WIDTH)
             self.worker = nn.Parameter(table.clone())  # (models, workers, width)

@@ -38,12 +38,12 @@ import numpy as np
 
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers
-from crowdwise.augment.dasc.pseudo_answers import Pseudo, eligible, facts, joined, mean_facts
+from crowdwise.augment.dasc.pseudo_answers import PseudoAnswers, eligible, facts, joined, mean_facts
 from crowdwise.augment.dasc.resume import SavedState, State, fitted_to, start_of, started_from
 from crowdwise.augment.dasc.selection import quotas, surest
 from crowdwise.augment.pairs import PAIRS, blocks_for_each, drawn_blocks, n_missing
 from crowdwise.errors import CrowdwiseError, CrowdwiseWarning
-from crowdwise.learn.base import Array, CrowdClassifier, Given
+from crowdwise.learn.base import Array, CrowdClassifier, FitInput
 from crowdwise.learn.features import Features
 from crowdwise.learn.methods.annoreg import AnnoReg
 from crowdwise.learn.methods.conal import CoNAL
@@ -200,7 +200,7 @@ class DASC(Wrapper):
             value = getattr(base, name)
             require(value == idle, name, value, f"{idle!r} in the base with apart=True: it is for all networks at once")
 
-    def _fit(self, given: Given) -> None:
+    def _fit(self, given: FitInput) -> None:
         kept, held = self._hide(given)
         saved = self._saved(given)
         state = State.new() if saved is None else saved.load()
@@ -230,18 +230,18 @@ class DASC(Wrapper):
             self.model_ = self._fit_base(given, pools, state.start, len(self.history_) - 1)
         self.proba_, self.pseudo_ = self.model_.proba_, state.pseudo._asdict()
 
-    def _by_member(self, pseudo: Pseudo) -> list[Pseudo]:
+    def _by_member(self, pseudo: PseudoAnswers) -> list[PseudoAnswers]:
         """The pseudo-answers of each network, or those of all."""
         n_members = getattr(self._new_base(), "n_models", 1) if self.apart else 1
         return [pseudo.of(member) for member in range(n_members)]
 
-    def _pools(self, answers: Answers, pseudo: Pseudo) -> list[Answers]:
+    def _pools(self, answers: Answers, pseudo: PseudoAnswers) -> list[Answers]:
         """What each network is fitted on, or all of them."""
         if len(pseudo.task) == 0:  # the same: not only equal
             return [joined(answers, pseudo, soft=self.soft)] * len(self._by_member(pseudo))
         return [joined(answers, own, soft=self.soft) for own in self._by_member(pseudo)]
 
-    def _judge(self, given: Given, held: Answers, best: Array) -> tuple[dict[str, Any], Array]:
+    def _judge(self, given: FitInput, held: Answers, best: Array) -> tuple[dict[str, Any], Array]:
         """What hidden answers say of the model that was fitted last; and their log-likelihood (held,) at its best."""
         now = self.model_.answer_log_likelihood(given.features, held)
         change, error = mean_and_error(now - best, held.task) if len(best) else (0.0, 0.0)
@@ -260,7 +260,7 @@ class DASC(Wrapper):
             warnings.warn(message, CrowdwiseWarning, stacklevel=4)
         return state._replace(pseudo=state.pseudo.before(iteration))
 
-    def _add(self, given: Given, kept: Answers, state: State, iteration: int) -> State | None:
+    def _add(self, given: FitInput, kept: Answers, state: State, iteration: int) -> State | None:
         """The state from which an iteration starts, None where there is nothing left to add."""
         chosen = self._choose(given, kept, state.pseudo, iteration)
         if len(chosen.task) == 0:
@@ -268,7 +268,7 @@ class DASC(Wrapper):
         start = start_of(self.model_) if self.warm_start else {}
         return State(state.pseudo.and_(chosen), self.history_, state.best, start)
 
-    def _hide(self, given: Given) -> tuple[Answers, Answers | None]:
+    def _hide(self, given: FitInput) -> tuple[Answers, Answers | None]:
         """The answers to fit on and those to judge by: of tasks that count, none if there are too few."""
         if self.hidden:
             with suppress(CrowdwiseError):  # nothing to hide
@@ -280,7 +280,7 @@ class DASC(Wrapper):
         return given.answers, None
 
     def _fit_base(
-        self, given: Given, pools: list[Answers], start: dict[str, Tensor], iteration: int
+        self, given: FitInput, pools: list[Answers], start: dict[str, Tensor], iteration: int
     ) -> CrowdClassifier:
         """The base fitted on answers and pseudo-answers; its epochs are told with the iteration they are of."""
         callback = given.callback
@@ -299,7 +299,7 @@ class DASC(Wrapper):
                 callback=None if callback is None else told,
             )  # fmt: skip
 
-    def _choose(self, given: Given, kept: Answers, pseudo: Pseudo, iteration: int) -> Pseudo:
+    def _choose(self, given: FitInput, kept: Answers, pseudo: PseudoAnswers, iteration: int) -> PseudoAnswers:
         """The pseudo-answers to add, by the model that was fitted last; for each network by that one, if `apart`."""
         n_classes, by_class = given.answers.n_classes, self.select == "distribution"
         each = self._by_member(pseudo)
@@ -309,7 +309,7 @@ class DASC(Wrapper):
         most = share if self.per_iteration is None else self.per_iteration
         m = [min(most, n_missing(pool)) for pool in pools]
         if not any(m):
-            return Pseudo.none()
+            return PseudoAnswers.none()
         size = max(1, min(PAIRS, CELLS // (getattr(self.model_, "n_models", 1) * n_classes**2)))
         rows = given.features.together(PAIRS)
         some = self.max_pairs is not None and self.max_pairs < max(map(n_missing, pools))
@@ -326,7 +326,7 @@ class DASC(Wrapper):
             for block, row, worker, whose in blocks
         )
         best, count = surest(said, m, n_classes, by_class=by_class)
-        chosen = Pseudo.none()
+        chosen = PseudoAnswers.none()
         for member, n_wanted in enumerate(m):
             wanted = np.array([n_wanted])
             if by_class:
@@ -334,7 +334,7 @@ class DASC(Wrapper):
                 counts = pool if self.balance == "pool" else count[member]
                 wanted = quotas(count[member], n_wanted, counts, redistribute=self.redistribute)
             columns = best[member].first(wanted)
-            chosen = chosen.and_(Pseudo(*columns, *np.full((2, len(columns[0])), [[iteration], [member]])))
+            chosen = chosen.and_(PseudoAnswers(*columns, *np.full((2, len(columns[0])), [[iteration], [member]])))
         return chosen
 
     def _said(self, features: Features, tasks: Array, row: Array, worker: Array) -> Array:
@@ -344,7 +344,7 @@ class DASC(Wrapper):
             return model._proba_of_answers(features, tasks, row, worker)[None]
         return predict_answers(model.module_, features.rows(tasks), row, worker, model.device).exp().numpy()
 
-    def _saved(self, given: Given) -> SavedState | None:
+    def _saved(self, given: FitInput) -> SavedState | None:
         if self.checkpoint is None:
             return None
         settings = {name: value for name, value in self.get_params().items() if name != "checkpoint"}

@@ -11,7 +11,7 @@ from crowdwise.evaluate.metrics import imbalance_ratio
 from crowdwise.learn.base import Array
 
 
-class Pseudo(NamedTuple):
+class PseudoAnswers(NamedTuple):
     """Pseudo-answers, in the order in which they were added."""
 
     task: Array
@@ -22,25 +22,25 @@ class Pseudo(NamedTuple):
     member: Array  # the network that it was made for, where each has its own; 0 otherwise
 
     @classmethod
-    def none(cls) -> Pseudo:
+    def none(cls) -> PseudoAnswers:
         """None yet."""
         empty = np.empty(0, np.int64)
         return cls(empty, empty, empty, np.empty(0), empty, empty)
 
-    def and_(self, more: Pseudo) -> Pseudo:
+    def and_(self, more: PseudoAnswers) -> PseudoAnswers:
         """These and more."""
-        return Pseudo(*(np.concatenate(pair) for pair in zip(self, more, strict=True)))
+        return PseudoAnswers(*(np.concatenate(pair) for pair in zip(self, more, strict=True)))
 
-    def of(self, member: int) -> Pseudo:
+    def of(self, member: int) -> PseudoAnswers:
         """Those of one network."""
-        return Pseudo(*(column[self.member == member] for column in self))
+        return PseudoAnswers(*(column[self.member == member] for column in self))
 
-    def before(self, iteration: int) -> Pseudo:
+    def before(self, iteration: int) -> PseudoAnswers:
         """Those added before an iteration."""
-        return Pseudo(*(column[self.iteration < iteration] for column in self))
+        return PseudoAnswers(*(column[self.iteration < iteration] for column in self))
 
 
-def joined(answers: Answers, pseudo: Pseudo, *, soft: bool = False) -> Answers:
+def joined(answers: Answers, pseudo: PseudoAnswers, *, soft: bool = False) -> Answers:
     """Answers and pseudo-answers; a pseudo-answer weighs as much as an answer on average, if `soft` times its proba."""
     weight = None
     if soft or answers.weight is not None:
@@ -66,7 +66,7 @@ def eligible(pool: Answers, weight: Array | None) -> tuple[Answers, Array, Array
     return part, tasks, workers
 
 
-def facts(answers: Answers, pseudo: Pseudo, iteration: int) -> dict[str, Any]:
+def facts(answers: Answers, pseudo: PseudoAnswers, iteration: int) -> dict[str, Any]:
     """Size and imbalance of the pool, and what was added in an iteration; how good that is, where truth is known."""
     n_classes = answers.n_classes
     given = np.bincount(answers.label, minlength=n_classes)

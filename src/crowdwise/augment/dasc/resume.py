@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crowdwise.answers import Answers
-from crowdwise.augment.dasc.pseudo_answers import Pseudo
+from crowdwise.augment.dasc.pseudo_answers import PseudoAnswers
 from crowdwise.errors import ParameterError
 from crowdwise.learn.base import Array, CrowdClassifier
 from crowdwise.learn.network.checkpoint import Saved
@@ -70,7 +70,7 @@ def fitted_to(pools: Sequence[Answers], model: CrowdClassifier) -> Iterator[None
 class State(NamedTuple):
     """Where a fit stands between two iterations."""
 
-    pseudo: Pseudo
+    pseudo: PseudoAnswers
     history: list[dict[str, Any]]
     best: Array  # (held,) log-likelihood of the hidden answers in the iteration where it was highest
     start: dict[str, Tensor]  # weights to start from
@@ -78,7 +78,7 @@ class State(NamedTuple):
     @classmethod
     def new(cls) -> State:
         """Before the first fit."""
-        return cls(Pseudo.none(), [], np.empty(0), {})
+        return cls(PseudoAnswers.none(), [], np.empty(0), {})
 
 
 class SavedState(Saved):
@@ -97,6 +97,6 @@ class SavedState(Saved):
         if found is None:
             return State.new()
         header, tensors = found
-        pseudo = Pseudo(*(tensors[f"pseudo/{name}"].numpy() for name in Pseudo._fields))
+        pseudo = PseudoAnswers(*(tensors[f"pseudo/{name}"].numpy() for name in PseudoAnswers._fields))
         start = {name.removeprefix("start/"): value for name, value in tensors.items() if name.startswith("start/")}
         return State(pseudo, header["history"], tensors["best"].numpy(), start)

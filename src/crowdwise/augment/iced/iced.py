@@ -32,7 +32,7 @@ import numpy as np
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers
 from crowdwise.augment.iced.decoder import Autoencoder, encode
-from crowdwise.augment.iced.mixed import Crowd, LabelModule, joined, named
+from crowdwise.augment.iced.mixed import LabelModule, MixedCrowd, joined, named
 from crowdwise.augment.iced.neighbours import (
     MOST,
     Delta,
@@ -45,7 +45,7 @@ from crowdwise.augment.iced.neighbours import (
     simulate_answers,
     warm_up_plan,
 )
-from crowdwise.learn.base import Array, Given, trainable
+from crowdwise.learn.base import Array, FitInput, trainable
 from crowdwise.learn.features import Features, open_features
 from crowdwise.learn.features.base import MoreRows, SomeRows
 from crowdwise.learn.joint_em.engine import ConfusionWorkers
@@ -224,14 +224,14 @@ class ICED(NetworkLearner):
     def _module(self, network: Network, answers: Answers) -> LabelModule:
         return LabelModule(network, answers.n_workers)
 
-    def _fit(self, given: Given) -> None:
+    def _fit(self, given: FitInput) -> None:
         features, answers, weight, gold, validation, callback = given
         kept, monitor = self._monitored(features, answers, validation)
         module = self._module(self._network(features, answers.n_classes), answers).to(self.device)
         self.module_, self.made_, self.label_history_ = module, None, []
         used = np.flatnonzero(trainable(kept, weight, gold))
         whole = len(used) == kept.n_tasks
-        crowd = Crowd(
+        crowd = MixedCrowd(
             features if whole else SomeRows(features, used), kept if whole else kept[used],
             np.ones(len(used)) if weight is None else weight[used], None if gold is None else gold[used],
         )  # fmt: skip
@@ -259,7 +259,7 @@ class ICED(NetworkLearner):
         self.proba_[used] = self.truth_.proba_[: len(used)]
         module.set_confusion(self.confusion_)
 
-    def _autoencoder(self, crowd: Crowd) -> Autoencoder | None:
+    def _autoencoder(self, crowd: MixedCrowd) -> Autoencoder | None:
         """The autoencoder after its first training, where there is one."""
         if not self.decode:
             return None
@@ -269,7 +269,7 @@ class ICED(NetworkLearner):
         decoder.train_on(self._batches(crowd, n_models=1), self._settings(), self.decoder_epochs, phase=1)
         return decoder
 
-    def _round(self, crowd: Crowd, labels: Array, sure: Array, decoder: Autoencoder | None, turn: int) -> Batches:
+    def _round(self, crowd: MixedCrowd, labels: Array, sure: Array, decoder: Autoencoder | None, turn: int) -> Batches:
         """Make tasks and infer labels: what to train on in this round."""
         module, rng = self.module_, np.random.default_rng([self.random_state, MAKING, turn])
         assert isinstance(module, LabelModule)
@@ -296,9 +296,9 @@ class ICED(NetworkLearner):
             features = MoreRows(crowd.features, self.made_)
             module.learn(self.truth_.codes_)
         weight = np.append(crowd.weight, crowd.weight[made.first])
-        return self._batches(Crowd(features, answers, weight, None))
+        return self._batches(MixedCrowd(features, answers, weight, None))
 
-    def _infer(self, crowd: Crowd, answers: Answers, before: Array) -> None:
+    def _infer(self, crowd: MixedCrowd, answers: Answers, before: Array) -> None:
         """Labels from answers to real and made tasks; and what became of the real tasks' labels."""
         n_real, n_made = crowd.answers.n_tasks, answers.n_tasks - crowd.answers.n_tasks
         gold = None if crowd.gold is None else np.append(crowd.gold, np.full(n_made, -1, np.int32))
@@ -319,7 +319,7 @@ class ICED(NetworkLearner):
         assert isinstance(self.module_, LabelModule)
         self.module_.set_confusion(self.confusion_)
 
-    def _batches(self, crowd: Crowd, tasks: Array | None = None, n_models: int | None = None) -> Batches:
+    def _batches(self, crowd: MixedCrowd, tasks: Array | None = None, n_models: int | None = None) -> Batches:
         """Batches of all tasks, or of some."""
         return Batches(
             crowd.features, crowd.answers, batch_size=self.batch_size, n_models=n_models or self.n_models,

@@ -20,7 +20,7 @@ from crowdwise.learn.network.training import CrowdModule
 TINY = 1e-12
 
 
-class Crowd(NamedTuple):
+class MixedCrowd(NamedTuple):
     """Tasks to train on."""
 
     features: Features

@@ -11,7 +11,7 @@ import pandas as pd
 
 from crowdwise import errors
 from crowdwise.answers import Answers
-from crowdwise.answers.encoding import some
+from crowdwise.answers.encoding import preview
 from crowdwise.truth.base import Array
 
 COLUMNS = ["task", "worker", "label"]
@@ -106,8 +106,9 @@ class Table:
         task = self.tasks.get_indexer(true_labels.index)
         if len(task) and not (task >= 0).any():
             message = (
-                f"true_labels is indexed by {some(true_labels.index.tolist())}, none of which is a task of the answers "
-                f"({some(self.tasks.tolist())}). Index it by task."
+                f"true_labels is indexed by {preview(true_labels.index.tolist())}, none of which is a task of "
+                f"the answers "
+                f"({preview(self.tasks.tolist())}). Index it by task."
             )
             raise errors.GoldError(message)
         return task[task >= 0], self.classes.get_indexer(true_labels)[task >= 0]
@@ -121,7 +122,7 @@ class Table:
         gold[task] = label
         clash = task[gold[task] != label]
         if len(clash):
-            message = f"true_labels gives task {some(self.tasks[clash].tolist())} two true labels; a task has one."
+            message = f"true_labels gives task {preview(self.tasks[clash].tolist())} two true labels; a task has one."
             raise errors.GoldError(message)
         return gold
 
@@ -134,7 +135,7 @@ def read(data: pd.DataFrame, true_labels: pd.Series | None = None, more: Any = (
     """
     missing = [name for name in COLUMNS if name not in data.columns]
     if missing:
-        message = f"no column {some(missing)}; the frame has {', '.join(map(repr, data.columns))}. Rename them."
+        message = f"no column {preview(missing)}; the frame has {', '.join(map(repr, data.columns))}. Rename them."
         raise MissingColumnError(message)
     if not len(data):
         message = "the frame has no rows, so there is nothing to aggregate."
@@ -147,7 +148,8 @@ def read(data: pd.DataFrame, true_labels: pd.Series | None = None, more: Any = (
     gaps = np.flatnonzero((codes[0] < 0) | (codes[1] < 0) | (codes[2] < 0))
     if len(gaps):
         message = (
-            f"{len(gaps)} rows lack a task, worker or label (rows {some(gaps)}, counted from 0). crowd-kit takes them "
+            f"{len(gaps)} rows lack a task, worker or label (rows {preview(gaps)}, counted from 0). crowd-kit "
+            f"takes them "
             f"in silently; leave them out with data.dropna(subset={COLUMNS})."
         )
         raise errors.NullError(message)
@@ -158,7 +160,8 @@ def read(data: pd.DataFrame, true_labels: pd.Series | None = None, more: Any = (
         rows = np.flatnonzero(data.duplicated(["task", "worker"]))
         task, worker, _ = data.iloc[rows[0]]
         message = (
-            f"{len(rows)} answers stand twice (worker {worker!r} on task {task!r}; rows {some(rows)}, counted from 0). "
+            f"{len(rows)} answers stand twice (worker {worker!r} on task {task!r}; rows {preview(rows)}, "
+            f"counted from 0). "
             f"crowd-kit counts both; keep one with data.drop_duplicates(['task', 'worker'])."
         )
         raise errors.DuplicateError(message) from None

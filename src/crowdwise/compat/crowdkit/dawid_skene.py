@@ -11,7 +11,7 @@ import pandas as pd
 from crowdwise import errors
 from crowdwise._core.validation import require
 from crowdwise.answers import Pairs
-from crowdwise.answers.encoding import some
+from crowdwise.answers.encoding import preview
 from crowdwise.compat.crowdkit._frames import ProbaAggregator, Table, read
 from crowdwise.truth.base import Array, fix_gold, vote_shares
 from crowdwise.truth.kernels.shared import FLOOR
@@ -169,7 +169,8 @@ def _as_confusion(table: Table, history: pd.DataFrame, counts: Array) -> Array:
     missing = seen.difference(history.index)
     if len(missing):
         message = (
-            f"initial_error lacks {len(missing)} rows, such as (worker, label) = {some(missing.tolist())}. To assign "
+            f"initial_error lacks {len(missing)} rows, such as (worker, label) = {preview(missing.tolist())}. "
+            f"To assign "
             f"it, give the matrix of every worker, or use the strategy 'addition'."
         )
         raise errors.GoldError(message)

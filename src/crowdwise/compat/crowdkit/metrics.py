@@ -10,7 +10,7 @@ import pandas as pd
 
 from crowdwise import errors
 from crowdwise._core.validation import require
-from crowdwise.answers.encoding import some
+from crowdwise.answers.encoding import preview
 from crowdwise.compat.crowdkit._frames import Aggregator, Table, read
 from crowdwise.compat.crowdkit.votes import MajorityVote
 from crowdwise.evaluate import agreement
@@ -87,7 +87,7 @@ def _skills(table: Table, skills: pd.Series) -> Array:
     """Skill of each worker, none missing."""
     skill = skills.reindex(table.workers).to_numpy(dtype=float, na_value=np.nan)
     if np.isnan(skill).any():
-        message = f"no skill for worker {some(table.workers[np.isnan(skill)].tolist())}; give one for every worker."
+        message = f"no skill for worker {preview(table.workers[np.isnan(skill)].tolist())}; give one for every worker."
         raise errors.ParameterError(message)
     return skill
 

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.special import digamma
 
 from crowdwise import errors
-from crowdwise.answers.encoding import some
+from crowdwise.answers.encoding import preview
 from crowdwise.compat.crowdkit._frames import Aggregator, ProbaAggregator, read
 from crowdwise.truth.base import Array
 from crowdwise.truth.methods import glad, kos, mace
@@ -180,7 +180,7 @@ def _aligned(name: str, given: pd.Series, ids: pd.Index) -> Array:
     """Values in the order of the ids; every id needs one."""
     values = given.reindex(ids).to_numpy(dtype=float, na_value=np.nan)
     if np.isnan(values).any():
-        message = f"{name} has no value for {ids.name} {some(ids[np.isnan(values)].tolist())}; give one for each."
+        message = f"{name} has no value for {ids.name} {preview(ids[np.isnan(values)].tolist())}; give one for each."
         raise errors.ParameterError(message)
     return values
 

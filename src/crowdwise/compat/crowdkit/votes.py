@@ -10,7 +10,7 @@ import pandas as pd
 
 from crowdwise import errors
 from crowdwise._core.validation import require
-from crowdwise.answers.encoding import some
+from crowdwise.answers.encoding import preview
 from crowdwise.compat.crowdkit._frames import Aggregator, ProbaAggregator, Table, read
 from crowdwise.truth.base import Array, vote_shares
 from crowdwise.truth.methods import mmsr, wawa, zero_based_skill
@@ -77,7 +77,7 @@ class MajorityVote(ProbaAggregator):
             skill[unknown] = default
         elif policy == "error" and unknown.any():
             message = (
-                f"no skill for worker {some(table.workers[unknown].tolist())}. Add it to skills, or set "
+                f"no skill for worker {preview(table.workers[unknown].tolist())}. Add it to skills, or set "
                 f"on_missing_skill to 'ignore' or 'value'."
             )
             raise errors.ParameterError(message)
@@ -85,7 +85,7 @@ class MajorityVote(ProbaAggregator):
             kept = table.data[table.data["worker"].isin(table.workers[~unknown])]
             lost = table.tasks.difference(kept["task"])
             if len(lost):
-                message = f"task {some(lost.tolist())} has no worker of known skill. Add skills, or leave it out."
+                message = f"task {preview(lost.tolist())} has no worker of known skill. Add skills, or leave it out."
                 raise errors.ParameterError(message)
             table, skill = read(kept), skill[~unknown]
         return table, skill
@@ -207,8 +207,8 @@ class MMSR(Aggregator):
     """`crowdwise.MMSR` under crowd-kit's names: skills from who agrees with whom, robust to adversaries.
 
     The estimator is another one than crowd-kit's: ours finds the signs of the skills before their sizes and weighs
-    pairs of workers by how much they tell (`crowdwise.truth.methods.mmsr` says why), so skills are close, not equal. It also
-    needs no random start, and no matrix of all pairs of workers. `random_state` is taken and ignored.
+    pairs of workers by how much they tell (`crowdwise.truth.methods.mmsr` says why), so skills are close, not equal.
+    It also needs no random start, and no matrix of all pairs of workers. `random_state` is taken and ignored.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pyarrow as pa
 
-from crowdwise._core.atomic_io import alone
+from crowdwise._core.atomic_io import exclusive_access
 from crowdwise._core.validation import require
 from crowdwise.answers.answers import MAX_CLASSES
 from crowdwise.answers.rows import Duplicates
@@ -138,7 +138,7 @@ class SparkModel:
         self.history_, self.n_iter_, self.converged_ = [], 0, True
         self._limit, self._kept = broadcast_limit, []
         file = None if checkpoint is None else Path(checkpoint) / STATE
-        with nullcontext() if file is None else alone(file.parent, file.name):
+        with nullcontext() if file is None else exclusive_access(file.parent, file.name):
             learned = self._learn(data, file, resume, callback)
         finished, used = finish(data, learned, getattr(self.model, "random_state", 0))
         sizes = add_up(finished.mapValues(sizes_of), data.n_parts).totals

@@ -15,10 +15,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from crowdwise._core import checksums
-from crowdwise._core.atomic_io import whole
+from crowdwise._core.atomic_io import atomic_write
 from crowdwise.engines.spark.intake import Data
 from crowdwise.errors import ModelFileError
-from crowdwise.truth.em import Climber, EMModel
+from crowdwise.truth.em import EMModel, EMSteps
 
 FORMAT = 2
 KEY = "state"
@@ -37,10 +37,10 @@ def stamp(model: EMModel, data: Data) -> dict[str, Any]:
     }  # fmt: skip
 
 
-class Kept:
+class SparkCheckpoint:
     """A climber that saves the parameters after each M-step."""
 
-    def __init__(self, model: Climber, file: Path, stamp: dict[str, Any], before: list[float]) -> None:
+    def __init__(self, model: EMSteps, file: Path, stamp: dict[str, Any], before: list[float]) -> None:
         self.model, self.file, self.stamp, self.history = model, file, stamp, list(before)
         self.max_iter, self.tol, self.monotone = model.max_iter, model.tol, model.monotone
 
@@ -58,9 +58,11 @@ class Kept:
 def save(file: Path, stamp: dict[str, Any], parameters: Any, history: list[float]) -> None:
     """Write the parameters (a named tuple of arrays and numbers) and the bounds so far."""
     tensors = {name: np.array(value, order="C") for name, value in parameters._asdict().items()}
-    with whole(file) as beside:
+    with atomic_write(file) as beside:
         facts = {**stamp, "history": history}
-        checksums.seal(beside, KEY, facts, lambda metadata: save_file(tensors, beside, metadata=metadata))
+        checksums.write_with_checksum(
+            beside, KEY, facts, lambda metadata: save_file(tensors, beside, metadata=metadata)
+        )
 
 
 def load(file: Path, stamp: dict[str, Any], kind: Any) -> tuple[Any, list[float]] | None:
@@ -68,7 +70,7 @@ def load(file: Path, stamp: dict[str, Any], kind: Any) -> tuple[Any, list[float]
     if not file.exists():
         return None
     try:
-        state = checksums.facts(file, KEY, FORMAT) or {}
+        state = checksums.read_metadata(file, KEY, FORMAT) or {}
         history = state.pop("history")
         with safe_open(file, framework="numpy") as opened:
             arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - not a mapping

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from crowdwise.answers.encoding import EXACT, some
+from crowdwise.answers.encoding import EXACT, preview
 from crowdwise.errors import IdTypeError, MissingColumnError, ParameterError, WeightError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _file(frame: DataFrame) -> Column:
 def find_column(frame: DataFrame, name: str, role: str) -> str:
     """The name, if there is such a column."""
     if name not in frame.columns:
-        message = f"no column {name!r} for the {role}; there are {some(frame.columns)}. Name it with {role}=."
+        message = f"no column {name!r} for the {role}; there are {preview(frame.columns)}. Name it with {role}=."
         raise MissingColumnError(message)
     return name
 

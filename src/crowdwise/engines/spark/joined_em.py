@@ -65,7 +65,7 @@ def integrate(pairs: Pairs, counts: Array, prior: Array) -> dict[str, Array]:
     return {"table": table, "totals": totals, "log_prior": -divergence, "log_table": log_table}
 
 
-class Joined(ABC):
+class JoinedEM(ABC):
     """A climber for a crowd cut into blocks, which lie in `folder`, shared by all machines."""
 
     settle: ClassVar[Callable[..., dict[str, Array]]]  # M-step of a block
@@ -164,7 +164,7 @@ class Joined(ABC):
         return Parameters(totals, prior, written, self.n_blocks)
 
 
-class JoinedDawidSkene(Joined):
+class JoinedDawidSkene(JoinedEM):
     """`DawidSkene` with all of its settings."""
 
     settle = staticmethod(maximise)
@@ -194,7 +194,7 @@ class JoinedDawidSkene(Joined):
         return self.data.parts.context.parallelize(slices, self.n_blocks).partitionBy(self.n_blocks)
 
 
-class JoinedIBCC(Joined):
+class JoinedIBCC(JoinedEM):
     """`IBCC` with all of its settings."""
 
     settle = staticmethod(integrate)

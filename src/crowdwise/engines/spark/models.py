@@ -25,11 +25,11 @@ from crowdwise.engines.spark import checkpoint, glad, joined_em, steps
 from crowdwise.engines.spark.base import SparkModel
 from crowdwise.engines.spark.driver import SparkConfusion, SparkOdds, Votes
 from crowdwise.engines.spark.intake import Data
-from crowdwise.engines.spark.joined_em import Joined
+from crowdwise.engines.spark.joined_em import JoinedEM
 from crowdwise.engines.spark.results import Learned
 from crowdwise.engines.spark.worker_tables import blocks_of, column_frame, confusion_frame, information_frame
 from crowdwise.truth.base import Array, Callback
-from crowdwise.truth.em import Climber, EMModel, climb
+from crowdwise.truth.em import EMModel, EMSteps, run_em
 from crowdwise.truth.methods import dawid_skene, ibcc, majority_vote, naive_soft, one_coin, wds
 from crowdwise.truth.methods import glad as truth_glad
 
@@ -56,7 +56,7 @@ class Climbing(SparkModel):
     model: EMModel
 
     def _climb(
-        self, data: Data, climber: Climber, work: Any, start: Callable[[], Any], kind: Any, file: Path | None,
+        self, data: Data, climber: EMSteps, work: Any, start: Callable[[], Any], kind: Any, file: Path | None,
         resume: bool, callback: Callback | None,
     ) -> Any:  # fmt: skip
         """EM from the start, or from where it was broken off; the parameters it ends with."""
@@ -67,8 +67,8 @@ class Climbing(SparkModel):
             climber.resumed(parameters)
         require(len(before) < model.max_iter, "max_iter", model.max_iter, f"more than the {len(before)} already done")
         if file is not None:
-            climber = checkpoint.Kept(climber, file, stamp, before)
-        parameters, history, converged = climb(climber, work, parameters, data.n_answers, callback, before)
+            climber = checkpoint.SparkCheckpoint(climber, file, stamp, before)
+        parameters, history, converged = run_em(climber, work, parameters, data.n_answers, callback, before)
         model.history_, model.n_iter_, model.converged_ = history, len(history), converged
         self.history_, self.n_iter_, self.converged_ = history, len(history), converged
         model._warn_unsettled(data.n_answers)
@@ -129,7 +129,7 @@ class SparkMatrices(SparkEM):
 
     posterior = steps.pair_posterior
     has_matrices = True
-    large: ClassVar[type[Joined]]  # the same for a large crowd
+    large: ClassVar[type[JoinedEM]]  # the same for a large crowd
     _pairs: SparkConfusion
     blocks: RDD[Any]  # of matrices: see `crowd`
     votes: Learned  # what votes weighed by the matrices are made from
@@ -155,7 +155,7 @@ class SparkMatrices(SparkEM):
         rows = crowd.inputs(found, crowd.sent).mapValues(joined_em.bare_rows)
         return Learned(type(self).posterior, message, inputs=rows)
 
-    def _class_prior(self, crowd: Joined, found: joined_em.Parameters) -> Array:
+    def _class_prior(self, crowd: JoinedEM, found: joined_em.Parameters) -> Array:
         return crowd.shares(found)
 
     def _of_workers(self, data: Data, prior: Array) -> DataFrame | None:
@@ -190,7 +190,7 @@ class IBCC(SparkMatrices):
         totals, divergence = np.empty((data.n_workers, data.n_classes)), np.empty(data.n_workers)
         return ibcc.Work(cluster, prior, None, data.n_tasks, log_table, totals, divergence), cluster  # type: ignore[arg-type]
 
-    def _class_prior(self, crowd: Joined, found: joined_em.Parameters) -> Array:
+    def _class_prior(self, crowd: JoinedEM, found: joined_em.Parameters) -> Array:
         weights = found.sizes + self.model.alpha
         return weights / weights.sum()
 

@@ -32,7 +32,7 @@ CELLS = 4_000_000  # of dense matrices in one process: 32 MB
 _QUALITY = ("quality", "quality_low", "quality_high", "agreement_with_consensus")
 
 
-class Crowd(NamedTuple):
+class WorkerBlock(NamedTuple):
     """As much of the answers as matrices of workers need."""
 
     n_workers: int
@@ -145,7 +145,7 @@ def _matrices(block: tuple[int, bytes]) -> Iterator[tuple[int, Array]]:
     for at in range(0, n_workers, step):
         edges = pairs.worker_starts[at : at + step + 1]
         rows, own = slice(edges[0], edges[-1]), slice(at, at + step)
-        here = Crowd(len(edges) - 1, n_classes, Pairs(pairs.of_answer, pairs.label[rows], edges - edges[0]))
+        here = WorkerBlock(len(edges) - 1, n_classes, Pairs(pairs.of_answer, pairs.label[rows], edges - edges[0]))
         mine = prior[own] if prior.ndim == 3 else prior
         yield first + at, dense_confusion(here, arrays["table"][rows], mine, arrays["totals"][own])  # type: ignore[arg-type]
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from crowdwise.answers.columns import NO_IDS, casts
-from crowdwise.answers.encoding import some
+from crowdwise.answers.encoding import preview
 from crowdwise.errors import CrowdwiseError, EmptyError, FormatError
 from crowdwise.io.files import LINE, head, lines_of, open_arrow, open_text
 from crowdwise.io.raw_columns import Choose, Raw, encoded, from_text
@@ -117,7 +117,7 @@ def _explain(path: Path, delimiter: str, found: Mapping[str, str], error: Except
     for line, row in rows:
         if len(row) != len(names):
             return FormatError(
-                f"line {line} has {len(row)} cells where the header has {len(names)}: {some(row)}. Mend the line; "
+                f"line {line} has {len(row)} cells where the header has {len(names)}: {preview(row)}. Mend the line; "
                 f"a cell with a separator or a line break in it stands in quotation marks."
             )
         for at, (kind, what, refusal) in others.items():

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from crowdwise._core.memory import available, gigabytes
 from crowdwise.answers.columns import NO_IDS, cast_column
 from crowdwise.answers.encoding import as_arrow
-from crowdwise.answers.id_table import MAX_CODES, Distinct
+from crowdwise.answers.id_table import MAX_CODES, IdTable
 from crowdwise.errors import FormatError, TooLargeError
 from crowdwise.io.raw_columns import BESIDE, IDS, Choose, Raw, encoded, is_text
 
@@ -61,7 +61,7 @@ def check_rows(file: pq.ParquetFile, n_columns: int) -> None:
 def _ids(file: pq.ParquetFile, name: str, role: str, kind: pa.DataType) -> pa.Array:
     """A column of ids, dictionary encoded as it is read: it is never there as a whole."""
     codes, row = np.empty(file.metadata.num_rows, np.int32), 0
-    ids, near = Distinct(kind), _Near(len(codes)) if pa.types.is_int64(kind) else None
+    ids, near = IdTable(kind), _Near(len(codes)) if pa.types.is_int64(kind) else None
     for batch in file.iter_batches(ROWS, columns=[name]):
         part = batch.column(0)
         part = as_arrow(part.dictionary_decode() if pa.types.is_dictionary(part.type) else part, role)

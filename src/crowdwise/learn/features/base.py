@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from crowdwise._core.memory import available, gigabytes
 from crowdwise.answers import Answers
-from crowdwise.answers.encoding import some
+from crowdwise.answers.encoding import preview
 from crowdwise.errors import FeaturesError, TooLargeError
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -181,7 +181,7 @@ def require_numbers(array: Array) -> None:
 def refuse_rows(bad: Array, n_rows: int, tasks: Array | None) -> None:
     """Name the first rows that hold NaN or infinity, if there are any."""
     if len(bad):
-        named = f"rows {some(bad)}, counted from 0" if tasks is None else f"tasks {some(tasks[bad])}"
+        named = f"rows {preview(bad)}, counted from 0" if tasks is None else f"tasks {preview(tasks[bad])}"
         message = (
             f"{len(bad)} of {n_rows} rows of X hold values that are NaN, infinite or beyond float32: {named}. "
             f"Fill them (sklearn.impute.SimpleImputer, numpy.nan_to_num) or leave these tasks out."
@@ -199,14 +199,14 @@ def places(answers: Answers, names: pa.Array, bare: pa.Array | None = None) -> A
         twice = counts.field(0).filter(pc.greater(counts.field(1), 1))
         unclear = wanted.filter(pc.and_(found.is_null(), pc.is_in(wanted, value_set=twice)))
         if len(unclear):
-            message = f"several files could be task {some(unclear.to_pylist())}: remove all but one."
+            message = f"several files could be task {preview(unclear.to_pylist())}: remove all but one."
             raise FeaturesError(message)
         found = pc.coalesce(found, second)
     if found.null_count:
         missing = wanted.filter(found.is_null()).to_pylist()
         message = (
-            f"{len(missing)} of {answers.n_tasks} tasks are not there: {some(missing)}; there are "
-            f"{some(names.to_pylist())}. Add them, or leave their answers out."
+            f"{len(missing)} of {answers.n_tasks} tasks are not there: {preview(missing)}; there are "
+            f"{preview(names.to_pylist())}. Add them, or leave their answers out."
         )
         raise FeaturesError(message)
     return found.to_numpy(zero_copy_only=False).astype(np.int64)

@@ -24,12 +24,12 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from crowdwise._core import checksums
-from crowdwise._core.atomic_io import whole
+from crowdwise._core.atomic_io import atomic_write
 from crowdwise.answers import Answers
-from crowdwise.answers.encoding import some
+from crowdwise.answers.encoding import preview
 from crowdwise.errors import CrowdwiseWarning, FeaturesError, MissingDependencyError
 from crowdwise.learn.features.base import Array, Features
-from crowdwise.learn.features.opening import opened
+from crowdwise.learn.features.opening import open_source
 from crowdwise.learn.features.pictures import Pictures
 
 VERSION, KEY = 2, "encoded"  # of the files in the cache
@@ -61,7 +61,7 @@ def encode_images(X: Any, *, answers: Answers | None = None, batch_size: int = 4
     cache : path, False or None
         Folder to keep results in; None is `crowdwise/encoded` in the user's cache folder, False keeps nothing.
     """
-    images = opened(X, answers)
+    images = open_source(X, answers)
     if len(images.shape) != 3 or images.n_rows == 0:
         message = f"X has {images.n_rows} rows of shape {images.shape}; images are (channels, height, width)."
         raise FeaturesError(message)
@@ -84,7 +84,9 @@ def encode_texts(texts: Iterable[str], *, batch_size: int = 64, cache: Cache = N
     listed = list(texts)
     odd = [i for i, text in enumerate(listed) if not isinstance(text, str)]
     if odd or not listed:
-        message = f"rows {some(odd)} are no texts (the first is {listed[odd[0]]!r})." if odd else "there are no texts."
+        message = (
+            f"rows {preview(odd)} are no texts (the first is {listed[odd[0]]!r})." if odd else "there are no texts."
+        )
         raise FeaturesError(message)
     order = sorted(range(len(listed)), key=lambda i: len(listed[i]))  # texts of a length together need little padding
     batches = ([listed[i] for i in order[s : s + batch_size]] for s in range(0, len(listed), batch_size))
@@ -159,7 +161,7 @@ def _digest(parts: Iterable[bytes | memoryview]) -> str:
 
 def _kept(file: Path) -> Array | None:
     try:
-        found = checksums.facts(file, KEY, VERSION)
+        found = checksums.read_metadata(file, KEY, VERSION)
         return None if found != {"version": VERSION} else np.asarray(load_file(file)["rows"])
     except (OSError, ValueError, KeyError, SafetensorError):  # none, or damaged: encoded anew
         return None
@@ -170,8 +172,10 @@ def _keep(file: Path, out: Array) -> None:
     rows = {"rows": np.ascontiguousarray(out)}
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with whole(file) as beside:
-            checksums.seal(beside, KEY, {"version": VERSION}, lambda data: save_file(rows, beside, metadata=data))
+        with atomic_write(file) as beside:
+            checksums.write_with_checksum(
+                beside, KEY, {"version": VERSION}, lambda data: save_file(rows, beside, metadata=data)
+            )
     except OSError as error:
         message = f"the encoding cannot be kept ({error}) Choose another folder with cache=."
         warnings.warn(message, CrowdwiseWarning, stacklevel=4)

@@ -42,13 +42,13 @@ def open_features(X: Any, answers: Answers | None = None) -> Features:
     >>> features.n_rows, features.shape, features.rows(np.array([2, 0])).tolist()
     (3, (2,), [[5.0, 6.0], [1.0, 2.0]])
     """
-    features = opened(X, answers)
+    features = open_source(X, answers)
     if features is not X:
         features.check(None if answers is None else answers.tasks)
     return features
 
 
-def opened(X: Any, answers: Answers | None = None) -> Features:
+def open_source(X: Any, answers: Answers | None = None) -> Features:
     """The same without a look at the values."""
     features = _of_kind(X, answers)
     if answers is not None and features.n_rows != answers.n_tasks:

@@ -68,7 +68,8 @@ class Pictures(Features):
             if size != (width, height):
                 message = (
                     f"images differ in size: {name} is {size[0]} x {size[1]}, the first {width} x {height} pixels. "
-                    f"Resize them to one size, or pass X=crowdwise.learn.features.encoders.encode_images(...), which takes any."
+                    f"Resize them to one size, or pass "
+                    f"X=crowdwise.learn.features.encoders.encode_images(...), which takes any."
                 )
                 raise FeaturesError(message)
 

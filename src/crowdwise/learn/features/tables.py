@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from crowdwise.answers import Answers
 from crowdwise.answers.columns import recognise
-from crowdwise.answers.encoding import as_arrow, some
+from crowdwise.answers.encoding import as_arrow, preview
 from crowdwise.answers.rows import id_table
 from crowdwise.errors import FeaturesError, MissingColumnError
 from crowdwise.io.csv_escaping import undo
@@ -76,7 +76,7 @@ def file_features(path: Path, answers: Answers | None) -> ArrayFeatures:
         ids = recognise([name for name in names if name != INDEX], task=None)["task"]
     except MissingColumnError:
         if INDEX not in names:
-            message = f"no column of task ids among {some(names)}: call it 'task'."
+            message = f"no column of task ids among {preview(names)}: call it 'task'."
             raise MissingColumnError(message) from None
         ids = INDEX
     table = _read_parquet(path) if parquet else _read_csv(path, delimiter, names, ids)
@@ -118,7 +118,7 @@ def _require_numbers(columns: pa.Table) -> None:
         first = columns.column(odd[0])
         example = next((value for value in first.to_pylist() if value is not None), None)
         message = (
-            f"not numbers: column {some([columns.column_names[i] for i in odd])} ({first.type}, for example "
+            f"not numbers: column {preview([columns.column_names[i] for i in odd])} ({first.type}, for example "
             f"{example!r:.60}). Encode it as numbers, or leave it out."
         )
         raise FeaturesError(message)

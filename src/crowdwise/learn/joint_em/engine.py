@@ -31,7 +31,7 @@ from crowdwise.learn.joint_em.class_prior import pulled
 from crowdwise.learn.joint_em.classifiers import Classifier
 from crowdwise.learn.joint_em.pooling import answer_count, pool, pool_weights
 from crowdwise.truth.base import fix_gold
-from crowdwise.truth.em import climb
+from crowdwise.truth.em import run_em
 from crowdwise.truth.kernels.confusion import ConfusionWork, confusion_rows
 from crowdwise.truth.kernels.shared import FLOOR
 from crowdwise.truth.methods.dawid_skene import Prior, dense_confusion, prior_counts
@@ -279,7 +279,7 @@ class Joint:
         told: Callable[[int, float], None] | None = None
         if callback is not None:
             told = lambda i, bound: callback({"iteration": done + i + 1, "iterations": rounds, "bound": bound})  # noqa: E731
-        _, history, converged = climb(
+        _, history, converged = run_em(
             self, None, None, self.answers.n_answers, told, settled=lambda: self.moved < self.still
         )
         return history, converged

@@ -25,7 +25,7 @@ SAMPLE = 8192  # tasks: of more, these are enough to find out which experts to h
 ROUNDS, EXACT_ROUNDS, STILL = 20, 100, 1e-4  # at most; where the bound is true; change of posteriors that ends them
 
 
-class Crowd(NamedTuple):
+class FitterInput(NamedTuple):
     """What EM is given beside the features."""
 
     answers: Answers
@@ -34,13 +34,13 @@ class Crowd(NamedTuple):
     even: bool  # whether classes are held for equally likely
     declared: tuple[Array, float] | None = None  # shares of the classes, and how far to draw posteriors to them
 
-    def rows(self, rows: Array) -> Crowd:
+    def rows(self, rows: Array) -> FitterInput:
         """The same of some tasks."""
         gold, weight = (None if each is None else each[rows] for each in (self.gold, self.weight))
-        return Crowd(self.answers[rows], gold, weight, self.even, self.declared)
+        return FitterInput(self.answers[rows], gold, weight, self.even, self.declared)
 
 
-class Climb(NamedTuple):
+class FitterResult(NamedTuple):
     """Where EM came to its end."""
 
     joint: Joint
@@ -49,7 +49,7 @@ class Climb(NamedTuple):
     converged: bool
 
 
-class Climber:
+class JointEMFitter:
     """Joint EM with experts.
 
     Parameters
@@ -63,11 +63,11 @@ class Climber:
     def __init__(self, settings: Any, named: Array) -> None:
         self.settings, self.named = settings, named
 
-    def experts(self, x: Array, crowd: Crowd, shown: Array | None) -> list[Expert]:
+    def experts(self, x: Array, crowd: FitterInput, shown: Array | None) -> list[Expert]:
         """All experts for features (tasks, features), or those that a sample hears; views are of the rows `shown`."""
         return self._made(x, crowd, only=self._tried(x, crowd) if len(x) > SAMPLE else None, shown=shown)
 
-    def climb(self, crowd: Crowd, experts: list[Expert], callback: Callback | None) -> Climb:
+    def climb(self, crowd: FitterInput, experts: list[Expert], callback: Callback | None) -> FitterResult:
         """EM to its end, first for a few rounds with all experts, then with those that are heard."""
         rounds = self.settings.max_iter or (EXACT_ROUNDS if self._exact(crowd) else ROUNDS)
         first, by_features = vote_shares(crowd.answers), self.settings.calibrate
@@ -82,9 +82,9 @@ class Climber:
         joint.start(first, by_features=by_features)
         more, converged = joint.run(callback, done=len(bounds))
         warn_unsettled(self.settings, converged, rounds, joint.tol)
-        return Climb(joint, experts, [*bounds, *more], converged)
+        return FitterResult(joint, experts, [*bounds, *more], converged)
 
-    def _tried(self, x: Array, crowd: Crowd) -> set[tuple[int, str]]:
+    def _tried(self, x: Array, crowd: FitterInput) -> set[tuple[int, str]]:
         """Experts that a sample of the tasks hears, by place and kind: the others need not see all of them."""
         known = np.arange(len(x)) if crowd.weight is None else np.flatnonzero(crowd.weight)
         if len(known) > SAMPLE:
@@ -98,7 +98,7 @@ class Climber:
             experts = heard(joint, experts)
         return {(expert.place, expert.kind) for expert in experts}
 
-    def _made(self, x: Array, crowd: Crowd, **options: Any) -> list[Expert]:
+    def _made(self, x: Array, crowd: FitterInput, **options: Any) -> list[Expert]:
         how = self.settings
         folds = None if how.cross_fit is None else draw_folds(len(x), how.cross_fit, how.random_state)
         return make_experts(
@@ -106,7 +106,7 @@ class Climber:
             classifier=how.classifier, features=how.features, even=crowd.even, apart=self.apart, **options,
         )  # fmt: skip
 
-    def _engine(self, crowd: Crowd, experts: list[Expert], rounds: int) -> Joint:
+    def _engine(self, crowd: FitterInput, experts: list[Expert], rounds: int) -> Joint:
         """Joint EM of these experts."""
         answers, gold, weight, even, declared = crowd
         how, exact = self.settings, self._exact(crowd)
@@ -121,7 +121,7 @@ class Climber:
             monotone=exact and experts[0].kind in ("lda", "logistic"),
         )  # fmt: skip
 
-    def _exact(self, crowd: Crowd) -> bool:
+    def _exact(self, crowd: FitterInput) -> bool:
         """Whether nothing breaks the bound."""
         how = self.settings
         return not (how.calibrate or how.leave_one_out or how.cross_fit or crowd.declared or self.count != 1)
@@ -139,7 +139,7 @@ class Climber:
         return 1.0 if weight == "auto" and not self.settings.calibrate else weight
 
 
-def judge(told: Climb, without: Climb) -> Judged:
+def judge(told: FitterResult, without: FitterResult) -> Judged:
     """What the answers say of the shares of the first."""
     answers, weight = told.joint.answers, told.joint.weight
     share = np.maximum(np.average(vote_shares(answers), axis=0, weights=weight), FLOOR)

@@ -32,7 +32,7 @@ from sklearn.base import ClassifierMixin
 
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.errors import ModelFileError
-from crowdwise.learn.base import Array, CrowdClassifier, Given
+from crowdwise.learn.base import Array, CrowdClassifier, FitInput
 from crowdwise.learn.features import Features
 from crowdwise.learn.joint_em.class_prior import (
     ClassPrior,
@@ -45,7 +45,7 @@ from crowdwise.learn.joint_em.class_prior import (
 )
 from crowdwise.learn.joint_em.engine import answers_given_truth
 from crowdwise.learn.joint_em.experts import check_experts, is_network, predict_experts, views_of
-from crowdwise.learn.joint_em.fitter import Climber, Crowd, judge
+from crowdwise.learn.joint_em.fitter import FitterInput, JointEMFitter, judge
 from crowdwise.learn.joint_em.views import fit_view, numbers_of, view_from
 from crowdwise.learn.joint_em.vote_prior import held_even
 from crowdwise.learn.methods.raykar import answered, check_em
@@ -172,7 +172,7 @@ class JointEM(CrowdClassifier):
         require(fits, "answer_weight", weight, "'auto' or a number from 0 to 1")
         require(is_integer(self.random_state, 0), "random_state", self.random_state, "a whole number, 0 or more")
 
-    def _fit(self, given: Given) -> None:
+    def _fit(self, given: FitInput) -> None:
         self._network = None
         answers, weight, gold = given.answers, answered(given.answers, given.weight, given.gold), given.gold
         self.named_ = np.bincount(answers.label, minlength=answers.n_classes) > 0
@@ -183,8 +183,8 @@ class JointEM(CrowdClassifier):
             self._fit_network(given)
             return
         x = given.features.matrix()
-        climber = Climber(self, self.named_)
-        crowd = Crowd(answers, gold, weight, even=held_even(answers, weight, self.named_))
+        climber = JointEMFitter(self, self.named_)
+        crowd = FitterInput(answers, gold, weight, even=held_even(answers, weight, self.named_))
         experts = climber.experts(x, crowd, _counted(given.weight))
         declared = declared_shares(self.class_prior, self.class_prior_strength, answers.classes, self.named_)
         climb = climber.climb(crowd, experts, given.callback if declared is None else None)
@@ -205,7 +205,7 @@ class JointEM(CrowdClassifier):
         joint.classifier.fit(joint.proba)  # what is kept has learned from the labels that are kept
         self.experts_ = [expert.saved(float(w)) for expert, w in zip(climb.experts, joint.weights[0], strict=True)]
 
-    def _fit_network(self, given: Given) -> None:
+    def _fit_network(self, given: FitInput) -> None:
         """The same engine, with networks that the training loop trains between the E-steps."""
         X: Any = given.features
         if self.features != "auto":
@@ -230,7 +230,7 @@ class JointEM(CrowdClassifier):
         from crowdwise.learn.joint_em.network import JointNetwork  # which imports torch
 
         rounds = {} if self.max_iter is None else {"epochs": self.max_iter}
-        declared, count = (class_prior, self.class_prior_strength), Climber(self, self.named_).count
+        declared, count = (class_prior, self.class_prior_strength), JointEMFitter(self, self.named_).count
         return JointNetwork(
             declared, self.leave_one_out, count, self.named_, network=self.classifier, prior=self.prior,
             cross_fit=self.cross_fit, calibrate=self.calibrate, random_state=self.random_state, **rounds,

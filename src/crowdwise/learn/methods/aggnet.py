@@ -16,7 +16,7 @@ import numpy as np
 
 from crowdwise._core.validation import is_integer, require
 from crowdwise.answers import Answers
-from crowdwise.learn.base import Array, Given
+from crowdwise.learn.base import Array, FitInput
 from crowdwise.learn.joint_em.classifiers import draw_folds
 from crowdwise.learn.joint_em.engine import ConfusionWorkers, Joint
 from crowdwise.learn.joint_em.network_classifier import NetworkClassifier, fold_weights, members_of
@@ -108,7 +108,7 @@ class AggNet(NetworkLearner):
         """Classes that can be true, (classes,) bool; all unless given."""
         return None
 
-    def _fit(self, given: Given) -> None:
+    def _fit(self, given: FitInput) -> None:
         features, answers, weight, gold, validation, callback = given
         kept, monitor = self._monitored(features, answers, validation)
         folds = None if self.cross_fit is None else draw_folds(kept.n_tasks, self.cross_fit, self.random_state)

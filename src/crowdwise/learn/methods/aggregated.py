@@ -18,7 +18,7 @@ from sklearn.base import clone
 
 from crowdwise._core.registry import make
 from crowdwise.answers import Answers
-from crowdwise.learn.base import Array, Given, trainable
+from crowdwise.learn.base import Array, FitInput, trainable
 from crowdwise.learn.features import Features
 from crowdwise.learn.joint_em.classifiers import fit_soft, predict_soft
 from crowdwise.learn.joint_em.engine import ConfusionWorkers, answers_given_truth
@@ -91,7 +91,7 @@ class Aggregated(NetworkLearner):
             return self.predict_proba(X)[None]
         return super().member_proba(X)
 
-    def _fit(self, given: Given) -> None:
+    def _fit(self, given: FitInput) -> None:
         features, answers, weight, gold, _, _ = given
         if hasattr(self.network, "predict_proba"):  # a scikit-learn classifier
             target = self._labels(answers, weight, gold)

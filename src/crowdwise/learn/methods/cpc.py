@@ -37,7 +37,7 @@ from scipy.special import log_softmax, softmax
 from crowdwise._core.validation import is_integer, require
 from crowdwise.answers import Answers
 from crowdwise.errors import ConvergenceWarning, ParameterError, TooLargeError
-from crowdwise.learn.base import Array, Callback, CrowdClassifier, Given
+from crowdwise.learn.base import Array, Callback, CrowdClassifier, FitInput
 from crowdwise.learn.features import Features
 from crowdwise.learn.features.scaling import moments
 
@@ -127,7 +127,7 @@ class CPC(CrowdClassifier):
         require(self.max_iter >= 1, "max_iter", self.max_iter, "a whole number, 1 or more")
         require(0 <= self.tol < np.inf, "tol", self.tol, "a number, 0 or more")
 
-    def _fit(self, given: Given) -> None:
+    def _fit(self, given: FitInput) -> None:
         features, answers, weight, gold, _, callback = given
         if gold is not None:
             message = "CPC does not infer labels, so it cannot use gold: leave it out, or add it as a worker's answers."

@@ -35,7 +35,7 @@ from sklearn.base import clone
 from crowdwise._core.validation import require
 from crowdwise.answers import Answers
 from crowdwise.errors import ParameterError
-from crowdwise.learn.base import Array, CrowdClassifier, Given
+from crowdwise.learn.base import Array, CrowdClassifier, FitInput
 from crowdwise.learn.features import Features, open_features
 from crowdwise.learn.features.base import SomeRows
 from crowdwise.learn.features.scaling import moments
@@ -117,7 +117,7 @@ class CrowdLab(CrowdClassifier):
         usable = self.classifier is None or hasattr(self.classifier, "predict_proba")
         require(usable, "classifier", self.classifier, "a classifier with predict_proba, or None")
 
-    def _fit(self, given: Given) -> None:
+    def _fit(self, given: FitInput) -> None:
         features, answers, weight, gold, _, callback = given
         rng = np.random.default_rng(self.random_state)
         known = np.diff(answers.task_starts) > 0  # nothing is learned from tasks without answers

@@ -35,7 +35,7 @@ import numpy as np
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers
 from crowdwise.evaluate.calibration import tempered
-from crowdwise.learn.base import Array, Given
+from crowdwise.learn.base import Array, FitInput
 from crowdwise.learn.features import Features, open_features
 from crowdwise.learn.features.scaling import moments
 from crowdwise.learn.joint_em.classifiers import CrossFitted, LogisticClassifier, draw_folds
@@ -157,7 +157,7 @@ class _DifficultyEM(AggNet):
             climb=self.climb,
         )  # fmt: skip
 
-    def _fit(self, given: Given) -> None:
+    def _fit(self, given: FitInput) -> None:
         features, answers, weight, gold, _, callback = given
         if self.network != "logistic":
             super()._fit(given)

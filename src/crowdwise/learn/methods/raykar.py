@@ -22,7 +22,7 @@ from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers
 from crowdwise.errors import ConvergenceWarning, ParameterError
 from crowdwise.evaluate.calibration import tempered
-from crowdwise.learn.base import Array, CrowdClassifier, Given, trainable
+from crowdwise.learn.base import Array, CrowdClassifier, FitInput, trainable
 from crowdwise.learn.features import Features
 from crowdwise.learn.features.scaling import moments
 from crowdwise.learn.joint_em.classifiers import (
@@ -117,7 +117,7 @@ class Raykar(CrowdClassifier):
         check_em(self.cross_fit, self.calibrate, self.max_iter, self.tol)
         require(is_integer(self.random_state, 0), "random_state", self.random_state, "a whole number, 0 or more")
 
-    def _fit(self, given: Given) -> None:
+    def _fit(self, given: FitInput) -> None:
         features, answers, weight, gold, _, callback = given
         self.mean_, self.scale_ = moments(features)
         x = self._standardised(features.matrix())

@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save_file
 
 from crowdwise._core import checksums
-from crowdwise._core.atomic_io import alone, whole
+from crowdwise._core.atomic_io import atomic_write, exclusive_access
 from crowdwise._core.fingerprints import fingerprint
 from crowdwise.answers import Answers
 from crowdwise.errors import CrowdwiseError, ModelFileError
@@ -71,8 +71,10 @@ class Saved:
             return
         header = {"version": VERSION, "fingerprint": self.fingerprint, **state}
         copies = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-        with whole(self.path, sync=False) as beside:  # after each epoch, which may take as long as a disk
-            checksums.seal(beside, KEY, header, lambda metadata: save_file(copies, beside, metadata=metadata))
+        with atomic_write(self.path, sync=False) as beside:  # after each epoch, which may take as long as a disk
+            checksums.write_with_checksum(
+                beside, KEY, header, lambda metadata: save_file(copies, beside, metadata=metadata)
+            )
 
     def load_into(self, trainer: Trainer) -> None:
         """Put the trainer where the file says it was; nothing happens when there is no file, or an earlier phase's."""
@@ -155,14 +157,14 @@ def alone_with(path: str | os.PathLike[str]) -> Iterator[None]:
         return
     file = Path(path)
     make_room(file)
-    with alone(file.parent, file.name):
+    with exclusive_access(file.parent, file.name):
         yield
 
 
 def _parsed(content: bytes) -> tuple[dict[str, Any] | None, dict[str, Tensor]]:
     """The header and the tensors of a file."""
     tensors = load(content)  # says when it is no such file
-    return checksums.facts(content, KEY, VERSION), tensors
+    return checksums.read_metadata(content, KEY, VERSION), tensors
 
 
 def fit_fingerprint(answers: Answers, features: Features, parameters: dict[str, Any], *more: Any) -> str:

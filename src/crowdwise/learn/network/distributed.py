@@ -31,7 +31,7 @@ _alone: ContextVar[bool] = ContextVar("alone", default=False)
 
 
 @dataclass(frozen=True)
-class Group:
+class ProcessGroup:
     """The processes that train together; this one is number `rank` of `size`."""
 
     rank: int
@@ -82,7 +82,8 @@ class Group:
         if others:
             message = (
                 f"process {self.rank} and process {others[0]} of {self.size} were given other data or settings: every "
-                f"process of a group calls fit with the same. `crowdwise.learn.network.distributed.alone()` fits in one process."
+                f"process of a group calls fit with the same. `crowdwise.learn.network.distributed.alone()` "
+                f"fits in one process."
             )
             raise ParameterError(message)
 
@@ -109,12 +110,12 @@ class Part:
         return _Total.apply((x - mean).square().sum(dim, keepdim=True)) / n, mean, n  # type: ignore[no-untyped-call]
 
 
-def current() -> Group | None:
+def current() -> ProcessGroup | None:
     """The group that a fit is shared by, None where a process trains alone."""
     there = torch.distributed.is_available() and torch.distributed.is_initialized()
     if not there or _alone.get() or torch.distributed.get_world_size() == 1:
         return None
-    return Group(torch.distributed.get_rank(), torch.distributed.get_world_size())
+    return ProcessGroup(torch.distributed.get_rank(), torch.distributed.get_world_size())
 
 
 @contextmanager
@@ -143,7 +144,7 @@ def is_first() -> bool:
 
 
 @contextmanager
-def layers_told(module: nn.Module, group: Group | None) -> Iterator[Callable[[Part | None], None]]:
+def layers_told(module: nn.Module, group: ProcessGroup | None) -> Iterator[Callable[[Part | None], None]]:
     """Yields a function that tells layers which rows of a batch they see: dropout, and all batch normalisation."""
     if group is None:
         yield lambda part: None

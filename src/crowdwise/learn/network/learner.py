@@ -16,7 +16,7 @@ import numpy as np
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers
 from crowdwise.errors import CrowdwiseError, ParameterError
-from crowdwise.learn.base import Array, CrowdClassifier, Given, refuse_foreign, trainable
+from crowdwise.learn.base import Array, CrowdClassifier, FitInput, refuse_foreign, trainable
 from crowdwise.learn.features import Features, open_features
 from crowdwise.learn.features.scaling import moments
 from crowdwise.learn.network import checkpoint
@@ -175,7 +175,7 @@ class NetworkLearner(CrowdClassifier):
 
     # Fitting
 
-    def _fit(self, given: Given) -> None:
+    def _fit(self, given: FitInput) -> None:
         features, answers, weight, gold, validation, callback = given
         if gold is not None and self.answer_loss:
             message = f"{type(self).__name__} infers no labels to hold fixed: give gold as answers of a trusted worker."

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from scipy.stats import rankdata
 
-from crowdwise.ambiguity.ranking import Ranked
+from crowdwise.ambiguity.ranking import TaskRanker
 from crowdwise.answers import Answers
 from crowdwise.run.folder import PROBA
 from crowdwise.truth.tables import label_columns
@@ -44,7 +44,7 @@ class Labelled(NamedTuple):
     codes: Array  # (tasks,)
 
 
-class Disagreement(Ranked):
+class Disagreement(TaskRanker):
     """Tasks ranked by how much workers contradict each other, those who are trusted counting for more.
 
     The score of a task is one minus the entropy of its weighted vote, in units of that of an even vote: 1 where all
@@ -73,7 +73,7 @@ class Disagreement(Ranked):
         self.scores_ = np.where(ranked, 1 - entropy / np.log(max(answers.n_classes, 2)), np.inf)
 
 
-def label_table(labelled: Labelled, ranked: Ranked, accept: float, *, checked: bool = True) -> pa.Table:
+def label_table(labelled: Labelled, ranked: TaskRanker, accept: float, *, checked: bool = True) -> pa.Table:
     """The table of labels.parquet; `checked` is whether held-out answers had a say in how sure labels are."""
     answers, proba, _ = labelled
     columns = label_columns(*labelled)

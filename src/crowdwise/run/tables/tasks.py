@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.ambiguity.ranking import Ranked
+from crowdwise.ambiguity.ranking import TaskRanker
 
 
 def task_table(
-    ranked: Ranked, texts: Sequence[str | None] | np.ndarray[Any, Any] | None, images: Mapping[int, str]
+    ranked: TaskRanker, texts: Sequence[str | None] | np.ndarray[Any, Any] | None, images: Mapping[int, str]
 ) -> pa.Table:
     """All tasks, the most ambiguous first; lists of workers, labels and trust stand in one cell, as JSON.
 

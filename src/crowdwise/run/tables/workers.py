@@ -1,9 +1,9 @@
 """How good each worker is: the table `workers.csv`.
 
-Two figures say how often a worker is right. By what others say (`truth.peer_quality`) nobody confirms himself, but a worker
-has one quality for all classes. By the labels (`agreement_with_consensus`) the worker has a say in what is held true,
-which flatters. The interval `quality_low` to `quality_high` holds Wilson's, at 95 %, of both; `quality` is the first,
-and at most the upper bound of the second, as what flatters a worker is the most that can be believed.
+Two figures say how often a worker is right. By what others say (`truth.peer_quality`) nobody confirms himself, but a
+worker has one quality for all classes. By the labels (`agreement_with_consensus`) the worker has a say in what is held
+true, which flatters. The interval `quality_low` to `quality_high` holds Wilson's, at 95 %, of both; `quality` is the
+first, and at most the upper bound of the second, as what flatters a worker is the most that can be believed.
 
 In simulated crowds of 40 workers and 1,000 tasks with 1.5 to 5 answers each, classes even or up to 20 to 1, it holds
 the true accuracy 94 to 99 times in 100; with one answer a task it is nearly 0 to 1. On real tasks workers are misled
@@ -34,12 +34,12 @@ from crowdwise.truth import tables
 from crowdwise.truth.base import Array
 from crowdwise.truth.peer_quality import (
     CAUTION,
-    ByPeers,
+    PeerQuality,
     base_of,
-    by_peers,
     crowd_counts,
     errors_of,
     pair_counts,
+    peer_quality_of,
     seen_of,
     smoothed,
     workers_of_pairs,
@@ -102,7 +102,7 @@ def judge(
     n = np.diff(answers.worker_starts)  # (workers,)
     counts = pair_counts(answers, proba)  # (pairs, classes)
     average = smoothed(crowd_counts(answers, counts))  # (classes, labels)
-    told = by_peers(answers, base_of(answers, proba), errors_of(average))
+    told = peer_quality_of(answers, base_of(answers, proba), errors_of(average))
     agrees = says_label(answers, codes)  # (answers,)
     agreed = np.bincount(answers.worker, agrees, minlength=len(n))  # (workers,)
     low, high = both_intervals(told.quality, told.known, agreed, n)
@@ -127,7 +127,7 @@ def judge(
     )
 
 
-def _spams(told: ByPeers) -> Array:
+def _spams(told: PeerQuality) -> Array:
     """Who does not look at the tasks, by the rule at the top."""
     _, heeds_high = wilson(told.heeds * told.heeds_known, told.heeds_known)
     chance = (told.freedom + 2 * np.sqrt(2.0 * told.freedom)) / 2  # chi-squared is twice a log-likelihood
