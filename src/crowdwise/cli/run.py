@@ -13,7 +13,7 @@ import typer
 
 from crowdwise.cli import options
 from crowdwise.cli.fit import FEATURES, match
-from crowdwise.cli.interruption import goes_on
+from crowdwise.cli.interruption import resume_hint
 from crowdwise.cli.options import read_answers, refuse_same_file, renamed, sizes, withheld
 from crowdwise.cli.screen import as_json, console, fields, note, percent, progress, say, table
 from crowdwise.errors import ParameterError
@@ -30,6 +30,7 @@ EVERY = 10  # seconds between lines where there is no terminal
 Folder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `crowdwise run` wrote.")]
 
 
+@options.with_reading_options
 def run(
     files: options.Files,
     features: Annotated[
@@ -81,14 +82,8 @@ def run(
     pseudonymise: options.Pseudonymise = None,
     seed: options.Seed = 0,
     json: options.Json = False,
-    format: options.Format = None,
-    question: options.Question = None,
-    task: options.Task = None,
-    worker: options.Worker = None,
-    label: options.Label = None,
-    duplicates: options.TwiceAnswered = options.Duplicates.error,
-    nulls: options.Missing = options.Nulls.error,
-    max_classes: options.MaxClasses = options.MAX_CLASSES,
+    *,
+    reading: options.Reading,
 ) -> None:
     """Do the whole job: labels with confidence, workers, hard tasks, what to buy next, a model and a report.
 
@@ -102,16 +97,16 @@ def run(
     place = default_folder(files[0]) if out is None else out
     refuse_same_file([*files, features, truth], [place], pseudonymise)
     check_place(place)  # before much is read
-    columns: dict[str, Any] = {"format": format, "question": question, "task": task, "worker": worker, "label": label}
+    columns = {name: reading[name] for name in ("format", "question", "task", "worker", "label")}
     with withheld(files, really=pseudonymise is not None):
-        answers = read_answers(files, **columns, duplicates=duplicates, nulls=nulls, max_classes=max_classes)
+        answers = read_answers(files, **reading)
         beside = read_side_columns(files, answers, text=text, **columns)
     answers, row = renamed(answers, pseudonymise)
     seconds = None if beside.seconds is None else beside.seconds[row]
     for sentence in beside.notes:
         note(sentence)
     how = f"What is finished is kept in {place}: --resume goes on from there."
-    with goes_on(lambda: how), shown() as told:
+    with resume_hint(lambda: how), shown() as told:
         made = whole_job(
             answers, place, features=None if features is None else match(features, answers), images=images,
             texts=beside.texts, encode=text is not None or images is not None, seconds=seconds, truth=truth,
