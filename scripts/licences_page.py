@@ -1,6 +1,6 @@
 """Write docs/licences.md from the installed packages; fail on a licence that is unknown or restricts users.
 
-    python -m scripts.licences_page
+python -m scripts.licences_page
 """
 
 from __future__ import annotations

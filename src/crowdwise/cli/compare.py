@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from crowdwise.cli import options
-from crowdwise.cli.run import SHOWN, Folder
+from crowdwise.cli.run import MAX_SHOWN, Folder
 from crowdwise.cli.screen import as_json, fields, say, table
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def show(comparison: Comparison, out: Path | None) -> None:
         say()
         rows = [
             [str(row["task"]), *(f"{row[f'label_{when}']} ({row[f'confidence_{when}']:.0%})" for when in WHEN)]
-            for row in comparison.changed.slice(0, SHOWN).to_pylist()
+            for row in comparison.changed.slice(0, MAX_SHOWN).to_pylist()
         ]
         table(["task", *WHEN], rows, left=3)
     if out is not None:

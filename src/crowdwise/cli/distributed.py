@@ -1,8 +1,8 @@
 """`crowdwise fit` on several processes, started by `--processes N` or by torchrun on one or more machines.
 
 Each process runs the same command and learns its rank from the environment (RANK, WORLD_SIZE), as torchrun sets it.
-Rank 0 prints and writes files. With `--processes`, an additional process, the launcher, checks the arguments, starts the
-others and waits for them. If one of them fails or dies, the launcher ends the others and prints one message.
+Rank 0 prints and writes files. With `--processes`, an additional process, the launcher, checks the arguments, starts
+the others and waits for them. If one of them fails or dies, the launcher ends the others and prints one message.
 """
 
 from __future__ import annotations

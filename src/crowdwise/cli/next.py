@@ -138,9 +138,7 @@ def next(
         if out is not None:
             write(proposal.table, out)
     if answers.n_answers < 1.5 * answers.n_tasks and strategy is not Strategy.random:
-        note(
-            "Most tasks have one answer, which says little about the workers. --method one-coin is the safest choice here."
-        )
+        note("Most tasks have one answer, which says little about the workers. Consider --method one-coin.")
     if len(proposal) < budget:
         note(fewer_message(len(proposal), proposal.available, budget, per_task, per_worker))
     if not proposal.whole:
@@ -224,24 +222,24 @@ def read_ranking(path: Path, answers: Answers) -> tuple[Array, Array]:
     import pyarrow.compute as pc
 
     from crowdwise.answers.columns import recognise
-    from crowdwise.io.files import files, guard
+    from crowdwise.io.files import file_errors, find_files
     from crowdwise.io.format_detection import detect_format
     from crowdwise.io.format_table import FORMATS
-    from crowdwise.io.raw_columns import combine, plain
+    from crowdwise.io.raw_columns import concat_files, decode
 
-    file, *others = files(path)
+    file, *others = find_files(path)
     if others:
         message = f"{path} names {1 + len(others)} files; a ranking is one file."
         raise FormatError(message)
-    with guard(file):
+    with file_errors(file):
         form = FORMATS[detect_format(file)]
         if not form.long:
             message = f"A ranking is a CSV, TSV, Parquet or JSONL file, not {form.name!r}."
             raise FormatError(message)
         try:  # a score is read like a weight: a number, or missing
             raw = form.load()(file, lambda names: recognise(names, task="task", weight="score"))
-            columns = combine([raw]).columns
-            code = pc.index_in(plain(columns["task"]).cast(answers.task_ids.type), answers.task_ids)
+            columns = concat_files([raw]).columns
+            code = pc.index_in(decode(columns["task"]).cast(answers.task_ids.type), answers.task_ids)
         except (pa.ArrowInvalid, MissingColumnError, WeightError):
             message = "The ranking needs a column `task` and a numeric column `score`, as `crowdwise rank` writes them."
             raise FormatError(message) from None
@@ -251,7 +249,7 @@ def read_ranking(path: Path, answers: Answers) -> tuple[Array, Array]:
 
 def worker_ids(text: str, answers: Answers) -> list[Any]:
     """Parse worker ids from a file or a comma-separated list; they get the type of the ids in the answers."""
-    from crowdwise.io.files import guard
+    from crowdwise.io.files import file_errors
 
     file = _file(text)
     if file is None:
@@ -261,7 +259,7 @@ def worker_ids(text: str, answers: Answers) -> list[Any]:
             raise ParameterError(message)
         names = text.split(",")
     else:
-        with guard(file):
+        with file_errors(file):
             names = file.read_text("utf-8-sig").splitlines()
     names = [name.strip() for name in names]
     names = list(dict.fromkeys(name for name in names if name))

@@ -60,7 +60,7 @@ def rank(
     """Rank the tasks, most ambiguous first.
 
     A network is trained on the answers. A task gets a low score if the network struggles to learn the answers of
-    trusted workers. The ranking lists the workers, labels, margins (aum) and trust of each task, so that you can see why.
+    trusted workers. The ranking lists the workers, labels, margins (aum) and trust of each task, so you can see why.
     """
     from crowdwise.io import check_target, write
 

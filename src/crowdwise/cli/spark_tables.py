@@ -143,7 +143,7 @@ def known_labels(frame: DataFrame, names: Mapping[str, str], file: Path) -> Data
     for name, cell in cells.items():
         wrong = labels.where(cell.isNotNull() & cell.try_cast(kinds[name]).isNull()).select(cell).first()
         if wrong is not None:
-            message = f"{file}: {wrong[0]!r} is not of type {kinds[name]}, the type of {name!r} in the answers. Check the ids."
+            message = f"{file}: {wrong[0]!r} is not of type {kinds[name]}, the type of {name!r} in the answers."
             raise IdTypeError(message)
     return labels.select(*(cell.cast(kinds[name]) for name, cell in cells.items()))
 
