@@ -11,7 +11,7 @@ from crowdwise.cli import app
 HEAD = """# Command line
 
 This page is generated from the commands; `crowdwise COMMAND --help` shows the same text. A command exits with 0 on
-success, 1 when an input is invalid (with a message, and a traceback only with `--debug`), and 2 when the usage is wrong.
+success, 1 if an input is invalid (with a message, and a traceback only with `--debug`), and 2 if the usage is wrong.
 """
 
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import crowdwise as cw
-from crowdwise.cli.fit import bar
+from crowdwise.cli.fit import progress_text
 from crowdwise.io import write
 from crowdwise.learn.methods.crowdlayer import CrowdLayer
 from tests.helpers.learn_commands import FILES, FIT, names, renamed, rows_of, run
@@ -63,7 +63,7 @@ def test_gold_is_told_and_not_scored():
     known = {row["task"]: row["label"] for row in rows_of("gold.csv")}
     assert {row["task"]: row["label"] for row in rows_of("model/labels.csv")[:50]} == known
     result = run(f"{FIT} -m aggregated --gold truth.csv --truth truth.csv --json")
-    assert "No task is left to score" in result.stderr
+    assert "Nothing to score" in result.stderr
     assert "scores" not in json.loads(result.stdout)
     assert "gold" in run(f"{FIT} -m crowdlayer --gold gold.csv", 1).stderr  # it infers no labels to hold fixed
 
@@ -112,7 +112,7 @@ def test_tables_are_matched_by_id(digits, suffix):
     table = pa.table({"task": [f"img{i}" for i in order], **columns})
     table = pa.concat_tables([table, pa.table({"task": ["stranger"], **dict.fromkeys(columns, X[:1, 0])})])
     (write if suffix == "csv" else pq.write_table)(table, f"X.{suffix}")
-    result = run(f"fit answers.csv -x X.{suffix} -o model --epochs 2")
+    result = run(f"fit answers.csv -x X.{suffix} -o model -m crowdlayer --epochs 2")
     assert "1 rows or images of X." in result.stderr
     expected = CrowdLayer(epochs=2).fit(X[np.argsort(answers.tasks.astype(str))], cw.read("answers.csv"))
     assert [int(row["label"]) for row in rows_of("model/labels.csv")] == expected.labels_.tolist()
@@ -182,7 +182,7 @@ def test_other_files_stay():
 def test_files_that_are_no_model_s_are_not_replaced(name, text):
     Path("model").mkdir()
     Path("model", name).write_text(text)
-    assert f"model holds {name} of something else" in run(FIT, 1).stderr
+    assert f"model holds {name} that do not belong to a model" in run(FIT, 1).stderr
     assert names("model") == [name]
     assert Path("model", name).read_text() == text
 
@@ -203,7 +203,7 @@ def test_folders_are_made_and_refused():
     assert "answers.csv is named twice" in run(FIT.replace("--out model", "--out answers.csv"), 1).stderr
     Path("file").touch()
     assert "is a file" in run(FIT.replace("--out model", "--out file"), 1).stderr
-    assert "not a folder" in run(FIT.replace("--out model", "--out file/model"), 1).stderr
+    assert "not a writable folder" in run(FIT.replace("--out model", "--out file/model"), 1).stderr
 
 
 # The bar
@@ -222,7 +222,7 @@ def test_folders_are_made_and_refused():
     ],
 )
 def test_bar_takes_what_it_gets(record, shown):
-    assert bar("x", record, 2.0) == shown
+    assert progress_text("x", record, 2.0) == shown
 
 
 def test_every_epoch_moves_the_bar(monkeypatch):

@@ -90,6 +90,7 @@ def fit(
     targets = [out, *(out / name for name in (MODEL, FACTS, LABELS)), checkpoint]
     refuse_same_file([*files, features, truth, gold], targets, pseudonymise)
     check_folder(out)
+    check_network_options(method, network=network, epochs=epochs, checkpoint=checkpoint)
     model = build(method, parameters(set_ or [], network, epochs, checkpoint), seed, features=True)
     answers = read_answers(
         files, **reading, pseudonymise=pseudonymise,
@@ -198,6 +199,18 @@ def predict(
     if confident is not None:
         lines.append(("confident", f"{percent(confident)} of the tasks (confidence above {CONFIDENT})"))
     fields([*lines, ("written to", str(out))])
+
+
+def check_network_options(method: str, **options: Any) -> None:
+    """Reject options of network learners if the method is not one."""
+    from crowdwise._core.registry import make
+    from crowdwise.learn.wrapper import resolve_base
+
+    known = {name.rpartition("__")[2] for name in resolve_base(make(method)).get_params()}
+    for name, value in options.items():
+        if value is not None and name not in known:
+            message = f"--{name} is an option of network learners; {method} is not one. Choose --method crowdlayer, ..."
+            raise ParameterError(message)
 
 
 def parameters(
