@@ -73,7 +73,7 @@ def test_stopped_it_says_how_to_go_on_and_does(name, inputs, tmp_path):
 
 HALF_MADE = """
 import os, signal
-from crowdwise.cli.interruption import stoppable
+from crowdwise.cli.interruption import interruptible
 
 class HalfMade:
     def __init__(self):
@@ -83,7 +83,7 @@ class HalfMade:
         del self.pointer
 
 try:
-    with stoppable():
+    with interruptible():
         HalfMade()
 except KeyboardInterrupt:
     print("tidied up")
