@@ -15,6 +15,8 @@ from crowdwise.io import write
 from crowdwise.learn.methods.crowdlayer import CrowdLayer
 from tests.helpers.learn_commands import FILES, FIT, names, renamed, rows_of, run
 
+pytestmark = pytest.mark.usefixtures("folder")
+
 
 def test_fit_writes_what_the_library_learns(digits):
     X, answers = digits

@@ -131,8 +131,8 @@ def test_rankings_that_do_not_fit(crowd):
         "twice.parquet": "lists a task twice",
         "text.csv": "needs a column `task`",
         "word*": "names 2 files; a ranking is one file",
-        "words.parquet": "`score`, a number",
-        "words.csv": "`score`, a number",
+        "words.parquet": "numeric column `score`",
+        "words.csv": "numeric column `score`",
         "ranking.csv --alpha 1.0": "alpha=1.0",
         "ranking.csv -o ranking.csv": "named twice",
     }.items():
@@ -164,7 +164,7 @@ def test_mistakes_in_plain_words(crowd):
         "next answers.csv -b 5 --workers who.csv": "no file or worker named",
         "next answers.csv -b 5 --alpha 0.1": "needs --hopeless RANKING",
         "next answers.csv -b 5 --hopeless no.csv": "no.csv",
-        "next answers.csv -b 5 --hopeless answers.csv": "`task`, and `score`, a number",
+        "next answers.csv -b 5 --hopeless answers.csv": "numeric column `score`",
         "next answers.csv -b 5 --caution inf": "caution=inf",
         "next answers.csv -b 5 -o next.txt": "ends in .csv",
     }.items():

@@ -12,6 +12,8 @@ import crowdwise as cw
 from crowdwise.io import write
 from tests.helpers.learn_commands import FIT, renamed, rows_of, run
 
+pytestmark = pytest.mark.usefixtures("folder")
+
 
 def test_predict(digits):
     X, answers = digits
