@@ -1,123 +1,119 @@
-"""Errors by cause. Each message names the row or column at fault and what to do about it."""
+"""Exceptions and warnings, one class per cause. Each message names the row or column at fault and the remedy."""
 
 from __future__ import annotations
 
 
 class CrowdwiseError(ValueError):
-    """Any mistake in what was given to crowdwise. Catch this to catch them all."""
+    """Base class of all errors that crowdwise raises; catch it to catch them all."""
 
 
 class MissingColumnError(CrowdwiseError):
-    """A column that is needed is not in the table, or several could be meant."""
+    """Raised when a required column is missing from a table, or several columns could be it."""
 
 
 class EmptyError(CrowdwiseError):
-    """The table holds no answers."""
+    """Raised when a table contains no answers."""
 
 
 class NullError(CrowdwiseError):
-    """A task, worker or label is missing in some row."""
+    """Raised when a row has no task, worker or label."""
 
 
 class DuplicateError(CrowdwiseError):
-    """A worker answered a task more than once."""
+    """Raised when a worker answered a task more than once, or an id is listed twice."""
 
 
 class UnknownIdError(CrowdwiseError):
-    """A task, worker or class is not among those declared or seen in training."""
+    """Raised when a task, worker or class is not among those declared or seen in training."""
 
 
 class TooManyClassesError(CrowdwiseError):
-    """The label column has so many distinct values that it is probably not the label column."""
+    """Raised when the label column has so many distinct values that it is probably not the label column."""
 
 
 class IdTypeError(CrowdwiseError):
-    """Ids that are not integers, strings or booleans, or that mix these."""
+    """Raised when ids are not integers, strings or booleans, or mix these types."""
 
 
 class FormatError(CrowdwiseError):
-    """A file is not in the format it was read as, or the format cannot be told."""
+    """Raised when a file is not in the expected format, or its format cannot be recognised."""
 
 
 class QuestionError(CrowdwiseError):
-    """An export holds several questions and none was chosen."""
+    """Raised when an export contains several questions and none was selected."""
 
 
 class TooLargeError(CrowdwiseError):
-    """A dense table was asked for that would not fit in memory."""
+    """Raised when a dense table was requested that would not fit in memory."""
 
 
 class WeightError(CrowdwiseError):
-    """A weight is negative, too large or not finite, or the method cannot use weights."""
+    """Raised when a weight is negative, too large or not finite, or the method does not support weights."""
 
 
 class GoldError(CrowdwiseError):
-    """Known labels are missing where a method needs them, or do not fit the answers."""
+    """Raised when a method needs gold labels and has none, or the gold labels do not match the answers."""
 
 
 class FeaturesError(CrowdwiseError):
-    """Features do not fit the answers, or hold values that are not finite."""
+    """Raised when features do not match the answers, or contain values that are not finite."""
 
 
 class ParameterError(CrowdwiseError):
-    """A constructor argument is outside what the method allows."""
+    """Raised when an argument is outside the range that is allowed."""
 
 
 class SingleClassError(CrowdwiseError):
-    """All answers name the same class: there is nothing to tell apart."""
+    """Raised when all answers name the same class, so that there is nothing to infer."""
 
 
 class NotFittedError(CrowdwiseError, AttributeError):
-    """A result was asked for before `fit`."""
+    """Raised when a result is requested before `fit`."""
 
 
 class MissingDependencyError(CrowdwiseError, ImportError):
-    """An optional library is needed for this call."""
+    """Raised when an optional library is required but not installed."""
 
 
 class TrainingError(CrowdwiseError):
-    """Training went astray: the loss is no number any more."""
+    """Raised when training diverges: the loss is not finite."""
 
 
 class LostProcessError(TrainingError):
-    """Training on many processes, of which another one has ended."""
+    """Raised in distributed training when one of the other processes has exited."""
 
 
 class ModelFileError(CrowdwiseError):
-    """A saved model is damaged, or was written by a newer crowdwise."""
+    """Raised when a saved model is damaged, or was written by a newer version of crowdwise."""
 
 
 class UnwritableError(CrowdwiseError, OSError):
-    """A file or folder cannot be written: the disk is full, or it is not allowed."""
+    """Raised when a file or folder cannot be written: the disk is full, or permission is denied."""
 
 
 class BusyError(CrowdwiseError):
-    """Another process is at work in the same folder."""
+    """Raised when another process is using the same folder or file."""
 
 
 class SparkError(CrowdwiseError):
-    """Spark could not be started, reached, or do what it was asked."""
+    """Raised when Spark cannot be started or reached, or a Spark job fails."""
 
 
 class CrowdwiseWarning(UserWarning):
-    """Any warning crowdwise gives."""
+    """Base class of all warnings that crowdwise issues."""
 
 
 class LookalikeWarning(CrowdwiseWarning):
-    """Ids that look the same on the screen, and are not."""
+    """Issued when distinct ids look the same on the screen."""
 
 
 class ConvergenceWarning(CrowdwiseWarning):
-    """EM stopped at `max_iter` before it converged."""
-
-
-class WorseThanVoteWarning(CrowdwiseWarning):
-    """Held-out answers do not support the model over majority vote."""
+    """Issued when EM stopped at `max_iter` before it converged."""
 
 
 class ClassPriorWarning(CrowdwiseWarning):
-    """Held-out answers speak against the class prior that was declared."""
+    """Issued when held-out answers contradict the declared class prior."""
 
 
 class DivergenceWarning(CrowdwiseWarning):
-    """An adversarial training went astray: its result is not to be trusted."""
+    """Issued when adversarial training diverged and its result should not be used."""

@@ -76,7 +76,7 @@ class Scores:
     def _repr_html_(self) -> str:
         rows = [[name.replace("_", " "), _figure(getattr(self, name))] for name in METRICS]
         left_out = f", {self.n_unknown:,} of unknown truth left out" if self.n_unknown else ""
-        return html_table(rows, words=[f"{self.n_tasks:,} tasks scored{left_out}"])
+        return html_table(rows, paragraphs=[f"{self.n_tasks:,} tasks scored{left_out}"])
 
 
 NAMES = tuple(field.name for field in fields(Scores))
