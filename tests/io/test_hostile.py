@@ -235,7 +235,7 @@ def test_numbers_that_are_no_ids(put, number):
 def test_numbers_that_are_weights(put):
     for number in ("1e400", "-1", "NaN", "Infinity"):
         check(errors.CrowdwiseError, "weight|JSON", put("a.jsonl", ANSWER[:-2] + f', "weight": {number}}}'))
-        check(errors.WeightError, "weights are from 0", put("a.csv", f"task,worker,label,weight\n1,w,x,{number}\n"))
+        check(errors.WeightError, "weights from 0", put("a.csv", f"task,worker,label,weight\n1,w,x,{number}\n"))
 
 
 def test_minus_zero_and_no_number(put):
@@ -258,7 +258,7 @@ def test_a_double_of_2_to_the_63(tmp_path):
 
 def test_headers_and_keys_that_stand_twice(put):
     for header in ("task,task,worker,label", "task,worker,worker,label", "task,worker,label,label"):
-        check(errors.MissingColumnError, "stands 2 times", put("a.csv", header + "\n1,2,3,4\n"))
+        check(errors.MissingColumnError, "appears 2 times", put("a.csv", header + "\n1,2,3,4\n"))
     check(errors.FormatError, "specified twice", put("a.jsonl", '{"task": 1, "task": 2, "worker": 1, "label": 1}'))
     for text in ('{"1": {"a": 1}, "1": {"a": 2}}', '{"1": {"a": 1, "a": 2}}'):
         check(errors.DuplicateError, "stands twice in one object", put("a.json", text), format="peerannot")

@@ -79,10 +79,10 @@ def name_of(worker: str, key: Path, known: list[Any]) -> str:
     """The name of a worker in a run, by the id; the id itself is said nowhere."""
     import pyarrow as pa
 
-    from crowdwise.answers.pseudonyms import key_of, names
+    from crowdwise.answers.pseudonyms import hash_ids, read_key
 
     forms: list[Any] = [worker, *([int(worker)] if worker.lstrip("-").isdecimal() else [])]
-    found = [names(pa.array([form]), key_of(key, make=False))[0].as_py() for form in forms]
+    found = [hash_ids(pa.array([form]), read_key(key, make=False))[0].as_py() for form in forms]
     return next((name for name in found if name in known), found[-1])
 
 

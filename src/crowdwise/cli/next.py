@@ -88,7 +88,7 @@ def next(
     import pyarrow as pa
 
     from crowdwise.acquire import propose
-    from crowdwise.answers.pseudonyms import key_of, names
+    from crowdwise.answers.pseudonyms import hash_ids, read_key
     from crowdwise.io import check_target, write
 
     if out is not None:
@@ -109,7 +109,7 @@ def next(
     answers, _ = options.renamed(answers, pseudonymise)
     if asked is not None:
         if pseudonymise is not None:  # names that a run has shown are taken as they are
-            known, given = set(answers.workers.tolist()), names(pa.array(asked), key_of(pseudonymise)).to_pylist()
+            known, given = set(answers.workers.tolist()), hash_ids(pa.array(asked), read_key(pseudonymise)).to_pylist()
             asked = [each if each in known else name for each, name in zip(asked, given, strict=True)]
         tell_new(asked, answers)
     answers, _, held_fixed = known_labels(answers, None, gold)

@@ -115,7 +115,7 @@ def aggregate(
     overwrite: bool, spark_conf: list[str] | None, pseudonymise: Path | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Fit on Spark and write the tables; what is to be said about it."""
-    from crowdwise.answers.pseudonyms import key_of
+    from crowdwise.answers.pseudonyms import read_key
     from crowdwise.engines.spark.base import BROADCAST_LIMIT
     from crowdwise.engines.spark.session import session
 
@@ -132,7 +132,7 @@ def aggregate(
             refuse_results(spark, out)
         step("Reading the answers")
         frame, found = read(spark, files, kind, columns)
-        frame = frame if pseudonymise is None else renamed(frame, found, key_of(pseudonymise))
+        frame = frame if pseudonymise is None else renamed(frame, found, read_key(pseudonymise))
         start, most = time.perf_counter(), getattr(model.model, "max_iter", None)
         step("Numbering and packing the answers")
         reading: dict[str, Any] = {
