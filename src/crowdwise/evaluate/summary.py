@@ -118,7 +118,7 @@ class Summary:
                 "" if self.answer_accuracy is None else f", {self.answer_accuracy:.1%} of their answers are correct"
             )
             rows.append(("known truth", f"{self.n_known:,} tasks{accuracy}, R {_format(self.truth_imbalance)}"))
-        rows += [("dropped", f"{count:,} {reason}") for reason, count in self.removed.items()]
+        rows += [("left out", f"{count:,} {reason}") for reason, count in self.removed.items()]
         return rows
 
     @property
