@@ -2,10 +2,10 @@
 
     from crowdwise.compat.crowdkit import DawidSkene        # was: from crowdkit.aggregation import DawidSkene
 
-Frames have the columns `task`, `worker`, `label`, one row per answer; ids may be anything pandas can hash. Results equal
-those of crowd-kit 1.4.2, including names, dtypes and order of rows; each docstring says where they differ, and why. In
-all classes, a row without a label, a worker who answers a task twice (crowd-kit counts both silently) and an empty frame
-are errors, and a fit that ends before it has converged issues a `ConvergenceWarning`.
+Frames have the columns `task`, `worker`, `label`, one row per answer; ids may be anything pandas can hash. Results are
+equal to those of crowd-kit 1.4.2, including names, dtypes and order of rows; each docstring says where they differ, and
+why. In all classes, a row without a label, a worker who answers a task twice (crowd-kit counts both silently) and an
+empty frame are errors, and a fit that ends before it has converged issues a `ConvergenceWarning`.
 """
 
 from __future__ import annotations

@@ -151,8 +151,8 @@ def read(data: pd.DataFrame, true_labels: pd.Series | None = None, more_classes:
     gaps = np.flatnonzero((codes[0] < 0) | (codes[1] < 0) | (codes[2] < 0))
     if len(gaps):
         message = (
-            f"{len(gaps)} rows lack a task, worker or label (rows {preview(gaps)}, counted from 0). crowd-kit ignores "
-            f"this; drop them with data.dropna(subset={COLUMNS})."
+            f"{len(gaps)} rows lack a task, worker or label (rows {preview(gaps)}, counted from 0). crowd-kit accepts "
+            f"them silently; drop them with data.dropna(subset={COLUMNS})."
         )
         raise errors.NullError(message)
     n_tasks, n_workers, n_classes = (len(table.sorted) for table in ids)
@@ -162,8 +162,8 @@ def read(data: pd.DataFrame, true_labels: pd.Series | None = None, more_classes:
         rows = np.flatnonzero(data.duplicated(["task", "worker"]))
         task, worker, _ = data.iloc[rows[0]]
         message = (
-            f"{len(rows)} answers are repeated (worker {worker!r} on task {task!r}; rows {preview(rows)}, counted from 0). "
-            f"crowd-kit counts both; keep one with data.drop_duplicates(['task', 'worker'])."
+            f"{len(rows)} answers are repeated (worker {worker!r} on task {task!r}; rows {preview(rows)}, counted "
+            f"from 0). crowd-kit counts both; keep one with data.drop_duplicates(['task', 'worker'])."
         )
         raise errors.DuplicateError(message) from None
     return Table(data, answers, *ids)

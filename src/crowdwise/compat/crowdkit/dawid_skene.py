@@ -24,9 +24,9 @@ from crowdwise.truth.methods.dawid_skene import Parameters, Work, dense_confusio
 class DawidSkene(ProbaAggregator):
     """`crowdwise.DawidSkene` without a prior, with crowd-kit's interface: equal posteriors after equally many steps.
 
-    Two things differ, because they are errors in crowd-kit. Its stopping criterion is a bound that counts the class prior
-    once per answer, and may decrease. Ours uses the true bound, so it may stop earlier or later; `loss_history_` has its
-    values per answer. crowd-kit also discards the workers' history after the first step. With
+    Two things differ, because they are errors in crowd-kit. Its stopping criterion is a bound that counts the class
+    prior once per answer, and may decrease. Ours uses the true bound, so it may stop earlier or later; `loss_history_`
+    has its values per answer. crowd-kit also discards the workers' history after the first step. With
     `initial_error_strategy="addition"`, ours adds it to the counts of the data in every M-step. In both, "assign" only
     sets the starting point of EM.
 

@@ -150,7 +150,7 @@ def _spam_parameters(model: mace.MACE) -> tuple[Array, Array]:
     spam_total = states[:, 0] - spam_prior + label_prior * len(model.classes_)
     labels = model.strategy_ * spam_total[:, None]
     log = digamma if model.method == "vb" else np.log
-    return np.exp(log(states) - log(total)[:, None]), np.exp(log(labels) - log(of_spam)[:, None])
+    return np.exp(log(states) - log(total)[:, None]), np.exp(log(labels) - log(spam_total)[:, None])
 
 
 @dataclass(eq=False)
