@@ -2,8 +2,8 @@
 
 Everything that crowdwise writes goes through `atomic_write`: a process killed at any moment leaves either the old file
 or the new one, never a part of it. Temporary files and exclusive access both rely on file locks of the operating
-system, which end with the process that holds them. So leftovers of a killed process can be told from files that a
-running process uses, without guessing by age or process id.
+system, which end with the process that holds them. So leftovers of a killed process can be distinguished
+from files that a running process uses, without guessing by age or process id.
 """
 
 from __future__ import annotations

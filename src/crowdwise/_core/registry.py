@@ -51,7 +51,7 @@ _METHODS = (
     Method("glad", "truth.methods.glad:GLAD", "Whitehill et al. 2009",
            "worker ability and task difficulty"),
     Method("mace", "truth.methods.mace:MACE", "Hovy et al. 2013",
-           "workers who sometimes answer without looking"),
+           "workers who sometimes answer without looking at the task"),
     Method("kos", "truth.methods.kos:KOS", "Karger, Oh and Shah 2011",
            "random assignment of tasks to workers: message passing"),
     Method("wawa", "truth.methods.wawa:Wawa", "Appen 2021",

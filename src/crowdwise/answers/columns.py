@@ -64,11 +64,11 @@ def recognise(names: Sequence[str], **roles: str | None) -> dict[str, str]:
     {'task': 'Item', 'worker': 'annotator_id', 'label': 'label'}
     """
     repeated = sorted({n for n in names if list(names).count(n) > 1})
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     for role, name in roles.items():
         if name is None:
             by_name = {_normalise(n): n for n in reversed(names)}
-            taken = set(found.values()) | {column for column in roles.values() if column}
+            taken = set(columns.values()) | {column for column in roles.values() if column}
             matches = [by_name[k] for k in COLUMN_NAMES[role] if k in by_name and by_name[k] not in taken]
             if not matches:
                 message = (
@@ -83,8 +83,8 @@ def recognise(names: Sequence[str], **roles: str | None) -> dict[str, str]:
         if name in repeated:
             message = f"the column {name!r} appears {list(names).count(name)} times in the table; rename all but one."
             raise MissingColumnError(message)
-        found[role] = name
-    return found
+        columns[role] = name
+    return columns
 
 
 def column_reader(frame: Any) -> tuple[list[str], Callable[[str], Any]]:

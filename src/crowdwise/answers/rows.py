@@ -129,11 +129,11 @@ def assemble(
             raise FormatError(message)
     if nulls == "drop" and any(arrays[role].null_count for role in _ROLES):
         complete = pc.and_(pc.and_(*(arrays[role].is_valid() for role in _ROLES[:2])), arrays["label"].is_valid())
-        kept = complete.to_numpy(zero_copy_only=False)
+        keep = complete.to_numpy(zero_copy_only=False)
         arrays |= {role: array.filter(complete) for role, array in arrays.items()}
-        weight = None if weight is None else weight[kept]
-        pseudo = None if pseudo is None else pseudo[kept]
-        removed["rows with a missing value"] = removed.get("rows with a missing value", 0) + int((~kept).sum())
+        weight = None if weight is None else weight[keep]
+        pseudo = None if pseudo is None else pseudo[keep]
+        removed["rows with a missing value"] = removed.get("rows with a missing value", 0) + int((~keep).sum())
     if not len(arrays["task"]):
         dropped = "; ".join(f"{count} dropped ({reason})" for reason, count in removed.items())
         message = f"no answers{': ' + dropped if dropped else ' in the table: it has no rows'}."
@@ -310,7 +310,7 @@ def _resolve_duplicates(task: Array, worker: Array, label: Array, first: bool, l
     """Return a row per run of equal (task, worker): the first, the last, or the first with the most frequent label."""
     n = task.shape[0]
     keep = np.empty(n, np.int64)
-    kept = 0
+    n_keep = 0
     i = 0
     while i < n:
         j = i + 1
@@ -327,7 +327,7 @@ def _resolve_duplicates(task: Array, worker: Array, label: Array, first: bool, l
                     votes += label[b] == label[a]
                 if votes > most:
                     most, chosen = votes, a
-        keep[kept] = chosen
-        kept += 1
+        keep[n_keep] = chosen
+        n_keep += 1
         i = j
-    return keep[:kept]
+    return keep[:n_keep]

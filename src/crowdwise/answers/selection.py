@@ -29,9 +29,9 @@ class SelectionMixin(AnswerCodes):
                 "a task is selected twice, but answers contain each task once. To count a task more often, use weights."
             )
             raise DuplicateError(message)
-        kept, task = runs(self.task_starts, rows)
+        answer_rows, task = runs(self.task_starts, rows)
         return replace(
-            self.take(kept),
+            self.take(answer_rows),
             task=task.astype(np.int32),
             task_ids=self.task_ids.take(pa.array(rows)),
             truth=None if self.truth is None else self.truth[rows],

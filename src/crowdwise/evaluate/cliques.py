@@ -120,9 +120,9 @@ def group_pairs(answers: Answers, i: Array, j: Array, agreement: Array, expected
     """Return the groups of workers connected by suspicious pairs."""
     shape = (answers.n_workers, answers.n_workers)
     _, component = connected_components(coo_array((np.ones(len(i)), (i, j)), shape=shape), directed=False)
-    found = []
+    groups = []
     for number in np.unique(component[i]).tolist():
         inside = component[i] == number
         members = answers.workers[np.flatnonzero(component == number)]
-        found.append(AlikeGroup(members, float(agreement[inside].mean()), float(expected[inside].mean())))
-    return sorted(found, key=lambda group: -len(group.workers))
+        groups.append(AlikeGroup(members, float(agreement[inside].mean()), float(expected[inside].mean())))
+    return sorted(groups, key=lambda group: -len(group.workers))

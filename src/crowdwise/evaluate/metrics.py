@@ -1,6 +1,6 @@
 """Metrics of labels and probabilities against known truth, as functions of arrays.
 
-    truth      (tasks,)          int codes; tasks of unknown truth (-1) are left out
+    truth      (tasks,)          int codes; tasks of unknown truth (-1) are ignored
     predicted  (tasks,)          int codes; -1 where a method gives no label, which counts as wrong
     proba      (tasks, classes)  rows sum to one
 

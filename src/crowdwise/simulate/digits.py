@@ -37,8 +37,8 @@ def digits_crowd(seed: Seed = 0) -> tuple[Array, Answers]:
     for c in range(10):
         of_class = np.flatnonzero(y == c)
         rank[of_class] = image_rng.permutation(len(of_class)) / len(of_class)
-    kept = np.flatnonzero(rank < (LONG_TAIL ** -np.linspace(0, 1, 10))[y])
-    X, y = X[kept], y[kept]
+    selected = np.flatnonzero(rank < (LONG_TAIL ** -np.linspace(0, 1, 10))[y])
+    X, y = X[selected], y[selected]
     confusion = crowd(40, 10, accuracy=(0.5, 1.0), similar=look_alike(X, y), seed=crowd_rng)
     return X, answer(y, confusion, 2.5, activity=shares("long-tail", 40), seed=answer_rng)
 

@@ -82,14 +82,14 @@ class MajorityVote(ProbaAggregator):
             )
             raise errors.ParameterError(message)
         elif unknown.any():
-            kept = table.data[table.data["worker"].isin(table.workers[~unknown])]
-            unanswered = table.tasks.difference(kept["task"])
+            usable = table.data[table.data["worker"].isin(table.workers[~unknown])]
+            unanswered = table.tasks.difference(usable["task"])
             if len(unanswered):
                 message = (
                     f"task {preview(unanswered.tolist())} has no worker of known skill. Add skills, or drop the task."
                 )
                 raise errors.ParameterError(message)
-            table, skill = read(kept), skill[~unknown]
+            table, skill = read(usable), skill[~unknown]
         return table, skill
 
 
