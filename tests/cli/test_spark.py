@@ -60,7 +60,7 @@ def test_a_full_disk_is_said_and_with_room_it_goes_on(spark, answers, folder):
     with small_disk(folder / "disk") as disk:
         fill_up(disk, 6_000)
         said = run(line, 1).stderr
-        assert re.search(r"state\.safetensors cannot be written: no space left on device\. Make room there", said), said
+        assert re.search(r"state\.safetensors cannot be written: no space left on device\. Free disk space", said), said
         assert "--resume" not in said  # nothing is there to go on from
         fill_up(disk, 45_000)
         said = run(line, 1).stderr

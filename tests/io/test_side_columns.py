@@ -258,7 +258,7 @@ def test_missing_or_mostly_empty_text_columns_are_rejected(put, tmp_path):
         errors.MissingColumnError, match=r"no column or field 'tweet'.*'task', 'worker', 'label', 'note'"
     ):
         read_side_columns(file, answers, text="tweet")
-    with pytest.raises(errors.MissingColumnError, match="stands 2 times"):
+    with pytest.raises(errors.MissingColumnError, match="appears 2 times"):
         read_side_columns(file, answers, text="note")
     for bad in ("", 3):
         with pytest.raises(errors.ParameterError, match="text="):

@@ -86,10 +86,10 @@ def pseudonym_of(worker: str, key: Path, known: list[Any]) -> str:
     """Return the pseudonym of a worker id in a run."""
     import pyarrow as pa
 
-    from crowdwise.answers.pseudonyms import key_of, names
+    from crowdwise.answers.pseudonyms import hash_ids, read_key
 
     forms: list[Any] = [worker, *([int(worker)] if worker.lstrip("-").isdecimal() else [])]
-    pseudonyms = [names(pa.array([form]), key_of(key, make=False))[0].as_py() for form in forms]
+    pseudonyms = [hash_ids(pa.array([form]), read_key(key, make=False))[0].as_py() for form in forms]
     return next((name for name in pseudonyms if name in known), pseudonyms[-1])
 
 
@@ -139,9 +139,9 @@ def confusion_rows(messages: list[Feedback]) -> pa.Table:
         for each in messages
         for confusion in each.confusions
     ]
-    names = ("worker", "truth", "said", "count", "of", "share", "crowd_share", "examples", "words")
+    columns = ("worker", "truth", "said", "count", "of", "share", "crowd_share", "examples", "words")
     kind = None if rows else pa.string()  # without rows the type cannot be inferred
-    return pa.table({name: pa.array([row[name] for row in rows], kind) for name in names})
+    return pa.table({name: pa.array([row[name] for row in rows], kind) for name in columns})
 
 
 def show_list(listed: pa.Table) -> None:

@@ -96,7 +96,7 @@ def next(
     import pyarrow as pa
 
     from crowdwise.acquire import propose
-    from crowdwise.answers.pseudonyms import key_of, names
+    from crowdwise.answers.pseudonyms import hash_ids, read_key
     from crowdwise.io import check_target, write
 
     if out is not None:
@@ -117,7 +117,7 @@ def next(
     if candidates is not None:
         if pseudonymise is not None:  # pseudonyms from an earlier output are accepted too
             known = set(answers.workers.tolist())
-            pseudonyms = names(pa.array(candidates), key_of(pseudonymise)).to_pylist()
+            pseudonyms = hash_ids(pa.array(candidates), read_key(pseudonymise)).to_pylist()
             pairs = zip(candidates, pseudonyms, strict=True)
             candidates = [worker if worker in known else pseudonym for worker, pseudonym in pairs]
         note_new_workers(candidates, answers)

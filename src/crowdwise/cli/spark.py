@@ -130,7 +130,7 @@ def aggregate(
     overwrite: bool, spark_conf: list[str] | None, pseudonymise: Path | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Fit on Spark, write the tables, and return a summary."""
-    from crowdwise.answers.pseudonyms import key_of
+    from crowdwise.answers.pseudonyms import read_key
     from crowdwise.engines.spark.base import BROADCAST_LIMIT
     from crowdwise.engines.spark.session import session
 
@@ -152,7 +152,7 @@ def aggregate(
             check_no_results(spark, out)
         step("Reading the answers")
         frame, roles = read(spark, files, kind, columns)
-        frame = frame if pseudonymise is None else pseudonymise_workers(frame, roles, key_of(pseudonymise))
+        frame = frame if pseudonymise is None else pseudonymise_workers(frame, roles, read_key(pseudonymise))
         start, most = time.perf_counter(), getattr(model.model, "max_iter", None)
         step("Encoding the answers")
         reading: dict[str, Any] = {

@@ -77,11 +77,11 @@ def pseudonymise_workers(frame: DataFrame, roles: Mapping[str, str], key: bytes)
 def _rename(batches: Iterator[pa.RecordBatch], worker: str, key: bytes) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
-    from crowdwise.answers.pseudonyms import names
+    from crowdwise.answers.pseudonyms import hash_ids
 
     for batch in batches:
         distinct = batch.column(worker).dictionary_encode()
-        name = names(distinct.dictionary, key).cast(pa.string()).take(distinct.indices)
+        name = hash_ids(distinct.dictionary, key).cast(pa.string()).take(distinct.indices)
         yield batch.set_column(batch.schema.get_field_index(worker), worker, name)
 
 

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any, NoReturn
 
-from crowdwise.answers.columns import KNOWN
+from crowdwise.answers.columns import COLUMN_NAMES
 from crowdwise.errors import FormatError
 from crowdwise.io.files import is_gzip, is_parquet, read_head
 from crowdwise.io.format_table import FORMATS
@@ -99,7 +99,7 @@ def _of_table(text: str, suffix: str) -> str:
 
 
 def _has_worker(record: dict[str, Any]) -> bool:
-    return any(name.strip().lower() in KNOWN["worker"] for name in record)
+    return any(name.strip().lower() in COLUMN_NAMES["worker"] for name in record)
 
 
 def _listed(record: dict[str, Any]) -> str:

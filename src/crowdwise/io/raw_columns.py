@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.answers.encoding import as_arrow, in_words, one_array
+from crowdwise.answers.encoding import as_arrow, combine_chunks, type_name
 from crowdwise.errors import FormatError, IdTypeError
 from crowdwise.io.csv_escaping import BOOLEAN, INTEGER, unescape
 
@@ -102,7 +102,7 @@ def encode_column(column: pa.ChunkedArray) -> pa.Array:
         column = column.cast(pa.large_string())
     if is_text(column.type):
         column = column.dictionary_encode()
-    array = one_array(column)
+    array = combine_chunks(column)
     if pa.types.is_dictionary(array.type) and is_text(array.type.value_type):
         return pa.DictionaryArray.from_arrays(array.indices, array.dictionary.cast(pa.large_string()))
     return array
@@ -141,7 +141,7 @@ def concat_files(raws: Sequence[RawColumns], files: Sequence[Path] = ()) -> RawC
         columns |= {role: decode(columns[role]) for role in ("label", "truth")}
         label, truth = (columns[role].type for role in ("label", "truth"))
         if label != truth and not (pa.types.is_null(label) or pa.types.is_null(truth)):
-            message = f"labels are {in_words(label)} and known labels {in_words(truth)}; convert one of the columns."
+            message = f"labels are {type_name(label)} and known labels {type_name(truth)}; convert one of the columns."
             raise IdTypeError(message)
     first = raws[0]
     names = {role: first.names.get(role, role) for role in roles}
@@ -158,8 +158,8 @@ def concat_columns(parts: Sequence[pa.Array], role: str, places: Sequence[str]) 
     for theirs, there in typed[1:]:
         if ours != theirs:
             message = (
-                f"{here} has {in_words(ours)} for {role} ids and {there} {in_words(theirs)}. Convert the column of one "
-                f"of them."
+                f"{here} has {type_name(ours)} for {role} ids and {there} {type_name(theirs)}. Convert the "
+                f"column of one of them."
             )
             raise IdTypeError(message)
     parts = [pa.nulls(len(part), ours) if pa.types.is_null(part.type) else part for part in parts]

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from crowdwise.answers import Answers
 from crowdwise.answers.columns import recognise
-from crowdwise.answers.encoding import dictionary, preview
+from crowdwise.answers.encoding import encode_dictionary, preview
 from crowdwise.answers.rows import Array
 from crowdwise.errors import DuplicateError, FormatError, MissingColumnError, ParameterError, UnknownIdError
 from crowdwise.io.files import file_errors, find_files
@@ -233,7 +233,7 @@ def _match_rows(raws: Sequence[RawColumns], answers: Answers) -> _Rows:
     ids = concat_files([replace(raw, columns={role: raw.columns[role] for role in ("task", "worker")}) for raw in raws])
 
     def codes(role: str, table: pa.Array) -> Array:
-        column = dictionary(ids.columns[role])
+        column = encode_dictionary(ids.columns[role])
         position = pc.index_in(cast_ids(column.dictionary, table, role), value_set=table).fill_null(-1)
         return np.append(position.to_numpy().astype(np.int64), -1)[column.indices.fill_null(-1).to_numpy()]
 

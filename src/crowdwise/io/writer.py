@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from crowdwise._core.atomic_io import atomic_write
 from crowdwise.answers import Answers
-from crowdwise.answers.encoding import one_array
+from crowdwise.answers.encoding import combine_chunks
 from crowdwise.errors import FormatError
 from crowdwise.io.csv_escaping import escape, join_text
 from crowdwise.io.raw_columns import is_text
@@ -155,7 +155,7 @@ def _write_rows(
     for column in table.columns:
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
-        distinct = one_array(column)
+        distinct = combine_chunks(column)
         columns.append(pa.DictionaryArray.from_arrays(distinct.indices, cells(distinct.dictionary)))
     for start in range(0, table.num_rows, ROWS):
         parts: list[str | pa.Array] = [between[0]]

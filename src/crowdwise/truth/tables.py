@@ -31,7 +31,7 @@ from numba import njit
 from scipy.special import rel_entr
 
 from crowdwise.answers import Answers, Pairs
-from crowdwise.answers.encoding import gather
+from crowdwise.answers.encoding import take_by_code
 from crowdwise.truth import peer_quality
 from crowdwise.truth.base import Array, TruthModel
 
@@ -207,7 +207,7 @@ def _information(model: TruthModel) -> Array | None:
 
 def says_label(answers: Answers, codes: Array) -> Array:
     """Whether each answer says the inferred label."""
-    return answers.label == gather(codes, answers.task)
+    return answers.label == take_by_code(codes, answers.task)
 
 
 def share_of(part: Array, whole: Array) -> pa.Array:

@@ -54,7 +54,7 @@ def test_an_index_of_parquet_may_be_the_ids(tmp_path):
     ("text", "said"),
     [
         ("task,a,b\n1,2,red\n2,3,4\n", "column 'b' .*'red'"),
-        ("task,a\n1,2\n1,3\n", "names an id twice"),
+        ("task,a\n1,2\n1,3\n", "contains an id twice"),
         ("task,a\n1,2\n2,\n", "tasks 2"),
         ("a,b\n1,2\n", "no column of task ids among 'a', 'b'"),
         ("task,a\n1,2,3\n", "cannot be read: .*Expected 2 columns, got 3"),

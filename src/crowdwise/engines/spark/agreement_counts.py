@@ -48,7 +48,7 @@ def agreement(
     data.release()
     for held in data.held:
         held.unpersist()
-    coefficients = local.alpha_of(count), local.agreement_of(count), local.kappa_of(count)
+    coefficients = local.alpha_from_counts(count), local.agreement_from_counts(count), local.kappa_from_counts(count)
     return Agreement(*coefficients, data.rejected, data.removed)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from crowdwise.answers.encoding import EXACT, preview
+from crowdwise.answers.encoding import LARGEST_EXACT, preview
 from crowdwise.errors import IdTypeError, MissingColumnError, ParameterError, WeightError
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _whole(frame: DataFrame, name: str, role: str) -> Column:
         fits = value.try_cast("bigint").isNotNull()
     else:
         value = f.nullif(value.cast("double"), f.lit(float("nan")))
-        fits = (value == f.rint(value)) & (f.abs(value) <= EXACT[kind])  # a cast would cut and clip
+        fits = (value == f.rint(value)) & (f.abs(value) <= LARGEST_EXACT[kind])  # a cast would cut and clip
     wrong = frame.where(value.isNotNull() & ~fits).select(value.alias("id")).first()
     if wrong is not None:
         message = (

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from crowdwise._core.validation import is_integer, require
 from crowdwise.answers.answers import MAX_CLASSES
-from crowdwise.answers.rows import LARGEST_WEIGHT, Duplicates, id_table
+from crowdwise.answers.rows import LARGEST_WEIGHT, Duplicates, check_ids
 from crowdwise.engines.spark.columns import Columns, answer_rows, check_frame
 from crowdwise.engines.spark.gold import check_strangers, known_labels
 from crowdwise.engines.spark.partitions import pack, unpacked
@@ -190,10 +190,10 @@ def _number(batches: Iterator[pa.RecordBatch], first: dict[int, int]) -> Iterato
 
 def _classes(rows: DataFrame, classes: Any, max_classes: int) -> pa.Array:
     if classes is not None:
-        table = id_table(classes, "class")
+        table = check_ids(classes, "class")
     else:
         found = rows.select("label").where("label is not null").distinct().limit(max_classes + 1).toArrow()
-        table = id_table(found["label"].combine_chunks(), "class").sort()
+        table = check_ids(found["label"].combine_chunks(), "class").sort()
     if len(table) > max_classes:
         message = (
             f"the label column has more than {max_classes:,} distinct values: is it the label? Name it with label=, "

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
-from crowdwise.answers.columns import NO_IDS, cast_column, casts
+from crowdwise.answers.columns import VALUE_COLUMNS, can_cast, cast_column
 from crowdwise.answers.encoding import preview
 from crowdwise.errors import CrowdwiseError, EmptyError, FormatError
 from crowdwise.io.files import LINE, open_arrow, open_text, read_head, read_lines
@@ -65,7 +65,7 @@ def long_cells() -> Iterator[None]:
 def read_cells(path: Path, delimiter: str, found: Mapping[str, str]) -> dict[str, pa.Array]:
     """The column of each role: text, dictionary encoded, with null for an empty cell; weights are floats."""
     text = pa.large_string()
-    kinds = {"task": text} | {role: kind for role, (kind, *_) in NO_IDS.items()}
+    kinds = {"task": text} | {role: kind for role, (kind, *_) in VALUE_COLUMNS.items()}
     # task ids repeat too rarely for a dictionary per block to pay off
     types = {name: kinds.get(role, pa.dictionary(pa.int32(), text)) for role, name in found.items()}
     try:
@@ -84,7 +84,7 @@ def read_cells(path: Path, delimiter: str, found: Mapping[str, str]) -> dict[str
 
 
 def _convert(column: pa.ChunkedArray, role: str, name: str) -> pa.Array:
-    if role in NO_IDS and pa.types.is_dictionary(column.type):  # the same column is also the text of the tasks
+    if role in VALUE_COLUMNS and pa.types.is_dictionary(column.type):  # the same column is also the text of the tasks
         column = cast_column(pc.utf8_trim_whitespace(column.cast(pa.large_string())), role, name)
     return encode_column(column)
 
@@ -119,7 +119,7 @@ def _explain(path: Path, delimiter: str, found: Mapping[str, str], error: Except
         return FormatError(f"a row is longer than {BLOCK >> 20} MB: is a quotation mark left open?")
     rows = records(path, delimiter)
     names = next(rows)[1]
-    others = {names.index(found[role]): NO_IDS[role] for role in NO_IDS if role in found}
+    others = {names.index(found[role]): VALUE_COLUMNS[role] for role in VALUE_COLUMNS if role in found}
     for line, row in rows:
         if len(row) != len(names):
             return FormatError(
@@ -127,7 +127,7 @@ def _explain(path: Path, delimiter: str, found: Mapping[str, str], error: Except
                 f"a cell with a separator or a line break in it stands in quotation marks."
             )
         for at, (kind, what, refusal) in others.items():
-            if row[at] and not casts(pa.scalar(row[at].strip()), kind):
+            if row[at] and not can_cast(pa.scalar(row[at].strip()), kind):
                 return refusal(f"column {names[at]!r}: {row[at]!r} at line {line} is not {what}.")
     return FormatError(f"not a table as expected: {error}")
 

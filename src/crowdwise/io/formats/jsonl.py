@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.json as arrow_json
 
-from crowdwise.answers.encoding import in_words
+from crowdwise.answers.encoding import type_name
 from crowdwise.errors import CrowdwiseError, FormatError, IdTypeError
 from crowdwise.io.files import open_arrow
 from crowdwise.io.formats.delimited import BLOCK
@@ -95,7 +95,7 @@ def _explain(path: Path, schema: Mapping[str, pa.DataType], error: Exception) ->
                     return IdTypeError(f"line {line}: the field {name!r} is {value}, over 64 bits. Write it as text.")
                 return IdTypeError(
                     f"line {line}: the field {name!r} is {value!r:.80}, a {type(value).__name__}, where "
-                    f"{in_words(kind)} are expected. Make it one type throughout."
+                    f"{type_name(kind)} are expected. Make it one type throughout."
                 )
     return FormatError(f"not JSON lines as expected: {error}")
 

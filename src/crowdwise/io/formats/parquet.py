@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from crowdwise._core.memory import available, gigabytes
-from crowdwise.answers.columns import NO_IDS, cast_column
+from crowdwise.answers.columns import VALUE_COLUMNS, cast_column
 from crowdwise.answers.encoding import as_arrow
 from crowdwise.answers.id_table import MAX_CODES, IdTable
 from crowdwise.errors import FormatError, TooLargeError
@@ -41,7 +41,7 @@ def read_parquet(path: Path, choose: ChooseColumns) -> RawColumns:
             values = file.read(columns=[name]).column(name)
         if pa.types.is_dictionary(values.type):  # a dictionary in each piece: quicker spelt out and encoded once
             values = values.cast(values.type.value_type)
-        return encode_column(cast_column(values, role, name) if role in NO_IDS else values)
+        return encode_column(cast_column(values, role, name) if role in VALUE_COLUMNS else values)
 
     with ThreadPoolExecutor(2) as pool:
         columns = dict(zip(found, pool.map(column, found), strict=True))

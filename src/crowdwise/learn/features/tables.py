@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from crowdwise.answers import Answers
 from crowdwise.answers.columns import recognise
 from crowdwise.answers.encoding import as_arrow, preview
-from crowdwise.answers.rows import id_table
+from crowdwise.answers.rows import check_ids
 from crowdwise.errors import FeaturesError, MissingColumnError
 from crowdwise.io.csv_escaping import unescape
 from crowdwise.io.files import open_arrow, read_head
@@ -100,7 +100,7 @@ def table_features(table: pa.Table, ids: str | None, answers: Answers | None) ->
         features = ArrayFeatures(matrix)
         features.columns = tuple(columns.column_names)
         return features
-    names = id_table(as_arrow(table.column(ids), "task"), "task").cast(pa.large_string())
+    names = check_ids(as_arrow(table.column(ids), "task"), "task").cast(pa.large_string())
     if answers is not None:
         chosen = match_by_name(answers, names)
         matrix, names = matrix[chosen], names.take(pa.array(chosen))

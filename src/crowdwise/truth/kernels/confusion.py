@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from crowdwise.answers.encoding import gather, stable_order
+from crowdwise.answers.encoding import stable_order, take_by_code
 from crowdwise.answers.encoding import starts as pair_starts
 from crowdwise.truth.kernels.shared import CHUNKS, FLOOR, SPARE, Array, chunk_bounds
 from crowdwise.truth.kernels.simd import (
@@ -196,7 +196,7 @@ class ConfusionWork:
         if not self.fused:
             order = stable_order(pairs.of_answer, n_pairs)
             self._pair_starts = pair_starts(pairs.of_answer, n_pairs)
-            self._task_by_pair = gather(np.repeat(np.arange(n_tasks, dtype=np.int32), np.diff(starts)), order)
+            self._task_by_pair = take_by_code(np.repeat(np.arange(n_tasks, dtype=np.int32), np.diff(starts)), order)
             self._weight_by_pair = self.weight[order] if weight is not None else self.weight
             self._proba = aligned(n_tasks, self.width)
 

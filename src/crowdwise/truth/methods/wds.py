@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from crowdwise._core.validation import require
 from crowdwise.answers import Answers
-from crowdwise.answers.encoding import gather
+from crowdwise.answers.encoding import take_by_code
 from crowdwise.truth.base import Array, Callback, TruthModel, fix_gold
 from crowdwise.truth.methods.dawid_skene import DawidSkene, dense_confusion
 from crowdwise.truth.methods.naive_soft import to_shares, vote_sums
@@ -78,4 +78,4 @@ def weighted_votes(answers: Answers, table: Array) -> Array:
     """Shares of the votes (tasks, classes), each weighted by `table[pair, label of the pair]` of (pairs, classes)."""
     pairs = answers.pairs
     reliability = table[np.arange(len(pairs.label)), pairs.label]  # (pairs,): confusion[w, c, c]
-    return to_shares(answers, vote_sums(answers, gather(reliability, pairs.of_answer)))
+    return to_shares(answers, vote_sums(answers, take_by_code(reliability, pairs.of_answer)))
