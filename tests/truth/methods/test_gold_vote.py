@@ -44,7 +44,7 @@ def test_needs_gold_that_was_answered(answers):
     with pytest.raises(GoldError, match="pass gold="):
         cw.GoldVote().fit(answers, np.full(3, -1))
     more = cw.Answers.from_arrays(answers.task, answers.worker, answers.label, tasks=range(4))
-    with pytest.raises(GoldError, match="no worker answered any of the 1 gold tasks"):
+    with pytest.raises(GoldError, match="none of the 1 gold tasks has answers"):
         cw.GoldVote().fit(more, {3: 0})
 
 

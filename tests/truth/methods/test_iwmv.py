@@ -7,7 +7,7 @@ import crowdwise as cw
 from crowdwise.errors import ParameterError
 from crowdwise.simulate import simulate
 from crowdwise.truth.methods.naive_soft import vote_sums
-from crowdwise.truth.methods.wawa import agreement, winners
+from crowdwise.truth.methods.wawa import agreement_rates, winner_shares
 
 
 def test_one_iteration_by_hand():
@@ -25,9 +25,9 @@ def test_ends_at_a_fixed_point():
     model = cw.IWMV().fit(answers, callback=lambda i, changed: seen.append((i, changed)))
     assert model.converged_
     assert seen == list(enumerate(model.history_))
-    won = winners(vote_sums(answers, 4 * model.skill_[answers.worker] - 1))
-    np.testing.assert_allclose(agreement(answers, won), model.skill_)
-    np.testing.assert_allclose(winners(model.proba_), won)
+    won = winner_shares(vote_sums(answers, 4 * model.skill_[answers.worker] - 1))
+    np.testing.assert_allclose(agreement_rates(answers, won), model.skill_)
+    np.testing.assert_allclose(winner_shares(model.proba_), won)
 
 
 def test_adversaries_are_turned_round():

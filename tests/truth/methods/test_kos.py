@@ -5,7 +5,7 @@ import pytest
 
 from crowdwise import KOS, Answers, MajorityVote
 from crowdwise.errors import ParameterError, WeightError
-from crowdwise.truth.methods.kos import normalised, round_of_messages, shares_of_belief
+from crowdwise.truth.methods.kos import class_shares, next_messages, normalised
 
 
 def spammers_and_hammers(rng, n_tasks=600, n_workers=120, n_classes=2, per_task=5, hammers=0.35):
@@ -38,9 +38,9 @@ def test_two_classes_are_the_paper():
     dense = np.zeros((12, 6))
     dense[answers.task, answers.worker] = messages
     theirs = paper(answers, dense)[answers.task, answers.worker]
-    np.testing.assert_allclose(2 * round_of_messages(answers, messages, average=False), theirs)
+    np.testing.assert_allclose(2 * next_messages(answers, messages, average=False), theirs)
     others = np.bincount(answers.worker)[answers.worker] - 1
-    np.testing.assert_allclose(2 * round_of_messages(answers, messages, average=True), theirs / others)
+    np.testing.assert_allclose(2 * next_messages(answers, messages, average=True), theirs / others)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -86,7 +86,7 @@ def test_permuted_classes_permute_the_result():
 
 def test_shares_of_belief():
     answers = Answers.from_arrays([1, 1, 1], ["a", "b", "c"], ["x", "y", "z"])
-    found = shares_of_belief(answers, np.array([3.0, 1.0, -2.0]))
+    found = class_shares(answers, np.array([3.0, 1.0, -2.0]))
     np.testing.assert_allclose(found, [[5 / 8, 3 / 8, 0]])  # z is disbelieved: 2 for each of x and y
 
 

@@ -6,7 +6,7 @@ import pytest
 import crowdwise as cw
 from crowdwise.errors import ParameterError
 from crowdwise.simulate import simulate
-from crowdwise.truth.methods.wawa import agreement, agreements, totals, winners
+from crowdwise.truth.methods.wawa import agreement_rates, agreement_sums, answer_weights, winner_shares
 
 # 12 tasks x 5 workers with gaps (-1); three tasks tie.
 WIDE = [
@@ -50,16 +50,16 @@ def test_agreement_is_the_weighted_mean_of_beliefs():
     belief = answers.weight * proba[answers.task, answers.label]
     right = np.array([belief[answers.worker == w].sum() for w in range(13)])
     total = np.array([answers.weight[answers.worker == w].sum() for w in range(13)])
-    np.testing.assert_allclose(agreements(answers, proba), right)
-    np.testing.assert_allclose(totals(answers), total)
-    np.testing.assert_allclose(agreement(answers, proba)[:12], right[:12] / total[:12])
-    assert agreement(answers, proba)[12] == pytest.approx(right.sum() / total.sum())  # no answers: the crowd's mean
+    np.testing.assert_allclose(agreement_sums(answers, proba), right)
+    np.testing.assert_allclose(answer_weights(answers), total)
+    np.testing.assert_allclose(agreement_rates(answers, proba)[:12], right[:12] / total[:12])
+    assert agreement_rates(answers, proba)[12] == pytest.approx(right.sum() / total.sum())  # no answers
 
 
 def test_winners_share():
     scores = np.array([[1.0, 3.0, 3.0 + 1e-14], [-2.0, -1.0, -3.0], [0.0, 0.0, 0.0]])
-    np.testing.assert_allclose(winners(scores), [[0, 0.5, 0.5], [0, 1, 0], [1 / 3] * 3])
-    np.testing.assert_allclose(winners(scores[1:], "first"), [[0, 1, 0], [1, 0, 0]])
+    np.testing.assert_allclose(winner_shares(scores), [[0, 0.5, 0.5], [0, 1, 0], [1 / 3] * 3])
+    np.testing.assert_allclose(winner_shares(scores[1:], "first"), [[0, 1, 0], [1, 0, 0]])
 
 
 @pytest.mark.parametrize("seed", range(4))

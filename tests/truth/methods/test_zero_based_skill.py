@@ -7,7 +7,7 @@ import crowdwise as cw
 from crowdwise.errors import ParameterError
 from crowdwise.simulate import simulate
 from crowdwise.truth.methods.naive_soft import to_shares, vote_sums
-from crowdwise.truth.methods.wawa import agreement, winners
+from crowdwise.truth.methods.wawa import agreement_rates, winner_shares
 
 # 12 tasks x 5 workers with gaps (-1); three tasks tie.
 WIDE = [
@@ -40,8 +40,8 @@ def test_converged_skills_agree_with_their_own_vote():
     seen = []
     model = cw.ZeroBasedSkill().fit(answers, callback=lambda i, distance: seen.append((i, distance)))
     assert model.converged_
-    vote = winners(to_shares(answers, vote_sums(answers, model.skill_[answers.worker])))
-    np.testing.assert_allclose(model.skill_, agreement(answers, vote), atol=1e-9)
+    vote = winner_shares(to_shares(answers, vote_sums(answers, model.skill_[answers.worker])))
+    np.testing.assert_allclose(model.skill_, agreement_rates(answers, vote), atol=1e-9)
     assert seen == list(enumerate(model.history_))
     assert model.history_[-1] < 1e-12
 

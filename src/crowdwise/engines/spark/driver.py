@@ -86,7 +86,7 @@ class SparkOdds:
         self.first = gather(data, steps.first_workers, None, self._workers)
         self.total = self.first.counts[:, 1]  # (workers,)
 
-    def agreements(self, proba: Votes) -> Array:
+    def agreement_sums(self, proba: Votes) -> Array:
         """Agreement of each worker with the votes, (workers,)."""
         return self.first.counts[:, 0]
 

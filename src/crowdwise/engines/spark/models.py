@@ -71,7 +71,7 @@ class Climbing(SparkModel):
         parameters, history, converged = run_em(climber, work, parameters, data.n_answers, callback, before)
         model.history_, model.n_iter_, model.converged_ = history, len(history), converged
         self.history_, self.n_iter_, self.converged_ = history, len(history), converged
-        model._warn_unsettled(data.n_answers)
+        model._warn_if_not_converged(data.n_answers)
         return parameters
 
 

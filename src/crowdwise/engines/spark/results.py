@@ -22,7 +22,7 @@ from crowdwise.engines.spark.steps import rows_of
 from crowdwise.truth.base import Array, fix_gold, pick
 from crowdwise.truth.kernels import shared
 from crowdwise.truth.kernels.threads import use_threads
-from crowdwise.truth.tables import label_columns, shared_doubt
+from crowdwise.truth.tables import label_columns, shared_sums
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -139,7 +139,7 @@ def _posterior(inputs: Any, learned: Learned, n_classes: int) -> tuple[Part, Arr
 def _pair_sums(part: Part, answers: Answers, proba: Array, codes: Array) -> Sums:
     """Sums over the answers of each pair: of 1, of their probability, of those that say the label, of its certainty.
 
-    And of `shared_doubt`.
+    And of `shared_sums`.
     """
     belief = proba[answers.task, answers.label]  # (answers,)
     confidence = proba[np.arange(len(codes)), codes]  # (tasks,)
@@ -150,7 +150,7 @@ def _pair_sums(part: Part, answers: Answers, proba: Array, codes: Array) -> Sums
         confidence[answers.task],
     )
     sums = [np.bincount(part.of_answer, each, len(part.pair)) for each in columns]
-    counts = np.stack([*sums, *shared_doubt(answers, belief, part.of_answer, len(part.pair))], axis=1)
+    counts = np.stack([*sums, *shared_sums(answers, belief, part.of_answer, len(part.pair))], axis=1)
     return Sums(part.pair, counts, proba.sum(axis=0), 0.0)
 
 

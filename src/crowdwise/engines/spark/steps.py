@@ -13,7 +13,7 @@ import numpy as np
 from crowdwise.engines.spark.partitions import Part, Sums
 from crowdwise.truth.base import Array, TruthModel
 from crowdwise.truth.kernels.odds import expect
-from crowdwise.truth.methods.wawa import agreements, totals
+from crowdwise.truth.methods.wawa import agreement_sums, answer_weights
 from crowdwise.truth.methods.wds import weighted_votes
 
 
@@ -66,7 +66,7 @@ def _set_table(part: Part, rows: Array, message: Tables) -> None:
 def first_workers(part: Part, rows: None, message: None) -> Sums:
     """Agreement of each worker with the votes, and its number of answers."""
     votes = part.votes()
-    columns = np.stack([agreements(part.answers, votes), totals(part.answers)], axis=1)  # (workers, 2)
+    columns = np.stack([agreement_sums(part.answers, votes), answer_weights(part.answers)], axis=1)  # (workers, 2)
     return Sums(part.workers, columns, votes.sum(axis=0), 0.0)
 
 
