@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from crowdwise.engines.spark.session import ONE_POOL
+from crowdwise.engines.spark.session import SHARED_WORKERS
 
 QUICK = {  # little data: planning and compiling would take longer than the work
     "spark.ui.enabled": "false",
@@ -22,7 +22,7 @@ QUICK = {  # little data: planning and compiling would take longer than the work
     "spark.default.parallelism": "2",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
-    **ONE_POOL,
+    **SHARED_WORKERS,
 }
 
 

@@ -216,7 +216,7 @@ def check_checkpoint(model: SparkModel, method: str, checkpoint: Path | None, re
             message = "--resume goes with --checkpoint, the folder to go on from."
             raise ParameterError(message)
         return
-    if type(model)._learn is SparkModel._learn:
+    if type(model)._fit_parameters is SparkModel._fit_parameters:
         message = f"--checkpoint is for methods that iterate, and {method} does not."
         raise ParameterError(message)
     if re.match(r"[a-z][\w+.-]+:/", str(checkpoint)):

@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from crowdwise.engines.spark.results import Drawn, _draw
+from crowdwise.engines.spark.results import FixedDraws, _draw
 from crowdwise.truth.base import pick
 
 
 def batch(first, size):
-    """Some tied tasks, ranked from `first` on; part and position are where each goes back to."""
+    """Some tied tasks, with_ranks from `first` on; part and position are where each goes back to."""
     code = np.arange(first, first + size)
     return pa.record_batch({"part": pa.array(code % 3, pa.int32()), "position": code * 7, "code": code})
 
@@ -34,4 +34,4 @@ def test_ties_in_parts_end_as_on_one_machine():
     first, second = proba[:20], proba[20:]  # 20 and 60 of them tied
     drawn = pa.Table.from_batches(_draw(iter([batch(20, 60)]), 7))["number"].to_numpy()
     np.testing.assert_array_equal(pick(first, np.random.default_rng(7)), whole[:20])
-    np.testing.assert_array_equal(pick(second, Drawn(drawn)), whole[20:])
+    np.testing.assert_array_equal(pick(second, FixedDraws(drawn)), whole[20:])

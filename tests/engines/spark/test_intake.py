@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from crowdwise.answers.encoding import as_arrow
-from crowdwise.engines.spark import intake
+from crowdwise.engines.spark import packing
 from crowdwise.engines.spark.columns import Columns, id_column
 from crowdwise.errors import IdTypeError
 
@@ -68,20 +68,20 @@ def test_rows_set_aside_keep_their_weight_and_name_their_file(written, spark, tm
         "label": list("xyxyxx"),
         "sure": [1.0, 0.5, -3.0, None, 0.25, 0.75],
     }
-    data = intake.take(written(rows), Columns(weight="sure"), parts=1, duplicates="last")
+    data = packing.pack_answers(written(rows), Columns(weight="sure"), parts=1, duplicates="last")
     aside = sorted(map(tuple, data.rejected.collect()), key=str)
     assert data.rejected.columns == ["task", "worker", "label", "weight", "file", "reason"]
     file = f"file://{tmp_path}/answers.parquet"
     assert aside == [
-        ("a", 2, "y", 0.5, file, intake.TWICE),
-        ("b", 1, "x", -3.0, file, intake.BAD_WEIGHT),
-        ("c", 2, "y", None, file, intake.BAD_WEIGHT),
+        ("a", 2, "y", 0.5, file, packing.DUPLICATE),
+        ("b", 1, "x", -3.0, file, packing.BAD_WEIGHT),
+        ("c", 2, "y", None, file, packing.BAD_WEIGHT),
         (None, 1, "x", 0.25, file, "task is missing"),
     ]
-    data = intake.take(written(rows).drop("sure"), Columns(), parts=1, duplicates="last")
+    data = packing.pack_answers(written(rows).drop("sure"), Columns(), parts=1, duplicates="last")
     assert data.rejected.columns == ["task", "worker", "label", "file", "reason"] and data.rejected.count() == 2
     made_up = spark.createDataFrame([(None, 1, "x"), ("a", 1, "y")], "task string, worker int, label string")
-    assert intake.take(made_up, Columns(), parts=1).rejected.first().file is None
+    assert packing.pack_answers(made_up, Columns(), parts=1).rejected.first().file is None
 
 
 def test_each_row_set_aside_names_its_own_file_also_where_two_were_joined(spark, tmp_path):
@@ -89,16 +89,16 @@ def test_each_row_set_aside_names_its_own_file_also_where_two_were_joined(spark,
     for name, rows in {"a": [("t", 1, "x"), (None, 1, "x")], "b": [("t", 1, "y"), ("u", None, "y")]}.items():
         spark.createDataFrame(rows, kind).coalesce(1).write.parquet(str(tmp_path / name))
     both = spark.read.parquet(str(tmp_path / "a"), str(tmp_path / "b"))
-    aside = intake.take(both, Columns(), parts=1, duplicates="first").rejected.collect()
+    aside = packing.pack_answers(both, Columns(), parts=1, duplicates="first").rejected.collect()
     folders = {(row.reason, row.file.split("/")[-2]) for row in aside}
-    assert folders == {("task is missing", "a"), ("worker is missing", "b"), (intake.TWICE, aside_twice(aside))}
+    assert folders == {("task is missing", "a"), ("worker is missing", "b"), (packing.DUPLICATE, aside_twice(aside))}
     joined = both.join(spark.read.parquet(str(tmp_path / "a")).select("label").distinct(), "label", "left")
-    assert {row.file for row in intake.take(joined, Columns(), parts=1, duplicates="first").rejected.collect()} == {
-        None
-    }
+    assert {
+        row.file for row in packing.pack_answers(joined, Columns(), parts=1, duplicates="first").rejected.collect()
+    } == {None}
 
 
 def aside_twice(aside):
     """Of the two answers of one worker to one task, the one that was not first in the order of the rows."""
-    (row,) = (row for row in aside if row.reason == intake.TWICE)
+    (row,) = (row for row in aside if row.reason == packing.DUPLICATE)
     return {"x": "a", "y": "b"}[row.label]

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
-from crowdwise.engines.spark import driver, intake, joined_em
-from crowdwise.engines.spark.columns import Columns
-from crowdwise.engines.spark.gold import known_labels
+from crowdwise.engines.spark import driver, joined_em, packing
+from crowdwise.engines.spark.columns import Columns, known_labels
 from crowdwise.errors import (
     CrowdwiseWarning,
     DuplicateError,
@@ -95,7 +94,7 @@ def test_parameters_are_the_same_at_every_iteration_and_rows_may_come_in_any_ord
         return parameters
 
     monkeypatch.setattr(cw.DawidSkene, "_m_step", recorded)
-    monkeypatch.setattr(driver, "FAN", 2)  # with five parts, sums are added in the cluster first
+    monkeypatch.setattr(driver, "MAX_DRIVER_SUMS", 2)  # with five parts, sums are added in the cluster first
     seen.append([])
     cw.DawidSkene(**STEPS).fit(answers)
     seen.append([])
@@ -108,7 +107,7 @@ def test_parameters_are_the_same_at_every_iteration_and_rows_may_come_in_any_ord
 
 @pytest.mark.parametrize("name", ["IBCC", "WDS"])
 def test_crowds_too_large_for_a_broadcast_need_a_folder_before_they_are_packed(frame, monkeypatch, name):
-    monkeypatch.setattr(intake, "pack", None)
+    monkeypatch.setattr(packing, "pack", None)
     with pytest.raises(ParameterError, match=r"11 workers and 3 classes are 99 .*all machines share.*--checkpoint"):
         getattr(engine, name)().fit(frame, broadcast_limit=98)
 
@@ -168,7 +167,7 @@ def test_bad_rows_are_counted_and_written_aside(spark, tmp_path):
         ("label is missing", "c", 2, None),
         ("label is not among the classes", "c", 3, "z"),
         ("task is missing", None, 1, "x"),
-        (intake.BAD_WEIGHT, "c", 4, "x"),
+        (packing.BAD_WEIGHT, "c", 4, "x"),
         ("worker gave this task another answer", "b", 1, "x"),
         ("worker is missing", "c", None, "x"),
     ]
@@ -188,7 +187,7 @@ def test_bad_rows_are_counted_and_written_aside(spark, tmp_path):
     used = cw.Answers.from_arrays(list("aabbc"), [1, 2, 1, 2, 4], list("xyyyx"))
     assert alpha == pytest.approx(cw.evaluate.krippendorff_alpha(used), abs=1e-12)
     assert engine.agreement(frame.dropna(), **options).removed == {
-        why: left_out[why] for why in (intake.UNKNOWN, intake.TWICE)
+        why: left_out[why] for why in (packing.UNKNOWN_LABEL, packing.DUPLICATE)
     }
 
 

@@ -43,10 +43,10 @@ def test_without_java_the_error_says_what_to_install(monkeypatch, tmp_path):
 def test_a_master_that_does_not_answer_is_told_at_once():
     address = f"spark://127.0.0.1:{free_port()}"
     with pytest.raises(SparkError, match=f"no Spark master answers at {address}"):
-        session.reach(address)
+        session.check_master(address)
     with pytest.raises(SparkError, match="no Spark master answers"):
-        session.reach("spark://nowhere")
-    session.reach("local[2]")  # nobody to ask
+        session.check_master("spark://nowhere")
+    session.check_master("local[2]")  # nobody to ask
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_master_that_does_not_answer_is_told_at_once():
     ],
 )
 def test_what_spark_says_in_plain_words(said, expected):
-    assert expected in session.sentence(said)
+    assert expected in session.error_message(said)
 
 
 def test_java_is_asked_what_was_wrong_before_it_ends(monkeypatch):
@@ -84,7 +84,7 @@ def test_java_is_asked_what_was_wrong_before_it_ends(monkeypatch):
     monkeypatch.setattr(java_gateway, "launch_gateway", lambda conf, streams: None)
     monkeypatch.setattr(pyspark, "SparkContext", refuse)
     monkeypatch.setattr(session, "_end", lambda gateway: asked.append("end"))
-    with pytest.raises(SparkError, match="no address of a master"), session.in_plain_words():
+    with pytest.raises(SparkError, match="no address of a master"), session.translate_spark_errors():
         session._start("local[x]", {}, None)
     assert asked == ["Java", "end"]
 

@@ -43,7 +43,7 @@ LARGE = [(*case, True) for case in CASES if case[0] in MATRICES]  # nothing else
 
 @pytest.fixture(scope="module")
 def crowds():
-    """Answers, plain and weighted, and known labels of some tasks."""
+    """Answers, spark_ids and weighted, and known labels of some tasks."""
     drawn = simulate.simulate(n_tasks=60, n_workers=WORKERS, n_classes=CLASSES, answers_per_task=4, seed=2)
     columns = [f"t{task}" for task in drawn.task], [f"w{worker:02}" for worker in drawn.worker], drawn.label
     weight = np.random.default_rng(0).integers(0, 4, drawn.n_answers) / 2
@@ -65,7 +65,7 @@ def fits(name, settings, answers, gold):
 @pytest.mark.parametrize(("name", "settings", "large"), [*[(*case, False) for case in CASES], *LARGE])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_every_iteration_is_the_local_one(crowds, tmp_path, monkeypatch, name, settings, large, weighted):
-    monkeypatch.setattr(driver, "FAN", 2)  # of five parts, sums are added in the cluster first
+    monkeypatch.setattr(driver, "MAX_DRIVER_SUMS", 2)  # of five parts, sums are added in the cluster first
     answers, gold = crowds[weighted], crowds[2] if weighted else None
     model, local = fits(name, settings, answers, gold)
     for parts in (1, 5):

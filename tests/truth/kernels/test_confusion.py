@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 import crowdwise as cw
 from crowdwise.truth.base import pick
 from crowdwise.truth.kernels import confusion, shared
-from crowdwise.truth.kernels.simd import aligned, lanes_of, padded
+from crowdwise.truth.kernels.simd import aligned, padded, vector_width
 
 
 def crowd(n_tasks, n_workers, n_classes, per_task, seed):
@@ -104,7 +104,7 @@ def test_two_passes_count_what_one_does(monkeypatch, n_classes, weighted):
 
 def test_rows_are_padded_and_aligned():
     assert [padded(n) for n in (1, 2, 3, 4, 5, 8, 9, 17)] == [2, 2, 4, 4, 8, 8, 16, 24]
-    assert [lanes_of(w) for w in (2, 4, 8, 24)] == [2, 4, 8, 8]
+    assert [vector_width(w) for w in (2, 4, 8, 24)] == [2, 4, 8, 8]
     assert aligned(3, 8).ctypes.data % 64 == 0
 
 
