@@ -196,7 +196,7 @@ class SparkModel:
         for name, table in {**tables, "fit": fit}.items():
             target = _Folder(spark, f"{folder}/{name}")
             if target.exists() and not overwrite:
-                message = f"{folder} already contains results ({name}). Use another folder, or overwrite=True to replace them."
+                message = f"{folder} already contains results ({name}). Use another folder, or overwrite=True."
                 raise ParameterError(message)
             if not target.can_rename():
                 table.write.mode("overwrite" if overwrite else "errorifexists").parquet(f"{folder}/{name}")
