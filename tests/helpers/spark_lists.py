@@ -135,18 +135,18 @@ def learn(model, data, *, limit=10**6, folder=None, resume=False, callback=None)
     """Fit on the lists; return the posteriors (tasks, classes), sorted by task id, and the extra label column."""
     model._check()
     model._limit, model._cached = limit, []
-    learned = model._fit_parameters(data, None if folder is None else folder / "state.safetensors", resume, callback)
-    inputs = data.parts.mapValues(lambda packed: (packed, None)) if learned.inputs is None else learned.inputs
-    learned = learned._replace(message=Shared(learned.message))
-    proba, more, tasks = [], [], []
+    result = model._fit_parameters(data, None if folder is None else folder / "state.safetensors", resume, callback)
+    inputs = data.parts.mapValues(lambda packed: (packed, None)) if result.inputs is None else result.inputs
+    result = result._replace(message=Shared(result.message))
+    proba, extra, tasks = [], [], []
     ids = dict(data.ids.rows)
     for number, value in inputs.rows:
-        proba.append(results._posterior(value, learned, data.n_classes)[1])
-        more.append(np.empty(0) if learned.more is None else learned.more[1](value[1]))
+        proba.append(results._posterior(value, result, data.n_classes)[1])
+        extra.append(np.empty(0) if result.extra is None else result.extra[1](value[1]))
         tasks += column(from_bytes(ids[number]), "task").to_pylist()
     order = np.argsort(np.array(tasks))
-    more = np.concatenate(more)
-    return np.concatenate(proba)[order], more[order] if len(more) else None
+    extra = np.concatenate(extra)
+    return np.concatenate(proba)[order], extra[order] if len(extra) else None
 
 
 def matrices(model):

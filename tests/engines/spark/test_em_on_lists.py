@@ -1,4 +1,4 @@
-"""EM of every model and setting, on lists in place of Spark: each iteration equals the local one for any split of tasks."""
+"""EM of every model and setting, on lists in place of Spark: each iteration equals the local one, for any parts."""
 
 import warnings
 

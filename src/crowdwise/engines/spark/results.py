@@ -121,8 +121,8 @@ def _finished(value: Any, *, fit_result: FitResult, n_classes: int, class_ids: p
         codes = pick(proba, draws)
     answers = replace(part.answers, task_ids=spark_ids(column(from_bytes(ids), "task")), class_ids=spark_ids(class_ids))
     columns = label_columns(answers, proba, codes)
-    if fit_result.more is not None:
-        columns[fit_result.more[0]] = fit_result.more[1](inputs[1])
+    if fit_result.extra is not None:
+        columns[fit_result.extra[0]] = fit_result.extra[1](inputs[1])
     each = pa.FixedSizeListArray.from_arrays(pa.array(proba.ravel()), n_classes).cast(pa.list_(pa.float64()))
     return to_bytes(pa.table({**columns, "proba": each})), _pair_sums(part, answers, proba, codes)
 
