@@ -8,9 +8,10 @@ import pytest
 
 import crowdwise as cw
 from crowdwise import Answers, simulate
-from crowdwise.engines.spark import driver, glad, joined_em
+from crowdwise.engines.spark import agreement_counts, driver, glad, joined_em
 from crowdwise.engines.spark.partitions import from_bytes, pack
 from crowdwise.errors import ModelFileError, ParameterError
+from crowdwise.evaluate import agreement as local_agreement
 from tests.helpers.spark_lists import data_of, learn, matrices
 
 engine = pytest.importorskip("crowdwise.engines.spark")
@@ -198,3 +199,12 @@ def test_a_part_with_gold_only_lists_its_unanswered_tasks():
     packed = pack(pa.table(columns), 2, "error", True, True).to_pylist()[0]
     assert from_bytes(packed["unanswered"]).to_pydict() == {"task": ["no one"]}
     assert (packed["part"], packed["tasks"], packed["answers"], packed["repeats"]) == (4, 0, 0, 0)
+
+
+def test_pair_counts_of_parts_add_up_to_the_local_agreement(crowds):
+    answers = crowds[0]
+    parts = data_of(answers, parts=4).parts.rows
+    count = agreement_counts._sum([agreement_counts._count(packed, CLASSES) for _, packed in parts])
+    assert local_agreement.alpha_of(count) == pytest.approx(cw.evaluate.krippendorff_alpha(answers), abs=1e-12)
+    assert local_agreement.agreement_of(count) == cw.evaluate.pairwise_agreement(answers)
+    assert local_agreement.kappa_of(count) == pytest.approx(cw.evaluate.fleiss_kappa(answers), abs=1e-12)

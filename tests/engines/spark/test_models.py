@@ -192,16 +192,7 @@ def test_alpha_warns_about_rows_left_out(bad_rows):
     assert alpha == pytest.approx(cw.evaluate.krippendorff_alpha(used), abs=1e-12)
 
 
-def test_agreement_equals_the_local_coefficients(crowds):
-    answers, frame = crowds[False][:2]
-    found = engine.agreement(frame, parts=3)
-    assert found.alpha == pytest.approx(cw.evaluate.krippendorff_alpha(answers), abs=1e-12)
-    assert found.pairwise == cw.evaluate.pairwise_agreement(answers)
-    assert found.kappa == pytest.approx(cw.evaluate.fleiss_kappa(answers), abs=1e-12)
-    assert found.removed == {} and found.rejected.isEmpty()
-
-
-def test_unsupported_arguments_are_refused(spark, answers, frame):
+def test_unsupported_arguments_are_refused(answers, frame):
     from pyspark.sql import functions as f
 
     with pytest.raises(ParameterError, match="n_init"):
@@ -220,6 +211,19 @@ def test_unsupported_arguments_are_refused(spark, answers, frame):
         engine.MajorityVote().fit(type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})())
     with pytest.raises(WeightError, match="drop"):
         engine.MajorityVote().fit(frame.withColumn("weight", f.lit(1.0)))
+
+
+@pytest.mark.slow
+def test_gold_of_tasks_without_answers_is_refused(spark, frame):
     gold = spark.createDataFrame([("no one", "cat"), ("t1", "cat")], "task string, label string")
     with pytest.raises(UnknownIdError, match="tasks without answers: 'no one'"):
         engine.NaiveSoft().fit(frame, gold=gold, parts=1)
+
+
+@pytest.mark.slow
+def test_agreement_equals_the_local_coefficients(answers, frame):
+    result = engine.agreement(frame, parts=3)
+    assert result.alpha == pytest.approx(cw.evaluate.krippendorff_alpha(answers), abs=1e-12)
+    assert result.pairwise == cw.evaluate.pairwise_agreement(answers)
+    assert result.kappa == pytest.approx(cw.evaluate.fleiss_kappa(answers), abs=1e-12)
+    assert result.removed == {} and result.rejected.isEmpty()

@@ -1,5 +1,7 @@
 """Reading a DataFrame on a real session: id types and rejected rows are as in the local reader."""
 
+from types import SimpleNamespace
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -101,6 +103,12 @@ def test_rejected_rows_name_their_own_file_unless_files_were_joined(spark, tmp_p
 def test_gold_errors_name_the_task(row, error, message):
     with pytest.raises(error, match=message):
         raise columns._gold_error(row, ["cat", "dog"])
+
+
+def test_gold_of_tasks_without_answers_is_refused():
+    tasks = SimpleNamespace(sort=lambda name: SimpleNamespace(take=lambda n: [SimpleNamespace(task="no one")]))
+    with pytest.raises(UnknownIdError, match="tasks without answers: 'no one'"):
+        columns.check_gold_tasks(tasks)
 
 
 def test_gold_is_checked_and_identical_rows_count_once(spark, frame):

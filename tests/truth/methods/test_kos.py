@@ -84,7 +84,7 @@ def test_permuted_classes_permute_the_result():
     np.testing.assert_allclose(KOS().fit(moved).proba_[:, order], KOS().fit(answers).proba_, atol=1e-6)
 
 
-def test_shares_of_belief():
+def test_negative_messages_count_for_the_other_classes():
     answers = Answers.from_arrays([1, 1, 1], ["a", "b", "c"], ["x", "y", "z"])
     found = class_shares(answers, np.array([3.0, 1.0, -2.0]))
     np.testing.assert_allclose(found, [[5 / 8, 3 / 8, 0]])  # z has a negative message: 2 for each of x and y
