@@ -21,7 +21,7 @@ from crowdwise.errors import CrowdwiseError, ParameterError
 from crowdwise.learn.base import CrowdClassifier
 from crowdwise.truth.base import TruthModel
 from crowdwise.truth.methods.majority_vote import MajorityVote
-from crowdwise.truth.vote_check import LEAST_HIDDEN
+from crowdwise.truth.vote_check import MIN_HELD_OUT
 
 MAX_FOLDS = 100  # and repeats: each is a fit of every candidate
 
@@ -100,9 +100,9 @@ def choose(
     deal = task_folds if criterion == "tasks" else answer_folds
     splits = [deal(answers, folds, np.random.default_rng([random_state, repeat])) for repeat in range(repeats)]
     rows = np.flatnonzero(splits[0] >= 0)  # the same in each repeat
-    if len(rows) < LEAST_HIDDEN:
+    if len(rows) < MIN_HELD_OUT:
         message = (
-            f"only {len(rows)} answers can be held out, {LEAST_HIDDEN} are needed: too few tasks have two or more."
+            f"only {len(rows)} answers can be held out, {MIN_HELD_OUT} are needed: too few tasks have two or more."
         )
         raise CrowdwiseError(message)
     most = int(splits[0].max()) + 1  # folds that hold something

@@ -236,7 +236,7 @@ def check_checkpoint(model: SparkModel, method: str, checkpoint: Path | None, re
             message = "--resume needs --checkpoint FOLDER."
             raise ParameterError(message)
         return
-    if type(model)._learn is SparkModel._learn:
+    if type(model)._fit_parameters is SparkModel._fit_parameters:
         message = f"--checkpoint applies to iterative methods; {method} does not iterate."
         raise ParameterError(message)
     if re.match(r"[a-z][\w+.-]+:/", str(checkpoint)):

@@ -133,11 +133,11 @@ def known_labels(frame: DataFrame, names: Mapping[str, str], file: Path) -> Data
     import pyarrow as pa
     from pyspark.sql import functions as f
 
-    from crowdwise.engines.spark.results import plain
+    from crowdwise.engines.spark.results import spark_ids
     from crowdwise.io.reader import read_truth
 
     table, kinds = read_truth(file), dict(frame.dtypes)
-    columns = {names[role]: plain(table[role].combine_chunks()) for role in ("task", "label")}
+    columns = {names[role]: spark_ids(table[role].combine_chunks()) for role in ("task", "label")}
     labels = frame.sparkSession.createDataFrame(pa.table(columns))
     cells = {name: f.col(f"`{name}`") for name in columns}
     for name, cell in cells.items():

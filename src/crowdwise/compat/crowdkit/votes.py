@@ -53,7 +53,8 @@ class MajorityVote(ProbaAggregator):
             table, skill = self._with_skills(table, skills)
             shares = weighted_shares(table, skill)
         self.probas_, self.labels_ = table.probas(shares), table.labels(shares)
-        self.skills_ = table.by_worker(wawa.agreement(table.answers, wawa.winners(shares, "first")), "skill")
+        skill = wawa.agreement_rates(table.answers, wawa.winner_shares(shares, "first"))
+        self.skills_ = table.by_worker(skill, "skill")
         return self
 
     def fit_predict(self, data: pd.DataFrame, skills: pd.Series | None = None) -> pd.Series:
@@ -189,7 +190,7 @@ class GoldMajorityVote(SkillVote):
         allowed = np.zeros((len(table.tasks), len(table.classes)))
         allowed[task, label] = 1.0  # a task may have several true labels
         n_known = np.bincount(answers.worker, np.isin(answers.task, task), len(table.workers))  # (workers,)
-        skill = wawa.agreements(answers, allowed) / np.maximum(n_known, 1)
+        skill = wawa.agreement_sums(answers, allowed) / np.maximum(n_known, 1)
         self.skills_ = table.by_worker(skill, "skill", n_known > 0)
         return self
 

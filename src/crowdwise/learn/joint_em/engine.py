@@ -280,7 +280,7 @@ class Joint:
         if callback is not None:
             told = lambda i, bound: callback({"iteration": done + i + 1, "iterations": rounds, "bound": bound})  # noqa: E731
         _, history, converged = run_em(
-            self, None, None, self.answers.n_answers, told, settled=lambda: self.moved < self.still
+            self, None, None, self.answers.n_answers, told, has_converged=lambda: self.moved < self.still
         )
         return history, converged
 
