@@ -213,24 +213,24 @@ def read_ranking(path: Path, answers: Answers) -> tuple[Array, Array]:
     import pyarrow.compute as pc
 
     from crowdwise.answers.columns import recognise
-    from crowdwise.io.files import files, guard
+    from crowdwise.io.files import file_errors, find_files
     from crowdwise.io.format_detection import detect_format
     from crowdwise.io.format_table import FORMATS
-    from crowdwise.io.raw_columns import combine, plain
+    from crowdwise.io.raw_columns import concat_files, decode
 
-    file, *others = files(path)
+    file, *others = find_files(path)
     if others:
         message = f"{path}: a ranking is one file, and this names {1 + len(others)}."
         raise FormatError(message)
-    with guard(file):
+    with file_errors(file):
         form = FORMATS[detect_format(file)]
         if not form.long:
             message = f"a ranking is read from CSV, TSV, Parquet or JSONL, not from {form.name!r}."
             raise FormatError(message)
         try:  # a score is read as weights are: a number, or nothing
             raw = form.load()(file, lambda names: recognise(names, task="task", weight="score"))
-            columns = combine([raw]).columns
-            code = pc.index_in(plain(columns["task"]).cast(answers.task_ids.type), answers.task_ids)
+            columns = concat_files([raw]).columns
+            code = pc.index_in(decode(columns["task"]).cast(answers.task_ids.type), answers.task_ids)
         except (pa.ArrowInvalid, MissingColumnError, WeightError):
             message = "give the ranking of these tasks that `crowdwise rank` wrote: `task`, and `score`, a number."
             raise FormatError(message) from None
@@ -240,7 +240,7 @@ def read_ranking(path: Path, answers: Answers) -> tuple[Array, Array]:
 
 def worker_ids(text: str, answers: Answers) -> list[Any]:
     """Ids of workers from a file or a list with commas, written as the answers' are."""
-    from crowdwise.io.files import guard
+    from crowdwise.io.files import file_errors
 
     file = _file(text)
     if file is None:
@@ -250,7 +250,7 @@ def worker_ids(text: str, answers: Answers) -> list[Any]:
             raise ParameterError(message)
         names = text.split(",")
     else:
-        with guard(file):
+        with file_errors(file):
             names = file.read_text("utf-8-sig").splitlines()
     names = [name.strip() for name in names]
     names = list(dict.fromkeys(name for name in names if name))

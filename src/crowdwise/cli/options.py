@@ -7,12 +7,12 @@ import difflib
 import json as jsons
 import shlex
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -21,6 +21,9 @@ from crowdwise.errors import CrowdwiseError, CrowdwiseWarning, ParameterError
 
 if TYPE_CHECKING:
     from crowdwise.answers import Answers
+    from crowdwise.io import SideColumns
+
+T = TypeVar("T")
 
 
 class Duplicates(StrEnum):
@@ -96,10 +99,12 @@ def method_names(incomplete: str) -> list[str]:
 
 def read_answers(files: list[Path], pseudonymise: Path | None = None, **options: Any) -> Answers:
     """Read one or more files of answers into one set; options left at None are recognised by the reader."""
+    from crowdwise.io import read
+
     if pseudonymise is None:
-        return _read(files, **options)
+        return _read(files, read, options)
     with withheld(files):
-        answers = _read(files, **options)
+        answers = _read(files, read, options)
     return renamed(answers, pseudonymise)[0]
 
 
@@ -145,16 +150,23 @@ def _kind(cls: type) -> str:
     return (cls.__doc__ or cls.__name__).strip().splitlines()[0]
 
 
-def _read(files: list[Path], **options: Any) -> Answers:
-    from crowdwise.io import read
+def read_answers_with_side_columns(files: list[Path], **options: Any) -> tuple[Answers, SideColumns]:
+    """Read one or more files of answers, and the texts, images and times in them; each file is parsed once."""
+    from crowdwise.io import read_with_side_columns
 
+    return _read(files, read_with_side_columns, options)
+
+
+def _read(files: list[Path], reader: Callable[..., T], options: dict[str, Any]) -> T:
     with progress(f"Reading {', '.join(file.name for file in files)}"):
-        given: dict[str, Any] = {
-            name: value if isinstance(value, int) else str(value)
-            for name, value in options.items()
-            if value is not None
-        }
-        return read(files if len(files) > 1 else files[0], **given)
+        return reader(
+            files if len(files) > 1 else files[0],
+            **{
+                name: value if isinstance(value, int) else str(value)
+                for name, value in options.items()
+                if value is not None
+            },
+        )
 
 
 def sizes(answers: Answers) -> dict[str, int]:

@@ -14,7 +14,7 @@ import typer
 from crowdwise.cli import options
 from crowdwise.cli.fit import FEATURES, match
 from crowdwise.cli.interruption import goes_on
-from crowdwise.cli.options import read_answers, refuse_same_file, renamed, sizes, withheld
+from crowdwise.cli.options import read_answers_with_side_columns, refuse_same_file, renamed, sizes, withheld
 from crowdwise.cli.screen import as_json, console, fields, note, percent, progress, say, table
 from crowdwise.errors import ParameterError
 
@@ -95,7 +95,6 @@ def run(
     Methods are compared by how well they predict answers they have not seen; the result says which was chosen and why,
     and when nothing beats majority vote. With features, JointEM is taken unless another is better by its error.
     """
-    from crowdwise.io import read_side_columns
     from crowdwise.run import run as whole_job
     from crowdwise.run.progress import check_place
 
@@ -104,17 +103,18 @@ def run(
     check_place(place)  # before much is read
     columns: dict[str, Any] = {"format": format, "question": question, "task": task, "worker": worker, "label": label}
     with withheld(files, really=pseudonymise is not None):
-        answers = read_answers(files, **columns, duplicates=duplicates, nulls=nulls, max_classes=max_classes)
-        beside = read_side_columns(files, answers, text=text, **columns)
+        answers, side = read_answers_with_side_columns(
+            files, text=text, **columns, duplicates=duplicates, nulls=nulls, max_classes=max_classes
+        )
     answers, row = renamed(answers, pseudonymise)
-    seconds = None if beside.seconds is None else beside.seconds[row]
-    for sentence in beside.notes:
+    seconds = None if side.seconds is None else side.seconds[row]
+    for sentence in side.notes:
         note(sentence)
     how = f"What is finished is kept in {place}: --resume goes on from there."
     with goes_on(lambda: how), shown() as told:
         made = whole_job(
             answers, place, features=None if features is None else match(features, answers), images=images,
-            texts=beside.texts, encode=text is not None or images is not None, seconds=seconds, truth=truth,
+            texts=side.texts, encode=text is not None or images is not None, seconds=seconds, truth=truth,
             method=method or "auto", class_prior=options.class_prior(class_prior, answers.classes.tolist()),
             accept=accept, budget=budget, folds=folds, time_budget=time_budget, seed=seed,
             n_jobs=jobs, resume=resume, callback=told,

@@ -15,7 +15,7 @@ import scipy.sparse
 from crowdwise._core.memory import available, gigabytes
 from crowdwise.answers import Answers
 from crowdwise.errors import CrowdwiseError, FeaturesError, FormatError, TooLargeError
-from crowdwise.io.files import guard
+from crowdwise.io.files import file_errors
 from crowdwise.learn.features.arrays import ArrayFeatures, SparseFeatures
 from crowdwise.learn.features.base import Array, Features, from_tensor
 from crowdwise.learn.features.datasets import DatasetFeatures
@@ -115,7 +115,7 @@ def _from_path(given: str | os.PathLike[str], answers: Answers | None) -> Featur
     if split is not None and path.suffix != ".npz":
         message = f"{path}: only .npz files hold several arrays to choose from with '::{split}'."
         raise FeaturesError(message)
-    with guard(path):
+    with file_errors(path):
         if path.is_dir():
             return folder_pictures(path, answers)
         if path.suffix == ".npy":
