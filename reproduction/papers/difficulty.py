@@ -42,6 +42,7 @@ from crowdwise.datasets import load
 from crowdwise.errors import CrowdwiseWarning
 from crowdwise.evaluate.roc import roc_curve
 from crowdwise.learn.features.encoders import encode_images
+from crowdwise.learn.features.opening import open_source
 from crowdwise.learn.methods.aggregated import Aggregated
 from crowdwise.learn.methods.difficulty import AdaptiveDifficultyEM, FixedDifficultyEM
 from crowdwise.learn.methods.raykar import Raykar
@@ -113,7 +114,7 @@ def encoded(per_class: int) -> Array:
     """Features of the first pictures of each class, cats first; kept in the user's cache folder."""
     data = load("dogs_vs_cats")
     assert data.images is not None
-    pictures = data.images["train"]
+    pictures = open_source(data.images["train"])
     rows = np.concatenate([np.flatnonzero(data.truth == name)[:per_class] for name in data.classes])
     parts = np.split(rows, len(rows) // PART)
     order = np.random.default_rng(os.getpid()).permutation(len(parts))  # processes that start at once share the work
