@@ -194,7 +194,7 @@ def known_labels(answers: Answers, truth: Path | None, gold: Path | None) -> tup
     """The answers; codes of the labels to score against (not those the fit is told); codes of those it is told."""
     import numpy as np
 
-    from crowdwise.io.truth_files import attach_truth
+    from crowdwise.io.reader import attach_truth
 
     known, held_fixed = answers.truth, None
     if gold is not None:
