@@ -49,19 +49,19 @@ def targets() -> dict[str, Any]:
     from tests.helpers import fuzz_targets as judges
 
     def whole(form, draw, folder):
-        return judges.judge(documents.document(form, documents.answers_of(draw), draw), folder)
+        return judges.judge(documents.document(form, documents.random_answers(draw), draw), folder)
 
     def damaged(judge, form, draw, folder):
         return judge(judges.damaged(form, draw), folder)
 
     out = {f"{form}, whole": partial(whole, form) for form in documents.WRITERS}
     out |= {f"{form}, damaged": partial(damaged, judges.judge, form) for form in documents.WRITERS}
-    out |= {f"beside {form}, damaged": partial(damaged, judges.judge_beside, form) for form in documents.WRITERS}
+    out |= {f"beside {form}, damaged": partial(damaged, judges.judge_side_columns, form) for form in documents.WRITERS}
     for form in ("csv", "tsv", "jsonl", "parquet"):
         out[f"known labels {form}, damaged"] = partial(damaged, judges.judge_truth, form)
-    out["tables of Python, numpy, pandas, polars, whole"] = others.frame_whole
+    out["tables of Python, numpy, pandas, polars, whole"] = others.frame_intact
     out["tables of Python and numpy, odd"] = others.frame_odd
-    out["features, whole"], out["features, damaged"] = others.features_whole, others.features_damaged
+    out["features, whole"], out["features, damaged"] = others.features_intact, others.features_damaged
     out["run folders, damaged"] = others.run_damaged
     return out
 
@@ -132,13 +132,13 @@ def by_hypothesis(form: str, seed: int, place: Path) -> dict[str, Any]:
     from hypothesis import given
     from hypothesis import seed as seeded
 
-    from tests.helpers.fuzz_strategies import documents, settings_of
+    from tests.helpers.fuzz_strategies import documents, fixed_settings
     from tests.helpers.fuzz_targets import SECONDS, alarm, judge
 
     outcomes, failures = Counter(), []
 
     @seeded(seed)
-    @settings_of(BLOCK)
+    @fixed_settings(BLOCK)
     @given(documents(form))
     def check(case):
         with alarm(SECONDS):

@@ -45,7 +45,7 @@ def breed(form: str, cases: int, seed: int, counts: Path, folder: Path) -> None:
 
     import pyarrow as pa
 
-    from tests.helpers.fuzz_documents import Document, answers_of, document
+    from tests.helpers.fuzz_documents import Document, document, random_answers
     from tests.helpers.fuzz_targets import SECONDS, alarm, judge
 
     warnings.simplefilter("ignore")
@@ -65,7 +65,7 @@ def breed(form: str, cases: int, seed: int, counts: Path, folder: Path) -> None:
     corpus.mkdir()
     for number in range(50):
         draw = Random(number)
-        case = document(form, answers_of(draw), draw)
+        case = document(form, random_answers(draw), draw)
         judge(case, folder)  # what is slow the first time, as it is compiled, is no hang
         if not case.name.endswith(".gz"):
             (corpus / str(number)).write_bytes(bytes([number * 5]) + case.data)

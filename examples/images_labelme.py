@@ -22,14 +22,6 @@ import crowdwise as cw
 from crowdwise.evaluate import summarise
 
 
-def pictures(data: Any, n_tasks: int) -> np.ndarray | None:
-    """The first pictures as bytes, (tasks, height, width, 3); None where they are not at hand."""
-    if data.images is None:
-        return None
-    decoded = (data.images["train"].picture(number) for number in range(n_tasks))  # (3, height, width) in [0, 1]
-    return np.stack([(255 * image).astype(np.uint8).transpose(1, 2, 0) for image in decoded])
-
-
 def learned_from(answers: cw.Answers, X: np.ndarray, **training: Any) -> Any:
     """A classifier of the labels that most say: the plain way in two steps."""
     return cw.Aggregated("majority-vote", soft=False, **training).fit(X, answers)
@@ -41,8 +33,9 @@ def main(out: Path, small: bool = False) -> cw.run.Run:
     n_tasks = 200 if small else data.answers.n_tasks
     options: dict[str, Any] = {"method": ["dawid-skene", "aggnet"], "folds": 2, "n_jobs": 1} if small else {}
     answers, X = data.answers[:n_tasks], data.X[:n_tasks]  # rows of X follow answers.tasks
+    images = None if data.images is None else data.images["train"][:n_tasks]
 
-    run = cw.run.run(answers, out, features=X, images=pictures(data, n_tasks), resume=True, **options)
+    run = cw.run.run(answers, out, features=X, images=images, resume=True, **options)
 
     told, method = run.metrics["truth"], run.metrics["method"]
     right = summarise(answers).answer_accuracy

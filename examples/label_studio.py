@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 import crowdwise as cw
-from crowdwise.io import read_side_columns
+from crowdwise.io import read_with_side_columns
 from crowdwise.simulate import answer, crowd, look_alike
 
 FIRST = 1001  # id of the first task
@@ -69,14 +69,13 @@ def main(out: Path, small: bool = False) -> cw.run.Run:
     file = out / "export.json"
     export(X[:n_tasks], y[:n_tasks], file)
 
-    answers = cw.read(file)  # told to be Label Studio's by its content
-    beside = read_side_columns(file, answers)
+    answers, side = read_with_side_columns(file)  # the format is detected from the content
     own = X[answers.tasks - FIRST]  # (tasks, pixels): features in the order of answers.tasks
     print(f"{file}: {answers}; left out: {dict(answers.removed)}.")
 
     options: dict[str, Any] = {"method": ["dawid-skene", "aggnet"], "folds": 2, "n_jobs": 1} if small else {}
     run = cw.run.run(
-        answers, out / "run", features=own, images=own.reshape(-1, 8, 8), seconds=beside.seconds, resume=True, **options
+        answers, out / "run", features=own, images=own.reshape(-1, 8, 8), seconds=side.seconds, resume=True, **options
     )
     print(*run.metrics["words"], sep="\n")
 

@@ -33,6 +33,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from crowdwise.learn.features.opening import open_source
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
@@ -113,7 +114,7 @@ def encoded(per_class: int) -> Array:
     """Features of the first pictures of each class, cats first; kept in the user's cache folder."""
     data = load("dogs_vs_cats")
     assert data.images is not None
-    pictures = data.images["train"]
+    pictures = open_source(data.images["train"])
     rows = np.concatenate([np.flatnonzero(data.truth == name)[:per_class] for name in data.classes])
     parts = np.split(rows, len(rows) // PART)
     order = np.random.default_rng(os.getpid()).permutation(len(parts))  # processes that start at once share the work

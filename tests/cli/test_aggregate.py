@@ -167,7 +167,7 @@ def test_known_labels_may_name_other_tasks_and_classes():
     assert told["removed"] == {"known labels of tasks without answers": 1}
     assert told["scores"]["majority-vote"]["n_tasks"] == 2
     Path("truth.csv").write_text("task,truth\nother,x\n")
-    assert "none of its 1 tasks is among the answers" in run("aggregate answers.csv --truth truth.csv", 1).stderr
+    assert "none of its 1 tasks occurs in the answers" in run("aggregate answers.csv --truth truth.csv", 1).stderr
 
 
 @pytest.mark.parametrize("line", [
@@ -291,7 +291,7 @@ def test_demo(few_folds):
         ("aggregate answers.csv --set max_iter=abc", "max_iter='abc': use a whole number"),
         ("aggregate answers.csv --method mmsr --set tol=x", "tol='x'"),
         ("aggregate answers.csv --out labels.xlsx", ".parquet"),
-        ("aggregate answers.csv --out no/where.csv", "no folder 'no'"),
+        ("aggregate answers.csv --out no/where.csv", "the folder 'no' does not exist"),
         ("aggregate answers.csv --label nothing", "no column 'nothing'"),
         ("aggregate answers.csv --format tarot", "tarot"),
         ("aggregate answers.csv --method gold-vote", "gold"),

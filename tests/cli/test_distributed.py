@@ -170,8 +170,8 @@ def test_other_commands_run_in_one_process():
     ("options", "said"),
     [
         ("--features nothere.npy", "there is no file or folder 'nothere.npy'"),
-        ("nothere.csv", "there is no file 'nothere.csv'"),
-        ("--gold nothere.csv", "there is no file 'nothere.csv'"),
+        ("nothere.csv", "no file 'nothere.csv'"),
+        ("--gold nothere.csv", "no file 'nothere.csv'"),
         ("--set lr=banana", "lr='banana'"),
         ("--method completed(crowdlayer) --set lr=banana", "lr='banana'"),
         ("--set learning_rate=1", "no parameter 'learning_rate'"),

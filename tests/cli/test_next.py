@@ -166,7 +166,7 @@ def test_mistakes_in_plain_words(crowd):
         "next answers.csv -b 5 --hopeless no.csv": "no.csv",
         "next answers.csv -b 5 --hopeless answers.csv": "numeric column `score`",
         "next answers.csv -b 5 --caution inf": "caution=inf",
-        "next answers.csv -b 5 -o next.txt": "ends in .csv",
+        "next answers.csv -b 5 -o next.txt": "end in .csv",
     }.items():
         assert words in run(line, 1).stderr
     told = run("next answers.csv -b 500").stderr

@@ -130,7 +130,7 @@ def test_help_shows_an_example_that_is_a_command():
         (LINE.replace("ranking.csv", "ranking.txt"), "ranking.txt"),
         (LINE.replace("ranking.csv", "answers.csv"), "named twice"),
         (f"{LINE} --kept ranking.csv", "named twice"),
-        (f"{LINE} --kept no/where.csv", "no folder"),
+        (f"{LINE} --kept no/where.csv", "does not exist"),
         (f"{LINE} --alpha 1", "below 1"),
         (f"{LINE} --set depth=3", "no parameter 'depth'"),
         (f"{LINE} --network mlp --set network__depth=3", "no parameter 'network__depth'"),

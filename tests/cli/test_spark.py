@@ -164,7 +164,7 @@ def test_what_a_user_can_mend_is_said_without_a_traceback(spark):
         ("--engine spark -o labels.csv", "into a folder"),
         ("--engine spark -o answers/results", "lies in answers"),
         ("--engine spark -o ./answers/results", "lies in answers"),
-        ("--engine spark --truth nothere.csv", "there is no file 'nothere.csv'"),
+        ("--engine spark --truth nothere.csv", "no file 'nothere.csv'"),
         ("--engine spark --resume", "--resume goes with --checkpoint"),
         ("--engine spark --checkpoint s3a://bucket/state", "no address"),
         ("--engine spark --checkpoint state -m majority-vote", "majority-vote does not"),

@@ -1,8 +1,4 @@
-"""Fixtures: a server on this machine, and a cache of its own for each test. Nothing touches the network or real cache.
-
-A plugin, not a conftest: folders of tests are no packages here, and one of them has a conftest already. It asserts
-nothing: PYTEST_DONT_REWRITE.
-"""
+"""Fixtures for tests of data sets: a local server and an empty cache, so that no test uses the network."""
 
 from __future__ import annotations
 
@@ -17,12 +13,12 @@ import pytest
 
 from crowdwise import datasets
 from crowdwise.datasets import download
-from crowdwise.datasets.download import File
+from crowdwise.datasets.download import RemoteFile
 
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """An empty cache, and no CROWDWISE_DATA."""
+    """An empty cache folder, and no CROWDWISE_DATA."""
     monkeypatch.delenv("CROWDWISE_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(download, "PAUSE", 0.0)
@@ -30,31 +26,31 @@ def home(tmp_path, monkeypatch):
 
 
 class Server:
-    """Serves `files` by path; `cut`: after how many bytes a connection ends once; `fails`: how often it answers 503."""
+    """Serves `files` by path. `cut`: bytes after which the connection ends once. `fails`: how often it returns 503."""
 
     def __init__(self):
-        self.files, self.cut, self.fails, self.moved = {}, {}, {}, {}
-        self.asked = []  # (path, range asked for)
+        self.files, self.cut, self.fails, self.redirects = {}, {}, {}, {}
+        self.requests = []  # (path, Range header)
         server = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
-                server.answer(self)
+                server.respond(self)
 
             def log_message(self, *_):
                 pass
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{self.http.server_port}"
+        self.url = f"http://127.0.0.1:{self.http.server_port}"
         self.thread = threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True)
         self.thread.start()
 
-    def answer(self, request):
-        path, wanted = request.path, request.headers.get("Range")
-        self.asked.append((path, wanted))
-        if path in self.moved:
+    def respond(self, request):
+        path, range_header = request.path, request.headers.get("Range")
+        self.requests.append((path, range_header))
+        if path in self.redirects:
             request.send_response(302)
-            request.send_header("Location", self.moved[path])
+            request.send_header("Location", self.redirects[path])
             request.end_headers()
             return
         if self.fails.get(path):
@@ -64,12 +60,12 @@ class Server:
         if path not in self.files:
             request.send_error(404)
             return
-        start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
+        start = int(range_header.removeprefix("bytes=").rstrip("-")) if range_header else 0
         if start >= len(self.files[path]) > 0:
             request.send_error(416)
             return
         body = self.files[path][start:]
-        request.send_response(206 if wanted else 200)
+        request.send_response(206 if range_header else 200)
         request.send_header("Content-Length", str(len(body)))
         request.end_headers()
         request.wfile.write(body[: self.cut.pop(path, None)])
@@ -89,7 +85,7 @@ def server():
 
 @pytest.fixture
 def archive():
-    """Write files into a zip or tar archive, by its name."""
+    """Write files into a zip or tar archive, depending on its suffix."""
 
     def write(path, files):
         if path.suffix == ".zip":
@@ -109,11 +105,11 @@ def archive():
 
 @pytest.fixture
 def serve(server, monkeypatch):
-    """Let the originals of a data set be the files of a folder, on the server."""
+    """Serve the files of a folder as the original files of a data set."""
 
     def put(name, raw):
         entry = datasets._ENTRIES[name]
-        files = tuple(File(f"{server.address}/{file.name}", saved_as=file.saved_as) for file in entry.files)
+        files = tuple(RemoteFile(f"{server.url}/{file.name}", saved_as=file.saved_as) for file in entry.files)
         for file in files:
             server.files[f"/{file.name}"] = (raw / file.name).read_bytes()
         monkeypatch.setitem(datasets._ENTRIES, name, replace(entry, files=files))

@@ -1,8 +1,8 @@
-"""Files of every format, made from answers that are known: what a reader must find in them is told beside them.
+"""Random files of every format, together with the answers that a reader must find in them.
 
-A document is drawn with a `random.Random`: seeded, for the benchmark, or Hypothesis's own, which can then make a
-failing one smaller. Each writer adds what real exports have besides answers (other columns, drafts, skips, blank lines,
-marks of byte order, compression), which must change nothing.
+A document is drawn with a `random.Random`: a seeded one for the benchmark, or Hypothesis's own, which can shrink
+failures. Each writer adds what real exports contain besides answers (other columns, drafts, skips, blank lines, byte
+order marks, compression), which must not change the result.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ INTEGERS = (0, 1, -1, 7, 255, 10**6, 2**31, -(2**31) - 1, 2**53 + 1, 2**63 - 1, 
 
 
 class Document(NamedTuple):
-    """A file: its name and bytes, what to read it with, and the answers in it (None: not known, it was damaged)."""
+    """A file: its name and bytes, the options to read it with, and its answers (None if it is damaged)."""
 
     name: str
     data: bytes
@@ -39,8 +39,8 @@ class Document(NamedTuple):
     rows: frozenset[Row] | None
 
 
-def answers_of(draw: Random, most: int = 6) -> list[Row]:
-    """Answers, each worker one a task; ids of each kind are all text or all integers."""
+def random_answers(draw: Random, most: int = 6) -> list[Row]:
+    """Draw answers, at most one per task and worker; the ids of a role are all text or all integers."""
     pools = [draw.choice((TEXTS, INTEGERS)) for _ in range(3)]
     tasks, workers, labels = ([draw.choice(pool) for _ in range(draw.randint(1, 4))] for pool in pools)
     rows = {(draw.choice(tasks), draw.choice(workers)): draw.choice(labels) for _ in range(draw.randint(1, most))}
@@ -48,17 +48,17 @@ def answers_of(draw: Random, most: int = 6) -> list[Row]:
 
 
 def document(format: str, rows: Sequence[Row], draw: Random) -> Document:
-    """These answers as a file of a format."""
+    """Write answers as a file of a format."""
     name, data, options, found = WRITERS[format](list(rows), draw)
     if draw.random() < 0.1 and name.endswith(("csv", "tsv", "json", "jsonl", "txt")):
         name, data = f"{name}.gz", gzip.compress(data, 1, mtime=0)
-    if draw.random() < 0.5 or format.startswith(("peerannot", "cleanlab", "matrix")):  # these cannot be told by looking
+    if draw.random() < 0.5 or format.startswith(("peerannot", "cleanlab", "matrix")):  # these cannot be detected
         options = {"format": format, **options}
     return Document(name, data, options, frozenset(found))
 
 
-def as_text(rows: Sequence[Row]) -> list[Row]:
-    """What a text file says of ids: each kind is of integers if all are."""
+def ids_as_text(rows: Sequence[Row]) -> list[Row]:
+    """Return the ids as read from a text file: integers if all ids of a role are."""
     columns = [
         [str(value) for value in column] if any(isinstance(value, str) for value in column) else list(column)
         for column in zip(*rows, strict=True)
@@ -78,7 +78,7 @@ def _marked(text: str, draw: Random) -> bytes:
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[Any]], delimiter: str, draw: Random) -> bytes:
     out = io.StringIO(newline="")
-    bare = any("\r" in str(cell) for row in (header, *rows) for cell in row)  # which Python may leave without quotes
+    bare = any("\r" in str(cell) for row in (header, *rows) for cell in row)  # Python may leave it unquoted
     quoting = draw.choice((csv.QUOTE_ALL if bare else csv.QUOTE_MINIMAL, csv.QUOTE_ALL))
     writer = csv.writer(out, delimiter=delimiter, quoting=quoting, lineterminator=draw.choice(("\n", "\r\n")))
     writer.writerows([header, *rows])
@@ -92,7 +92,7 @@ def _shuffled(columns: dict[str, Sequence[Any]], draw: Random) -> tuple[list[str
 
 
 def _long(rows: Sequence[Row], draw: Random) -> dict[str, Sequence[Any]]:
-    """Columns of a long table under one of the names they have in the field, and others beside them."""
+    """Return the columns of a long table under common names, with some further columns."""
     names = draw.choice((("task", "worker", "label"), ("item", "annotator", "answer"), ("Task ID", "user-id", "class")))
     columns: dict[str, Sequence[Any]] = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
     if draw.random() < 0.3:
@@ -103,11 +103,11 @@ def _long(rows: Sequence[Row], draw: Random) -> dict[str, Sequence[Any]]:
 
 
 def _csv(rows: list[Row], draw: Random) -> tuple[str, bytes, dict[str, Any], Any]:
-    return "answers.csv", _table(*_shuffled(_long(rows, draw), draw), draw.choice(",;"), draw), {}, as_text(rows)
+    return "answers.csv", _table(*_shuffled(_long(rows, draw), draw), draw.choice(",;"), draw), {}, ids_as_text(rows)
 
 
 def _tsv(rows: list[Row], draw: Random) -> tuple[str, bytes, dict[str, Any], Any]:
-    return "answers.tsv", _table(*_shuffled(_long(rows, draw), draw), "\t", draw), {}, as_text(rows)
+    return "answers.tsv", _table(*_shuffled(_long(rows, draw), draw), "\t", draw), {}, ids_as_text(rows)
 
 
 def _jsonl(rows: list[Row], draw: Random) -> tuple[str, bytes, dict[str, Any], Any]:
@@ -133,8 +133,8 @@ def _label_studio(rows: list[Row], draw: Random) -> tuple[str, bytes, dict[str, 
     for task, worker, label in rows:
         record = records.setdefault(task, {"id": task, "data": {"text": "t", "image": "i.png"}, "annotations": []})
         kind, key = draw.choice((("choices", "choices"), ("pairwise", "selected"), ("rating", "rating")))
-        said = [label] if kind == "choices" else label
-        result = {"from_name": "q", "to_name": "text", "type": kind, "value": {key: said}}
+        chosen = [label] if kind == "choices" else label
+        result = {"from_name": "q", "to_name": "text", "type": kind, "value": {key: chosen}}
         who = draw.choice((worker, {"id": worker, "email": "x@y.org"}))
         record["annotations"].append({"completed_by": who, "lead_time": draw.random(), "result": [result]})
         if draw.random() < 0.2:
@@ -148,11 +148,13 @@ def _label_studio(rows: list[Row], draw: Random) -> tuple[str, bytes, dict[str, 
 def _argilla(rows: list[Row], draw: Random) -> tuple[str, bytes, dict[str, Any], Any]:
     old, records = draw.random() < 0.5, []
     for task in dict.fromkeys(row[0] for row in rows):
-        said = [(worker, label, "submitted") for t, worker, label in rows if t == task]
+        responses = [(worker, label, "submitted") for t, worker, label in rows if t == task]
         if draw.random() < 0.2:
-            said.insert(draw.randint(0, len(said)), ("nobody" if isinstance(rows[0][1], str) else -9, "?", "draft"))
-        users, values, status = map(list, zip(*said, strict=True))
-        response = [{"user_id": u, "value": v, "status": s} for u, v, s in said]
+            responses.insert(
+                draw.randint(0, len(responses)), ("nobody" if isinstance(rows[0][1], str) else -9, "?", "draft")
+            )
+        users, values, status = map(list, zip(*responses, strict=True))
+        response = [{"user_id": u, "value": v, "status": s} for u, v, s in responses]
         parts = {"q.responses": values, "q.responses.users": users, "q.responses.status": status}
         records.append({"id": task, "text": "t", **({"q": response} if old else parts)})
     return ("a.json", json.dumps(records).encode(), {}, rows) if draw.random() < 0.5 else (
@@ -167,13 +169,18 @@ def _prodigy(rows: list[Row], draw: Random) -> tuple[str, bytes, dict[str, Any],
         records.append({**record, "answer": "accept", "accept": [label], "_timestamp": draw.randint(1, 10**10)})
         if draw.random() < 0.2:
             records.append({**record, "answer": "ignore", "accept": []})
-    return "p.jsonl", _lines(records, draw), {"worker": "_annotator_id"}, rows  # ten digits would be a session's time
+    return (
+        "p.jsonl",
+        _lines(records, draw),
+        {"worker": "_annotator_id"},
+        rows,
+    )  # a worker of ten digits would be taken as a timestamp
 
 
 def _platform(names: tuple[str, str, str], status: tuple[str, str], delimiter: str, draw: Random,
               rows: list[Row]) -> bytes:  # fmt: skip
-    lines = [(*row, draw.choice(("Approved", "SUBMITTED"))) for row in as_text(rows)]
-    for row in as_text(rows):
+    lines = [(*row, draw.choice(("Approved", "SUBMITTED"))) for row in ids_as_text(rows)]
+    for row in ids_as_text(rows):
         if draw.random() < 0.2:
             lines.insert(draw.randint(0, len(lines)), (*row, status[1]))
     columns = dict(zip((*names, status[0]), map(list, zip(*lines, strict=True)), strict=True))
@@ -182,22 +189,22 @@ def _platform(names: tuple[str, str, str], status: tuple[str, str], delimiter: s
 
 def _mturk(rows: list[Row], draw: Random) -> tuple[str, bytes, dict[str, Any], Any]:
     data = _platform(("HITId", "WorkerId", "Answer.q"), ("AssignmentStatus", "Rejected"), ",", draw, rows)
-    return "batch.csv", data, {}, as_text(rows)
+    return "batch.csv", data, {}, ids_as_text(rows)
 
 
 def _toloka(rows: list[Row], draw: Random) -> tuple[str, bytes, dict[str, Any], Any]:
     names = ("INPUT:url", "ASSIGNMENT:worker_id", "OUTPUT:q")
-    return "pool.tsv", _platform(names, ("ASSIGNMENT:status", "REJECTED"), "\t", draw, rows), {}, as_text(rows)
+    return "pool.tsv", _platform(names, ("ASSIGNMENT:status", "REJECTED"), "\t", draw, rows), {}, ids_as_text(rows)
 
 
 def _ground_truth(rows: list[Row], draw: Random) -> tuple[str, bytes, dict[str, Any], Any]:
     records = []
     for task in dict.fromkeys(row[0] for row in rows):
-        said = [
+        annotations = [
             {"workerId": w, "timeSpentInSeconds": 2, "annotationData": {"content": json.dumps({"q": {"label": label}})}}
             for t, w, label in rows if t == task
         ]  # fmt: skip
-        found = {"annotationsFromAllWorkers": said}
+        found = {"annotationsFromAllWorkers": annotations}
         records.append({"datasetObjectId": task, **draw.choice((found, {"job": found}))})
     return "out.manifest", _lines(records, draw), {}, rows
 
@@ -206,7 +213,7 @@ def _peerannot(rows: list[Row], draw: Random, outside: int = 0) -> tuple[str, by
     nested: dict[str, dict[str, Any]] = {}
     for row in rows:
         nested.setdefault(str(row[outside]), {})[str(row[1 - outside])] = row[2]
-    ids = as_text(rows)
+    ids = ids_as_text(rows)
     return (
         "answers.json",
         json.dumps(nested).encode(),
@@ -220,7 +227,7 @@ def _peerannot_by_worker(rows: list[Row], draw: Random) -> tuple[str, bytes, dic
 
 
 def _matrix(rows: list[Row], draw: Random) -> tuple[str, bytes, dict[str, Any], Any]:
-    """Tasks and workers are places here: the answers' own ids are forgotten."""
+    """Tasks and workers are positions in this format; the ids of the answers are ignored."""
     n_tasks, n_workers = draw.randint(1, 5), draw.randint(1, 5)
     cells = [[draw.choice((-1, -1, 0, 1, 2, 2**62)) for _ in range(n_workers)] for _ in range(n_tasks)]
     cells[0][0] = 1
@@ -231,11 +238,11 @@ def _matrix(rows: list[Row], draw: Random) -> tuple[str, bytes, dict[str, Any], 
 
 
 def _cleanlab(rows: list[Row], draw: Random) -> tuple[str, bytes, dict[str, Any], Any]:
-    text = as_text(rows)
+    text = ids_as_text(rows)
     tasks, workers = (list(dict.fromkeys(column)) for column in list(zip(*text, strict=True))[:2])
-    said = {(task, worker): label for task, worker, label in text}
-    lines = [[task, *(said.get((task, worker), "") for worker in workers)] for task in tasks]
-    if {str(label) for *_, label in text} <= {"1.0", "-1.0"}:  # as pandas writes whole numbers in a column with gaps
+    labels = {(task, worker): label for task, worker, label in text}
+    lines = [[task, *(labels.get((task, worker), "") for worker in workers)] for task in tasks]
+    if {str(label) for *_, label in text} <= {"1.0", "-1.0"}:  # as pandas writes integers in a column with gaps
         text = [(task, worker, int(float(label))) for task, worker, label in text]
     return (
         "wide.csv",
@@ -246,7 +253,7 @@ def _cleanlab(rows: list[Row], draw: Random) -> tuple[str, bytes, dict[str, Any]
 
 
 def _doccano(rows: list[Row], draw: Random) -> tuple[str, bytes, dict[str, Any], Any]:
-    """Workers are names of files."""
+    """Workers are file names in this format."""
     names = {worker: f"w{number}" for number, worker in enumerate(dict.fromkeys(row[1] for row in rows))}
     rows = [(task, names[worker], label) for task, worker, label in rows]
     out = io.BytesIO()

@@ -1,6 +1,6 @@
-"""What else a user may hand over: tables of Python, numpy, pandas and polars, features in files, and folders of runs.
+"""Fuzz targets for other inputs: tables of Python, numpy, pandas and polars, feature files, and run folders.
 
-As in `fuzz_targets`, each judge says how it went ("right" or the name of one of our errors), or fails.
+As in `fuzz_targets`, each target returns "right" or the name of a crowdwise error, or fails.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from crowdwise import Answers
 from crowdwise.errors import CrowdwiseError
 from crowdwise.learn.features.sources import open_features
 from crowdwise.run.folder import Run
-from tests.helpers.fuzz_documents import INTEGERS, TEXTS, answers_of
-from tests.helpers.fuzz_targets import ODD, check_whole, hurt, rows_of
+from tests.helpers.fuzz_documents import INTEGERS, TEXTS, random_answers
+from tests.helpers.fuzz_targets import ODD_VALUES, answer_rows, check_answers, mutate
 
 ANSWERS = Answers.from_arrays(["a", "b", "c"], ["w", "w", "v"], ["x", "y", "x"])
 NUMBERS = (0.0, 1.0, -2.5, 3e38, 1e-40, 7.0, 0.1)
 
 
-def frame_whole(draw: Random, folder: Path) -> str:
-    """Answers as a table of any library are the answers they were."""
-    rows = answers_of(draw)
+def frame_intact(draw: Random, folder: Path) -> str:
+    """Answers survive conversion to a table of any library."""
+    rows = random_answers(draw)
     task, worker, label = map(list, zip(*rows, strict=True))
     columns = {"task": task, "worker": worker, "label": label}
     kind = draw.choice(("dict", "arrow", "pandas", "polars", "numpy", "arrays"))
@@ -37,8 +37,8 @@ def frame_whole(draw: Random, folder: Path) -> str:
         answers = Answers.from_arrays(task, worker, label)
     else:
         answers = Answers.from_frame(_as_frame(columns, kind))
-    check_whole(answers)
-    assert rows_of(answers) == sorted(rows, key=repr)
+    check_answers(answers)
+    assert answer_rows(answers) == sorted(rows, key=repr)
     return "right"
 
 
@@ -57,15 +57,17 @@ def _as_frame(columns: dict[str, list[Any]], kind: str) -> Any:
 
 
 def frame_odd(draw: Random, folder: Path) -> str:
-    """Tables that hold anything are answers or refused."""
+    """A table with arbitrary values gives valid answers or is rejected."""
     size = draw.randint(0, 4)
-    pools = [draw.choice((TEXTS, INTEGERS, ODD, (1.0, float("nan"), 2.0**63, 2.5), (b"x", b"\xff"))) for _ in range(3)]
+    pools = [
+        draw.choice((TEXTS, INTEGERS, ODD_VALUES, (1.0, float("nan"), 2.0**63, 2.5), (b"x", b"\xff"))) for _ in range(3)
+    ]
     columns = {
         n: [draw.choice(pool) for _ in range(size)] for n, pool in zip(("task", "worker", "label"), pools, strict=True)
     }
     for name in ("weight", "truth", "pseudo"):
         if draw.random() < 0.3:
-            columns[name] = [draw.choice(draw.choice((ODD, (0, 1, 0.5), TEXTS))) for _ in range(size)]
+            columns[name] = [draw.choice(draw.choice((ODD_VALUES, (0, 1, 0.5), TEXTS))) for _ in range(size)]
     if draw.random() < 0.1:
         columns["task"] = columns["task"][:-1]
     options = {"duplicates": draw.choice(("error", "first", "last", "vote")), "nulls": draw.choice(("error", "drop"))}
@@ -79,28 +81,28 @@ def frame_odd(draw: Random, folder: Path) -> str:
             answers = Answers.from_frame(columns, **options)
     except CrowdwiseError as error:
         return type(error).__name__
-    check_whole(answers)
+    check_answers(answers)
     return "right"
 
 
-def features_whole(draw: Random, folder: Path) -> str:
-    """Features of a file come back, in the order of the tasks."""
+def features_intact(draw: Random, folder: Path) -> str:
+    """Features are read from a file in the order of the tasks."""
     width, order = draw.randint(1, 4), draw.sample(range(4), 4)
     wanted = np.array(
         [[draw.choice(NUMBERS) for _ in range(width)] for _ in range(4)], np.float32
-    )  # (tasks and one, width)
+    )  # (tasks + 1, width)
     file = folder / draw.choice(("X.csv", "X.tsv", "X.csv.gz", "X.parquet", "X.npy", "X.npz"))
     file.write_bytes(_features(file.name, wanted, order, draw))
     found = open_features(file, ANSWERS).matrix()
-    assert np.array_equal(found, wanted[:3]), f"{found} read where {wanted[:3]} was written"
+    assert np.array_equal(found, wanted[:3]), f"read {found}, but {wanted[:3]} was written"
     return "right"
 
 
 def features_damaged(draw: Random, folder: Path) -> str:
-    """Damaged ones are refused, or are numbers of the shape they should have."""
+    """Damaged features are rejected, or are finite numbers of the right shape."""
     wanted = np.array([[draw.choice(NUMBERS) for _ in range(2)] for _ in range(4)], np.float32)
     file = folder / draw.choice(("X.csv", "X.tsv", "X.csv.gz", "X.parquet", "X.npy", "X.npz"))
-    file.write_bytes(bytes(hurt(bytearray(_features(file.name, wanted, list(range(4)), draw)), draw)))
+    file.write_bytes(bytes(mutate(bytearray(_features(file.name, wanted, list(range(4)), draw)), draw)))
     try:
         features = open_features(file, ANSWERS)
         found = features.matrix()
@@ -117,7 +119,7 @@ def features_damaged(draw: Random, folder: Path) -> str:
 def _features(name: str, matrix: np.ndarray, order: list[int], draw: Random) -> bytes:
     import gzip
 
-    out, ids = io.BytesIO(), ["a", "b", "c", "nobody's"]
+    out, ids = io.BytesIO(), ["a", "b", "c", "unanswered"]
     if name == "X.npy":
         np.save(out, matrix[:3])
     elif name == "X.npz":
@@ -135,8 +137,8 @@ def _features(name: str, matrix: np.ndarray, order: list[int], draw: Random) -> 
 
 
 @cache
-def a_run() -> dict[str, bytes]:
-    """The files of a finished run of a few answers, made once."""
+def finished_run() -> dict[str, bytes]:
+    """Return the files of a finished run of a few answers; computed once."""
     from crowdwise import simulate
     from crowdwise.run import run
 
@@ -147,12 +149,12 @@ def a_run() -> dict[str, bytes]:
 
 
 def run_damaged(draw: Random, folder: Path) -> str:
-    """A run folder of which one file was damaged says so, or is read."""
-    whole, where = a_run(), folder / "run"
+    """A run folder with one damaged file is rejected or read."""
+    intact, where = finished_run(), folder / "run"
     where.mkdir(exist_ok=True)
-    hit = draw.choice([name for name in whole if name.endswith((".json", ".csv", ".parquet", ".safetensors"))])
-    for name, data in whole.items():
-        (where / name).write_bytes(bytes(hurt(bytearray(data), draw)) if name == hit else data)
+    hit = draw.choice([name for name in intact if name.endswith((".json", ".csv", ".parquet", ".safetensors"))])
+    for name, data in intact.items():
+        (where / name).write_bytes(bytes(mutate(bytearray(data), draw)) if name == hit else data)
     try:
         run = Run(where)
         for part in ("config", "metrics", "answers", "labels", "workers", "tasks", "next", "model", "proba"):

@@ -1,4 +1,4 @@
-"""Documents drawn by Hypothesis: ids of its own making, and what else a writer draws; all made smaller on failure."""
+"""Hypothesis strategies for documents, which shrink on failure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.helpers.fuzz_documents import INTEGERS, TEXTS, Document, Row, document
 from tests.helpers.fuzz_targets import damaged
 
-# Text as a file can hold it: no half characters. An apostrophe in front is what `write` puts there, `read` takes off.
+# Text that a file can contain: no lone surrogates. `read` would remove a leading apostrophe, which `write` adds.
 _text = st.one_of(
     st.sampled_from(TEXTS), st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=8)
 ).filter(lambda text: not text.startswith("'") and text not in ("True", "False"))
@@ -25,7 +25,7 @@ def _looks_like_a_number(text: str) -> bool:
 
 @st.composite
 def rows(draw: st.DrawFn) -> list[Row]:
-    """Answers, each worker one a task; ids of a kind are all text (none of it digits) or all integers."""
+    """Draw answers, at most one per task and worker; ids of a role are all text (not digits) or all integers."""
     kinds = [
         draw(st.sampled_from([_text.filter(lambda text: not _looks_like_a_number(text)), _integer])) for _ in range(3)
     ]
@@ -34,17 +34,17 @@ def rows(draw: st.DrawFn) -> list[Row]:
 
 
 def documents(form: str) -> st.SearchStrategy[Document]:
-    """Well-formed files of a format, with the answers in them."""
+    """Return a strategy for well-formed files of a format, with their answers."""
     return st.builds(document, st.just(form), rows(), st.randoms(use_true_random=False))
 
 
 def damaged_documents(form: str) -> st.SearchStrategy[Document]:
-    """Damaged files of a format."""
+    """Return a strategy for damaged files of a format."""
     return st.builds(damaged, st.just(form), st.randoms(use_true_random=False))
 
 
-def settings_of(cases: int) -> Callable[[Any], Any]:
-    """So many cases, the same every time, however long each takes."""
+def fixed_settings(cases: int) -> Callable[[Any], Any]:
+    """Return settings for a fixed number of deterministic cases without a deadline."""
     return settings(
         max_examples=cases, deadline=None, database=None, suppress_health_check=list(HealthCheck),
         phases=[Phase.explicit, Phase.generate, Phase.shrink],

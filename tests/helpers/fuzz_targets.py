@@ -1,7 +1,7 @@
-"""What a reader may make of a file, whatever is in it: answers that are right, or an error of ours that names the file.
+"""Fuzz targets for readers: any file must give the right answers, or a crowdwise error that names the file.
 
-`judge` reads one document and says how it went, or fails. What is right is known of a whole document; of a damaged one
-another reader is asked, written here on Python's csv and json, and what it finds must be what was read.
+`judge` reads one document and returns the outcome, or fails. For an intact document the right answers are known. A
+damaged one is also read by a second reader, based on Python's csv and json, which must find the same answers.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ import pyarrow as pa
 from crowdwise import Answers
 from crowdwise.answers.columns import recognise
 from crowdwise.errors import CrowdwiseError
-from crowdwise.io import read, read_side_columns, read_truth
+from crowdwise.io import read, read_side_columns, read_truth, read_with_side_columns
 from crowdwise.io.csv_escaping import unescape
 from crowdwise.io.format_detection import detect_format
-from tests.helpers.fuzz_documents import INTEGERS, TEXTS, Document, Row, answers_of, document
+from tests.helpers.fuzz_documents import INTEGERS, TEXTS, Document, Row, document, random_answers
 
-SECONDS = 10  # of the processor that a case may take; most take a few thousandths
+SECONDS = 10  # of CPU time per case; most take a few milliseconds
 PIECES = (
     b"\0", b"\xff", b"\xef\xbb\xbf", b"\xff\xfe", b"\r", b"\n", b"\r\n", b'"', b"'", b",", b";", b"\t", b"{", b"}",
     b"[", b"]", b":", b"\\", b"\\u0000", b"\\ud800", b"1e400", b"-1e400", b"NaN", b"Infinity", b"-0", b"1.5",
@@ -43,12 +43,12 @@ PIECES = (
 
 
 class Slow(BaseException):
-    """A case took longer than it may; no `except Exception` swallows it."""
+    """A case exceeded its time limit; not an Exception, so that no `except Exception` hides it."""
 
 
 @contextmanager
 def alarm(seconds: float) -> Iterator[None]:
-    """Fail when what is inside takes longer, on the processor: waiting for others to be done with it is no fault."""
+    """Fail if the block takes more CPU time; waiting for other processes does not count."""
 
     def ring(*_: Any) -> None:
         raise Slow(f"over {seconds} seconds")
@@ -63,47 +63,50 @@ def alarm(seconds: float) -> Iterator[None]:
 
 
 def judge(case: Document, folder: Path) -> str:
-    """How reading went: "right", or the name of the error; anything else is a failure."""
+    """Return "right" or the name of the crowdwise error; anything else is a failure."""
     file = folder / case.name
     file.write_bytes(case.data)
     try:
         answers = read(file, **case.options)
     except CrowdwiseError as error:
-        assert case.rows is None, f"well-formed {case.name} refused: {error}"
+        assert case.rows is None, f"well-formed {case.name} rejected: {error}"
         assert str(file) in str(error), f"the file is not named: {error}"
         return type(error).__name__
-    check_whole(answers)
-    found = rows_of(answers)
+    check_answers(answers)
+    found = answer_rows(answers)
     if case.rows is not None:
-        assert found == sorted(case.rows, key=repr), f"{found} read where {case.rows} was written"
+        assert found == sorted(case.rows, key=repr), f"read {found}, but {case.rows} was written"
     else:
-        second = second_reader(
+        second = read_with_python(
             case, detect_format(file) if case.options.get("format") is None else case.options["format"]
         )
-        assert second is None or found == second, f"{found} read where another reader finds {second}"
+        assert second is None or found == second, f"read {found}, but the second reader found {second}"
     return "right"
 
 
-def judge_beside(case: Document, folder: Path) -> str:
-    """The same for what stands beside answers, of which a damaged file may hold anything."""
+def judge_side_columns(case: Document, folder: Path) -> str:
+    """The same for side columns, in which a damaged file may contain anything."""
     file = folder / case.name
     file.write_bytes(case.data)
-    given = {name: value for name, value in case.options.items() if name in ("format", "question", "task", "worker")}
+    columns = {name: value for name, value in case.options.items() if name in ("format", "question", "task", "worker")}
     try:
-        answers = read(file, **case.options)
-        beside = read_side_columns(file, answers, **given)
+        answers, side = read_with_side_columns(file, **case.options)
+        assert answers == read(file, **case.options)
+        again = read_side_columns(file, answers, **columns)
     except CrowdwiseError as error:
-        assert case.rows is None, f"well-formed {case.name} refused: {error}"
+        assert case.rows is None, f"well-formed {case.name} rejected: {error}"
         return type(error).__name__
-    for values, size in ((beside.texts, answers.n_tasks), (beside.images, answers.n_tasks)):
+    for one, other in zip(side, again, strict=True):
+        np.testing.assert_array_equal(one, other)
+    for values, size in ((side.texts, answers.n_tasks), (side.images, answers.n_tasks)):
         assert values is None or (len(values) == size and all(v is None or isinstance(v, str) for v in values))
-    seconds = beside.seconds
+    seconds = side.seconds
     assert seconds is None or (len(seconds) == answers.n_answers and not (seconds < 0).any())
     return "right"
 
 
 def judge_truth(case: Document, folder: Path) -> str:
-    """The same for known labels: the answers of a file, read as if they were such."""
+    """The same for known labels: the answers of a file are read as if they were known labels."""
     file = folder / case.name
     file.write_bytes(case.data)
     try:
@@ -121,8 +124,8 @@ def judge_truth(case: Document, folder: Path) -> str:
     return "right"
 
 
-def check_whole(answers: Answers) -> None:
-    """What every method trusts."""
+def check_answers(answers: Answers) -> None:
+    """Check the properties that every method relies on."""
     tables = answers.task_ids, answers.worker_ids, answers.class_ids
     for codes, ids in zip((answers.task, answers.worker, answers.label), tables, strict=True):
         ids.validate(full=True)
@@ -134,27 +137,27 @@ def check_whole(answers: Answers) -> None:
         assert codes.min() >= 0
         assert codes.max() < len(ids)
     pair = answers.task.astype(np.int64) * answers.n_workers + answers.worker
-    assert (np.diff(pair) > 0).all(), "not sorted by task and worker, or an answer twice"
+    assert (np.diff(pair) > 0).all(), "not sorted by task and worker, or a duplicate answer"
     assert answers.weight is None or (np.isfinite(answers.weight) & (answers.weight >= 0)).all()
     assert answers.truth is None or ((answers.truth >= -1) & (answers.truth < answers.n_classes)).all()
 
 
-def rows_of(answers: Answers) -> list[Row]:
-    """(task, worker, label) of each answer, as ids, in an order of its own."""
+def answer_rows(answers: Answers) -> list[Row]:
+    """Return (task, worker, label) of each answer, as ids, sorted by their repr."""
     table = answers.to_arrow()
     return sorted(zip(*(table.column(n).to_pylist() for n in ("task", "worker", "label")), strict=True), key=repr)
 
 
 def damaged(format: str, draw: Random) -> Document:
-    """A well-formed file with a few bytes changed, cut, doubled or put in; or nothing but such pieces."""
-    case = document(format, answers_of(draw), draw)
+    """Draw a well-formed file with a few bytes changed, removed, repeated or inserted; or a file of odd pieces only."""
+    case = document(format, random_answers(draw), draw)
     data = bytearray(case.data)
     if draw.random() < 0.1:
         data = bytearray(b"".join(draw.choices(PIECES, k=draw.randint(0, 12))))
-    if case.name.endswith(".gz") and draw.random() < 0.8:  # what is inside is damaged, not the wrapping
+    if case.name.endswith(".gz") and draw.random() < 0.8:  # damage the content, not the gzip wrapper
         try:
             return Document(
-                case.name, gzip.compress(bytes(hurt(bytearray(gzip.decompress(data)), draw)), 1), case.options, None
+                case.name, gzip.compress(bytes(mutate(bytearray(gzip.decompress(data)), draw)), 1), case.options, None
             )
         except (OSError, EOFError, zlib.error):
             pass
@@ -165,11 +168,11 @@ def damaged(format: str, draw: Random) -> Document:
         if draw.random() < 0.95
         else draw.choice(("a.csv", "a.json", "a.jsonl", "a.parquet", "a", "a.zip", "a.txt"))
     )
-    return Document(name, bytes(hurt(data, draw)), case.options, None)
+    return Document(name, bytes(mutate(data, draw)), case.options, None)
 
 
-def hurt(data: bytearray, draw: Random) -> bytearray:
-    """Bytes with a few changed, cut, doubled or put in."""
+def mutate(data: bytearray, draw: Random) -> bytearray:
+    """Change, remove, repeat or insert a few bytes."""
     for _ in range(draw.choice((1, 1, 1, 2, 3, 8))):
         at = draw.randint(0, len(data))
         to = min(len(data), at + draw.choice((1, 1, 2, 4, 16, 64)))
@@ -190,7 +193,7 @@ def hurt(data: bytearray, draw: Random) -> bytearray:
     return data
 
 
-ODD = (
+ODD_VALUES = (
     None, True, False, 0, -1, 1.0, -0.0, 0.5, 1e300, float("inf"), float("nan"), 2**53 + 1, 2**63, -(2**63) - 1, 10**30,
     "", "1", "a", "\0", "\ud800", "e\u0301", "True", [], [None], ["a", "b"], [[]], {}, {"id": 1}, {"a": {"b": []}},
     "x" * 300,
@@ -199,7 +202,7 @@ ODD = (
 
 
 def _odd_values(case: Document, draw: Random) -> bytes:
-    """JSON that is JSON still, with a few of its values exchanged for others, taken out, or put elsewhere."""
+    """Return valid JSON with a few values replaced, removed or moved."""
     if case.name.endswith("zip"):
         out = io.BytesIO()
         with zipfile.ZipFile(io.BytesIO(case.data)) as packed, zipfile.ZipFile(out, "w") as again:
@@ -219,13 +222,13 @@ def _odd_lines(data: bytes, draw: Random) -> bytes:
 
 
 def _odd(value: Any, draw: Random, changes: int) -> Any:
-    """The value with some of what it holds, however deep, changed."""
+    """Change some nested values."""
     for _ in range(draw.randint(0, changes)):
         at, step = value, None
         while isinstance(at, (dict, list)) and at and (step is None or draw.random() < 0.8):
             step = at, draw.choice(list(at) if isinstance(at, dict) else range(len(at)))
             at = step[0][step[1]]
-        odd = copy.deepcopy(draw.choice(ODD))
+        odd = copy.deepcopy(draw.choice(ODD_VALUES))
         if step is None:
             return odd
         holder, key = step
@@ -238,11 +241,11 @@ def _odd(value: Any, draw: Random, changes: int) -> Any:
     return value
 
 
-# Another reader of long text tables
+# A second reader of long text tables
 
 
-def second_reader(case: Document, kind: str) -> list[Row] | None:
-    """The answers of a long table of text by Python's csv and json; None where it has no say."""
+def read_with_python(case: Document, kind: str) -> list[Row] | None:
+    """Read a long text table with Python's csv and json; None for other formats."""
     if kind not in ("csv", "tsv", "jsonl") or {"task", "worker", "label"} & {*case.options}:
         return None
     data = gzip.decompress(case.data) if case.data[:2] == b"\x1f\x8b" else case.data
@@ -258,7 +261,7 @@ def second_reader(case: Document, kind: str) -> list[Row] | None:
 
 
 def _typed(cells: list[str]) -> list[Any]:
-    """Integers where all are such as Python prints them, booleans likewise; else text, without what `write` adds."""
+    """Convert a column to integers or booleans if all cells are; else return text without the escapes of `write`."""
     if all(re.fullmatch("0|-?[1-9][0-9]{0,18}", cell) and -(2**63) <= int(cell) < 2**63 for cell in cells):
         return [int(cell) for cell in cells]
     if all(cell in ("True", "False") for cell in cells):
@@ -273,10 +276,10 @@ def _json_rows(records: list[Mapping[str, Any]]) -> list[Row]:
         list(dict.fromkeys(name for record in records for name in record)), task=None, worker=None, label=None
     )
     rows = [tuple(record[found[role]] for role in ("task", "worker", "label")) for record in records]
-    whole = [tuple(int(v) if isinstance(v, float) else v for v in row) for row in rows]
+    integers = [tuple(int(v) if isinstance(v, float) else v for v in row) for row in rows]
     assert all(
         not isinstance(v, float) or v == w
-        for row, ints in zip(rows, whole, strict=True)
+        for row, ints in zip(rows, integers, strict=True)
         for v, w in zip(row, ints, strict=True)
     )
-    return sorted(whole, key=repr)
+    return sorted(integers, key=repr)

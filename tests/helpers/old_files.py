@@ -1,6 +1,6 @@
-"""Small models and a run folder, as this crowdwise writes them: kept under `fixtures/` for later ones to read.
+"""Writes small models and a run folder in the current formats, kept in `tests/fixtures` for later versions to read.
 
-python tests/old_files.py tests/fixtures        # after a version of a format was raised; older fixtures stay
+python -m tests.helpers.old_files tests/fixtures        # after raising a format version; keep the older fixtures
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ ENDS = (".csv", ".json", ".parquet", ".safetensors")
 
 
 def answers(n_tasks: int = 24) -> cw.Answers:
-    """A crowd with ids that are hard to write."""
+    """Return simulated answers with ids that are hard to write."""
     made = cw.simulate.simulate(n_tasks, n_workers=5, n_classes=2, answers_per_task=3, seed=5)
     workers = [NAMES[w] for w in made.worker]
     return cw.Answers.from_arrays(made.task, workers, [["ja", "=nein"][c] for c in made.label])
 
 
 def model() -> Any:
-    """A truth model with arrays among its parameters."""
+    """Return a fitted truth model with an array parameter."""
     prior = np.array([[2.0, 0.5], [0.5, 2.0]])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -42,7 +42,7 @@ def model() -> Any:
 
 
 def learner() -> Any:
-    """A learner around a truth model, with a network."""
+    """Return a fitted learner with a truth model and a network."""
     X = np.random.default_rng(0).normal(size=(24, 3)).astype(np.float32)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -50,18 +50,18 @@ def learner() -> Any:
 
 
 def write_all(folder: Path, model_version: int, run_version: int) -> None:
-    """All of them, named by the versions of their formats."""
+    """Write all files, named by the versions of their formats."""
     model().save(folder / f"model_v{model_version}.safetensors")
     learner().save(folder / f"learner_v{model_version}.safetensors")
     place = folder / f"run_v{run_version}"
     shutil.rmtree(place, ignore_errors=True)
     made = run(answers(), place, texts=[f"text {t}" for t in range(24)], encode=False, **OPTIONS)
-    for file in ("report.html", "times.json"):  # large, and never the same; neither is read again
+    for file in ("report.html", "times.json"):  # large, never the same, and not read back
         (made.path / file).unlink(missing_ok=True)
 
 
 def structure(path: Path) -> Any:
-    """What a file or a folder is made of, whatever the values: names, kinds, columns."""
+    """Return the structure of a file or folder without its values: names, types, columns."""
     if path.is_dir():
         return {each.name: structure(each) for each in sorted(path.iterdir()) if each.suffix in ENDS}
     if path.suffix == ".json":

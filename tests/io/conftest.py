@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 def put(tmp_path):
-    """Write a file and give its path: text, bytes, or anything else as JSON (`lines=True`: one object a line)."""
+    """Write a file and return its path: text, bytes, or other values as JSON (`lines=True`: one object per line)."""
 
     def put(name: str, content: object, *, lines: bool = False) -> Path:
         file = tmp_path / name
@@ -25,7 +25,7 @@ def put(tmp_path):
 
 
 def rows(answers) -> list[tuple[object, object, object]]:
-    """(task, worker, label) of each answer, as ids."""
+    """Return (task, worker, label) of each answer, as ids."""
     table = answers.to_arrow()
     return list(zip(*(table.column(name).to_pylist() for name in ("task", "worker", "label")), strict=True))
 

@@ -1,4 +1,4 @@
-"""Every CSV file that a command writes: no cell is a formula to a spreadsheet, and ids come back as they were."""
+"""In every CSV file that a command writes, no cell is a spreadsheet formula, and ids are restored exactly."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from crowdwise.io import read, write
 from crowdwise.run import Run
 
 NAMES = ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1", "'=x", '=HYPERLINK("a,b")']
-pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.errors.LookalikeWarning")  # three of them are spaces and =1
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::crowdwise.errors.LookalikeWarning"
+)  # three of them differ only in white space
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 
 
@@ -37,13 +39,13 @@ def answers(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     made = cw.simulate.simulate(40, n_workers=10, n_classes=4, answers_per_task=3, seed=1)
     tasks = [f"{NAMES[t % 10]}{t}" for t in made.task]
-    said = cw.Answers.from_arrays(tasks, [NAMES[w] for w in made.worker], [NAMES[c] for c in made.label])
-    write(said, "answers.parquet")
+    renamed = cw.Answers.from_arrays(tasks, [NAMES[w] for w in made.worker], [NAMES[c] for c in made.label])
+    write(renamed, "answers.parquet")
     np.save("X.npy", np.random.default_rng(0).normal(size=(40, 3)))
-    return said
+    return renamed
 
 
-def test_no_cell_is_a_formula_and_ids_come_back(answers):
+def test_no_cell_is_a_formula_and_ids_are_restored(answers):
     run("run answers.parquet --out run -m dawid-skene --folds 2 --jobs 1")
     run("run answers.parquet --out again -m majority-vote --folds 2 --jobs 1")
     run("compare run again --out changed.csv")

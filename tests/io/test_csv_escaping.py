@@ -15,12 +15,12 @@ texts = st.text(st.sampled_from("'=+-@\t\r\n 07.e\"a＝"), max_size=5)
 @example({"7", "-3"})
 @example({"", "'", "''"})
 @example({"'7", "7"})
-def test_undo_gives_back_what_was_escaped(values):
+def test_unescape_restores_escaped_text(values):
     column = pa.array(sorted(values))
     cells = escape(column)
     assert unescape(cells).equals(column)
     assert "" not in cells.to_pylist()  # an empty cell would be a missing value
-    assert not is_integers(cells)  # and text does not turn into numbers
+    assert not is_integers(cells)  # and text must not turn into numbers
 
 
 @settings(deadline=None)
@@ -38,13 +38,13 @@ def is_number(text):
     return True
 
 
-def test_plain_numbers_and_words_stay_as_they_are():
+def test_plain_numbers_and_words_are_unchanged():
     column = pa.array(["-3", "+1.5", "-2e5", "cat", "'quoted'", "it's", "-.5"])
     assert escape(column).equals(column)
 
 
-def test_a_column_that_escape_cannot_have_written_is_left_alone():
-    foreign = pa.array(["'=1", "=1"])  # we would have escaped the second
+def test_a_column_that_escape_cannot_have_written_is_unchanged():
+    foreign = pa.array(["'=1", "=1"])  # escape would have changed the second
     assert unescape(foreign).equals(foreign)
-    merging = pa.array(["'7", "7"])  # undoing would make two ids one
+    merging = pa.array(["'7", "7"])  # unescaping would merge two ids
     assert unescape(merging).equals(merging)

@@ -1,4 +1,4 @@
-"""Damaged and forged models of every registered kind: refused by name, or the same model; never another exception."""
+"""Damaged and forged models of every method: rejected by name, or loaded unchanged; never another exception."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.helpers.damaged import attack, crowd, damage, outcome
 
 
 @pytest.mark.parametrize("name", [method.name for method in methods()])
-def test_damage_is_refused_or_harmless(name, tmp_path):
+def test_damaged_models_are_rejected_or_unchanged(name, tmp_path):
     count = attack(name, tmp_path, n_damaged=25, n_forged=12, seed=0)
     assert not [kind for kind in count if "FAULT" in kind]
-    assert count["damaged: refused"] >= 24  # a piece of no length lost or doubled is no damage
+    assert count["damaged: refused"] >= 24  # losing or doubling an empty piece is not damage
 
 
-def test_the_harness_finds_a_fault(tmp_path):
+def test_the_harness_detects_a_changed_model(tmp_path):
     model = cw.MajorityVote().fit(crowd()[1])
     model.save(tmp_path / "m")
     assert outcome(tmp_path / "m", [model.proba_]) == "the same"

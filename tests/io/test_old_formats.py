@@ -1,4 +1,4 @@
-"""Files of earlier versions are read, and a format does not change without its version being raised."""
+"""Files of earlier versions can be read, and a format only changes together with its version."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
 @pytest.mark.parametrize("version", range(1, VERSION + 1))
-def test_models_of_every_version_are_read(version):
+def test_models_of_every_version_load(version):
     for name, made in (("model", model()), ("learner", learner())):
         loaded = cw.load(FIXTURES / f"{name}_v{version}.safetensors")
         assert repr(loaded) == repr(made) and loaded.answers_ == answers()
@@ -32,7 +32,7 @@ def test_models_of_every_version_are_read(version):
 
 
 @pytest.mark.parametrize("version", range(1, FORMAT + 1))
-def test_run_folders_of_every_version_are_read(version, tmp_path):
+def test_run_folders_of_every_version_load(version, tmp_path):
     made = Run(FIXTURES / f"run_v{version}")
     assert made.metrics["format"] == version and made.config["format"] == version
     assert made.answers == answers() and made.proba.shape == (24, 2)
@@ -44,15 +44,16 @@ def test_run_folders_of_every_version_are_read(version, tmp_path):
     assert "text 3" in made.report(tmp_path / "report.html").read_text("utf-8")
 
 
-def test_a_format_that_changes_has_a_new_version(tmp_path):
-    """If this fails, what is written has another structure: raise the version in `saving.py` or `run/layout.py`, and
-    keep fixtures of it (`python tests/old_files.py tests/fixtures`); those of the version before stay."""
+def test_a_changed_format_has_a_new_version(tmp_path):
+    """If this fails, the structure of a file has changed. Raise the version in `io/model_files.py` or
+    `run/folder_format.py`, and add fixtures of the new version (`python -m tests.helpers.old_files tests/fixtures`);
+    keep those of earlier versions."""
     write_all(tmp_path, VERSION, FORMAT)
     for file in sorted(tmp_path.iterdir()):
         assert structure(file) == structure(FIXTURES / file.name), file.name
 
 
-def test_newer_folders_and_models_say_upgrade(tmp_path):
+def test_newer_folders_ask_for_an_upgrade(tmp_path):
     folder = shutil.copytree(FIXTURES / f"run_v{FORMAT}", tmp_path / "run")
     text = (folder / "metrics.json").read_text("utf-8")
     (folder / "metrics.json").write_text(text.replace(f'"format": {FORMAT}', f'"format": {FORMAT + 1}'), "utf-8")
@@ -61,20 +62,20 @@ def test_newer_folders_and_models_say_upgrade(tmp_path):
 
 
 @pytest.mark.parametrize("name", sorted(each.name for each in (FIXTURES / f"run_v{FORMAT}").iterdir()))
-def test_damage_to_any_file_of_a_folder_is_named(name, tmp_path):
-    """All but labels.csv, which nothing reads again."""
+def test_the_error_names_the_damaged_file(name, tmp_path):
+    """Except labels.csv, which is never read back."""
     folder = shutil.copytree(FIXTURES / f"run_v{FORMAT}", tmp_path / "run")
     content, rng = (folder / name).read_bytes(), np.random.default_rng(0)
     for _ in range(15 if name != "labels.csv" else 0):
         changed = damage(content, rng)
         (folder / name).write_bytes(changed)
-        if _means_the_same(name, changed, content):
+        if _is_equivalent(name, changed, content):
             continue
         with pytest.raises(CrowdwiseError, match=name if name != "metrics.json" else "run"):
             _read(folder)
 
 
-def _means_the_same(name: str, changed: bytes, content: bytes) -> bool:
+def _is_equivalent(name: str, changed: bytes, content: bytes) -> bool:
     try:
         return changed == content or (name == "metrics.json" and json.loads(changed) == json.loads(content))
     except ValueError:
@@ -86,7 +87,7 @@ def _read(folder: Path) -> None:
     made.config, made.labels, made.workers, made.tasks, made.next, made.model  # noqa: B018
 
 
-def test_damage_to_a_folder_without_checksums_is_an_error_of_ours_or_none(tmp_path):
+def test_damage_without_checksums_raises_only_crowdwise_errors(tmp_path):
     folder = shutil.copytree(FIXTURES / "run_v1", tmp_path / "run")
     rng = np.random.default_rng(3)
     for name in ("metrics.json", "labels.parquet", "workers.csv", "tasks.csv", "next.csv", "model.safetensors"):

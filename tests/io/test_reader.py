@@ -1,4 +1,4 @@
-"""Long tables: which columns, which types, which files. What can be wrong with them: test_refusing.py."""
+"""Long tables: columns, types and files. For errors see test_reader_errors.py."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CSV = "task,worker,label\n1,ann,cat\n1,bob,dog\n2,ann,cat\n"
         (["9223372036854775808", "1", "2"], ["1", "2", "9223372036854775808"]),
     ],
 )
-def test_text_becomes_integers_only_when_all_of_it_is(put, cells, ids):
+def test_text_becomes_integers_only_if_all_values_are_integers(put, cells, ids):
     for name, separator in (("a.csv", ","), ("a.tsv", "\t")):
         table = [["task", "worker", "label"], *([cell, "w", cell] for cell in cells)]
         answers = read(put(name, "\n".join(separator.join(row) for row in table)))
@@ -62,7 +62,7 @@ def test_parquet_with_categories_floats_and_unused_values(tmp_path):
     assert answers.workers.tolist() == ["x", "y"]
 
 
-def test_labels_and_known_labels_are_of_one_type(put):
+def test_labels_and_known_labels_have_one_type(put):
     answers = read(put("a.csv", "task,worker,label,truth\n1,a,0,unsure\n2,a,1,\n"))
     assert answers.classes.tolist() == ["0", "1", "unsure"]
     assert answers.truth.tolist() == [2, -1]
@@ -81,7 +81,7 @@ def test_columns_are_recognised_or_named(put, rows):
         read(file, worker="nope")
 
 
-def test_semicolons(put, rows):
+def test_semicolon_separated_cells(put, rows):
     assert rows(read(put("a.csv", CSV.replace(",", ";")))) == rows(read(put("b.csv", CSV)))
 
 
@@ -90,12 +90,12 @@ def test_quotes_line_breaks_and_blank_lines(put, rows):
     assert rows(read(file)) == [("a\nb", "x,y", 'say "hi"'), ("c", "d", "e")]
 
 
-def test_byte_order_mark(put, rows):
+def test_a_byte_order_mark_is_skipped(put, rows):
     for name, content in (("a.csv", CSV), ("a.jsonl", '{"task": 1, "worker": "ann", "label": "cat"}')):
         assert rows(read(put(name, b"\xef\xbb\xbf" + content.encode())))[0] == (1, "ann", "cat")
 
 
-def test_weight_and_truth_by_name_or_by_themselves(put):
+def test_weight_and_truth_columns_are_named_or_recognised(put):
     answers = read(put("a.csv", "task,worker,label,weight,truth\n1,a,x,0.5,y\n2,a,x,2,\n"))
     assert answers.weight.tolist() == [0.5, 2]
     assert answers.truth.tolist() == [1, -1]
@@ -110,7 +110,7 @@ def test_sparse_known_labels_in_json_lines(put):
     assert read(put("a.jsonl", records, lines=True)).truth[1500] == 1
 
 
-def test_json_lines_skip_what_is_not_needed(put, rows):
+def test_unused_json_fields_are_skipped(put, rows):
     records = [
         {"text": ["deep", {"er": [1]}], "task": "t", "worker": "w", "label": "x"},
         {"text": 3, "label": "y", "worker": "v", "task": "t"},
@@ -129,47 +129,49 @@ def test_globs_and_lists(put, tmp_path, rows):
     assert rows(read([tmp_path / "part-2.csv", tmp_path / "part-1.csv"])) == expected
 
 
-def test_a_folder_means_the_files_in_it(put, tmp_path, rows):
-    assert_read_fails(errors.FormatError, "holds no file", tmp_path)
+def test_a_folder_is_read_as_its_files(put, tmp_path, rows):
+    assert_read_fails(errors.FormatError, "contains no files", tmp_path)
     put("_SUCCESS", "")
     put(".part-1.csv.crc", b"\xff")
-    assert_read_fails(errors.FormatError, "holds no file", tmp_path)
+    assert_read_fails(errors.FormatError, "contains no files", tmp_path)
     put("part-1.csv", "task,worker,label\n1,ann,cat\n")
     put("part-2.csv", "task,worker,label\n1,ann,dog\n")
-    assert rows(read(tmp_path, duplicates="last")) == [(1, "ann", "dog")]  # in order of name
+    assert rows(read(tmp_path, duplicates="last")) == [(1, "ann", "dog")]  # sorted by name
     assert rows(read([tmp_path], duplicates="first")) == [(1, "ann", "cat")]
     put("part-3.jsonl", [{"task": 2, "worker": "ann", "label": "cat"}], lines=True)
     assert_read_fails(errors.FormatError, r"part-1\.csv and \S+part-3\.jsonl have different formats", tmp_path)
     (tmp_path / "day=1").mkdir()
-    assert_read_fails(errors.FormatError, "holds day=1, which is no file", tmp_path)
-    assert_read_fails(errors.FormatError, "nothing but folders", str(tmp_path / "day=*"))
+    assert_read_fails(errors.FormatError, "contains day=1, which is not a file", tmp_path)
+    assert_read_fails(errors.FormatError, "matches only folders", str(tmp_path / "day=*"))
 
 
-def test_files_of_two_formats_are_named(put, tmp_path):
+def test_files_of_different_formats_are_reported(put, tmp_path):
     table = pa.table({"task": [1], "worker": ["bob"], "label": ["cat"]})
     pq.write_table(table, tmp_path / "b.parquet")
     files = [put("a.csv", CSV), tmp_path / "b.parquet"]
     message = r"^\S+{}\S+ and \S+{}\S+ have different formats, {} and {}\. Read them separately"
     assert_read_fails(errors.FormatError, message.format("a", "b", "csv", "parquet"), files)
     assert_read_fails(errors.FormatError, message.format("b", "a", "parquet", "csv"), files[::-1])
-    assert_read_fails(errors.FormatError, r"b\.parquet: byte", files, format="csv")  # as was said
+    assert_read_fails(errors.FormatError, r"b\.parquet: byte", files, format="csv")  # the format named is used
     assert_read_fails(errors.MissingColumnError, r"c\.csv: no column", [files[0], put("c.csv", "x,y\n1,2\n")])
 
 
-def test_one_type_over_all_files(put, tmp_path):
+def test_ids_have_one_type_over_all_files(put, tmp_path):
     put("p1.csv", "task,worker,label\n1,a,x\n")
     put("p2.csv", "task,worker,label\n001,a,x\n")
     assert read(str(tmp_path / "p?.csv")).tasks.tolist() == ["001", "1"]
     for name, ids in (("q1.parquet", [1]), ("q2.parquet", ["1"])):
         pq.write_table(pa.table({"task": ids, "worker": ["a"], "label": ["x"]}), tmp_path / name)
     with pytest.raises(
-        errors.IdTypeError, match=r"^\S+q1\.parquet has integers for task ids and \S+q2\.parquet text\. Convert"
+        errors.IdTypeError, match=r"^\S+q1\.parquet has integers as task ids, but \S+q2\.parquet has text\. Convert"
     ):
         read(str(tmp_path / "q*.parquet"))
 
 
-def test_kinds_of_text_mix(tmp_path):
-    view = pa.string_view() if int(pa.__version__.partition(".")[0]) >= 21 else pa.string()  # before, it is not written
+def test_arrow_text_types_can_be_mixed(tmp_path):
+    view = (
+        pa.string_view() if int(pa.__version__.partition(".")[0]) >= 21 else pa.string()
+    )  # older versions cannot write it
     for name, kind in (("1.parquet", pa.string()), ("2.parquet", pa.large_string()), ("3.parquet", view)):
         task = pa.array([name, "t"], kind)
         pq.write_table(pa.table({"task": task, "worker": [name, name], "label": ["x", "y"]}), tmp_path / name)
@@ -178,7 +180,7 @@ def test_kinds_of_text_mix(tmp_path):
     assert read(str(tmp_path / "?.parquet")).tasks.tolist() == ["1.parquet", "2.parquet", "3.parquet", "t", "u"]
 
 
-def test_a_column_that_only_one_file_has(put, tmp_path):
+def test_a_column_may_be_missing_in_some_files(put, tmp_path):
     put("p1.csv", "task,worker,label,truth\n1,a,x,x\n")
     put("p2.csv", "task,worker,label\n2,a,y\n")
     assert read(str(tmp_path / "p?.csv")).truth.tolist() == [0, -1]
@@ -191,7 +193,7 @@ def test_a_column_that_only_one_file_has(put, tmp_path):
         read(str(tmp_path / "q?.csv"))
 
 
-def test_text_marked_as_text_stays_text_over_files(tmp_path):
+def test_escaped_text_stays_text_over_several_files(tmp_path):
     table = {"worker": ["a"], "label": ["x"]}
     write(pa.table({"task": ["7"], **table}), tmp_path / "p1.csv")
     write(pa.table({"task": [8], **table}), tmp_path / "p2.csv")
@@ -206,7 +208,7 @@ def test_gzip_by_content_not_name(put, tmp_path, rows):
     assert rows(read(tmp_path / "c.csv")) == expected
 
 
-def test_options_go_on_to_answers(put):
+def test_options_are_passed_to_answers(put):
     file = put("a.csv", CSV + "2,ann,dog\n,bob,cat\n")
     answers = read(file, nulls="drop", duplicates="last", classes=["dog", "cat", "fox"])
     assert answers.classes.tolist() == ["dog", "cat", "fox"]
@@ -219,10 +221,10 @@ def test_dropped_rows_leave_no_ids_behind(put):
     assert answers.workers.tolist() == ["ann", "bob"]
 
 
-# Telling the format
+# Format detection
 
 
-def test_formats_by_content_when_the_name_says_nothing(put, tmp_path):
+def test_the_format_is_detected_by_content(put, tmp_path):
     assert read(put("a.dat", CSV)).n_answers == 3
     assert read(put("b", CSV.replace(",", "\t"))).n_answers == 3
     assert read(put("c.txt", '{"task": 1, "worker": 1, "label": 1}')).n_answers == 1
@@ -230,11 +232,11 @@ def test_formats_by_content_when_the_name_says_nothing(put, tmp_path):
     assert read(tmp_path / "d").n_answers == 1
 
 
-def test_when_the_format_cannot_be_told(put):
+def test_undetectable_formats_are_rejected(put):
     assert_read_fails(errors.FormatError, "begins with 'hello'.*format=, one of csv", put("a.txt", "hello\nthere\n"))
     assert_read_fails(errors.FormatError, "format='peerannot'", put("b.json", {"0": {"0": 1}}))
-    assert_read_fails(errors.FormatError, "no worker, as doccano", put("c.jsonl", '{"text": "t", "label": ["x"]}'))
-    assert_read_fails(errors.FormatError, "one object a line", put("d.json", [{"task": 1, "worker": 1, "label": 1}]))
+    assert_read_fails(errors.FormatError, "no worker, as in doccano", put("c.jsonl", '{"text": "t", "label": ["x"]}'))
+    assert_read_fails(errors.FormatError, "one object per line", put("d.json", [{"task": 1, "worker": 1, "label": 1}]))
     assert_read_fails(errors.FormatError, "binary", put("e.dat", "ab\0c"))
 
 
@@ -253,7 +255,7 @@ def test_read_truth(put, tmp_path):
     assert table.to_pydict() == {"task": ["x"], "label": [1]}
 
 
-def test_read_truth_in_the_types_of_the_answers(put):
+def test_read_truth_converts_ids_to_the_types_of_the_answers(put):
     answers = read(put("a.csv", "task,worker,label\n001,a,1\n7,a,?\n"))
     truth = read_truth(put("t.csv", "task,truth\n7,1\n"), like=answers)
     assert answers.with_truth((truth["task"], truth["label"])).truth.tolist() == [-1, 0]
@@ -262,7 +264,7 @@ def test_read_truth_in_the_types_of_the_answers(put):
         read_truth(put("u.csv", "task,truth\none,1\n"), like=numbers)
 
 
-def test_read_truth_refuses(put):
+def test_read_truth_rejects_invalid_files(put):
     with pytest.raises(errors.DuplicateError, match=r"3 has two known labels"):
         read_truth(put("a.csv", "task,truth\n3,1\n3,2\n"))
     with pytest.raises(errors.MissingColumnError, match=r"truth='\.\.\.'"):

@@ -1,4 +1,4 @@
-"""Every way in which a file of answers can be wrong, and what is said of it."""
+"""Error messages for every way in which a file of answers can be invalid."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from tests.helpers.reading import assert_read_fails
 CSV = "task,worker,label\n1,ann,cat\n1,bob,dog\n2,ann,cat\n"
 
 
-def test_files_that_are_not_there(put, tmp_path):
+def test_missing_and_irregular_files(put, tmp_path):
     assert_read_fails(errors.FormatError, "no file", tmp_path / "nope.csv")
     assert_read_fails(errors.FormatError, "no file", tmp_path / "nope-*.csv")
     assert_read_fails(errors.FormatError, "no file", "a\0b.csv")
     assert_read_fails(errors.FormatError, "name", "x" * 5000)
     os.mkfifo(tmp_path / "pipe.csv")
     assert_read_fails(errors.FormatError, "pipe", tmp_path / "pipe.csv")
-    assert_read_fails(errors.ParameterError, "empty list", [])
+    assert_read_fails(errors.ParameterError, "list of files is empty", [])
     assert_read_fails(errors.ParameterError, "not int", 3)
 
 
-def test_unknown_format_and_arguments_that_mean_nothing(put):
+def test_unknown_formats_and_options_are_rejected(put):
     file = put("a.csv", CSV)
     assert_read_fails(errors.ParameterError, "unknown format 'excel'.*csv, tsv", file, format="excel")
     assert_read_fails(errors.ParameterError, "no option question=", file, question="q")
-    assert_read_fails(errors.ParameterError, "takes none of these", file, format="peerannot", task="t")
+    assert_read_fails(errors.ParameterError, "takes none of these options", file, format="peerannot", task="t")
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.json", "a.txt", "a.csv.gz"])
@@ -42,43 +42,45 @@ def test_empty_files(put, name, content):
 
 
 @pytest.mark.parametrize("content", ["task,worker,label", "task,worker,label\n", "task,worker,label\n\n"])
-def test_header_only(put, content):
-    assert_read_fails(errors.EmptyError, "no row", put("a.csv", content))
+def test_a_header_without_rows_is_rejected(put, content):
+    assert_read_fails(errors.EmptyError, "no rows", put("a.csv", content))
 
 
-def test_null_ids_name_their_lines(put):
+def test_missing_ids_are_reported_with_their_lines(put):
     file = put("a.csv", 'task,worker,label\n1,a,"two\nlines"\n\n2,a,\n3,"",x\n4,a,\n')
     assert_read_fails(errors.NullError, r"'worker' is empty in 1 of 4 rows \(lines 6\)", file)
     file = put("b.jsonl", '{"task": 1, "worker": "a", "label": "x"}\n\n{"task": 1, "worker": "b"}\n')
     assert_read_fails(errors.NullError, r"'label' is empty in 1 of 2 rows \(lines 3\)", file)
 
 
-def test_duplicates_say_how_to_find_the_row(put):
+def test_duplicates_are_reported_with_their_rows(put):
     file = put("a.csv", "task,worker,label\n1,a,x\n0,b,x\n1,a,y\n")
     assert_read_fails(errors.DuplicateError, r"rows 0 and 2.*Row r is line r \+ 2", file)
 
 
-def test_ragged_rows_name_their_line(put):
+def test_rows_of_wrong_length_are_reported_with_their_line(put):
     file = put("b.csv", "task,worker,label\n1,a,x\n\n1,b,x,y\n")
-    assert_read_fails(errors.FormatError, "line 4 has 4 cells where the header has 3", file)
+    assert_read_fails(errors.FormatError, "line 4 has 4 cells, but the header has 3", file)
     assert_read_fails(errors.FormatError, "line 3 has 2 cells", put("c.csv", "task,worker,label\n1,a,x\n1,b\n"))
     assert_read_fails(errors.FormatError, "line 3", put("d.tsv", "task\tworker\tlabel\n1\ta\tx\n1\tb\n"))
 
 
-def test_an_open_quotation_mark(put):
+def test_an_unclosed_quotation_mark(put):
     assert_read_fails(errors.FormatError, "line 3", put("a.csv", 'task,worker,label\n1,a,x\n2,"b,x\n3,a,x\n'))
 
 
-def test_another_encoding_names_the_byte(put):
+def test_other_encodings_are_reported_with_the_byte(put):
     for name in ("a.csv", "a.csv.gz"):
         assert_read_fails(errors.FormatError, r"byte 0xe9 at line 2 \(byte 22 of the file\).*UTF-8",
               put(name, "task,worker,label\n1,Zoé,x\n".encode("latin-1")))  # fmt: skip
     for encoding in ("utf-16", "utf-32"):
-        assert_read_fails(errors.FormatError, f"the text is in {encoding.upper()}", put("b.csv", CSV.encode(encoding)))
+        assert_read_fails(
+            errors.FormatError, f"the text is encoded in {encoding.upper()}", put("b.csv", CSV.encode(encoding))
+        )
     assert_read_fails(errors.FormatError, "0xe9 at line 2", put("c.jsonl", '\n{"task":"Zoé"}'.encode("latin-1")))
 
 
-def test_a_bad_byte_far_into_the_file(put):
+def test_an_invalid_byte_far_into_the_file(put):
     line = b"1234567,worker,label\n"
     many = b"task,worker,label\n" + line * 60_000
     assert_read_fails(
@@ -86,13 +88,13 @@ def test_a_bad_byte_far_into_the_file(put):
     )
 
 
-def test_headers(put):
-    assert_read_fails(errors.MissingColumnError, "appears 2 times", put("a.csv", "task,worker,label,task\n1,a,x,2\n"))
+def test_repeated_and_missing_columns(put):
+    assert_read_fails(errors.MissingColumnError, "stands 2 times", put("a.csv", "task,worker,label,task\n1,a,x,2\n"))
     assert_read_fails(errors.MissingColumnError, "format='cleanlab'", put("b.csv", "ann,bob\n1,2\n"))
     assert read(put("c.csv", "task,worker,label,x,x\n1,a,x,2,3\n")).n_answers == 1
 
 
-def test_weights_that_are_no_numbers(put):
+def test_invalid_weights_and_flags(put):
     assert_read_fails(
         errors.WeightError, "'heavy' at line 3", put("a.csv", "task,worker,label,weight\n1,a,x,1\n2,a,x,heavy\n")
     )
@@ -121,7 +123,7 @@ def test_json_lines_of_mixed_types(put):
         errors.IdTypeError, "line 2", put("c.jsonl", start + f'{{"task": {2**70}, "worker": "b", "label": "x"}}')
     )
     assert_read_fails(
-        errors.IdTypeError, "holds a list", put("d.jsonl", '{"task": 1, "worker": "a", "label": ["x"], "user": 1}')
+        errors.IdTypeError, "contains a list", put("d.jsonl", '{"task": 1, "worker": "a", "label": ["x"], "user": 1}')
     )
 
 
@@ -129,9 +131,9 @@ def test_broken_json(put):
     start = '{"task": 1, "worker": "a", "label": "x"}\n'
     assert_read_fails(errors.FormatError, "line 2 is not JSON", put("a.jsonl", start + '{"task": 1, "wor'))
     assert_read_fails(errors.FormatError, "line 2: expected an object", put("b.jsonl", start + "[1]"))
-    assert_read_fails(errors.FormatError, "cut short", put("c.json", '[{"id": 1, "annota'))
-    assert_read_fails(errors.FormatError, "nested too deep", put("d.json", "[" * 100_000), format="peerannot")
-    assert_read_fails(errors.FormatError, "nested too deep", put("e.jsonl", '{"a":' * 100_000))
+    assert_read_fails(errors.FormatError, "truncated", put("c.json", '[{"id": 1, "annota'))
+    assert_read_fails(errors.FormatError, "nested too deeply", put("d.json", "[" * 100_000), format="peerannot")
+    assert_read_fails(errors.FormatError, "nested too deeply", put("e.jsonl", '{"a":' * 100_000))
     assert_read_fails(
         errors.FormatError, "surrogate", put("f.jsonl", start + '{"task": 2, "worker": "\\ud800", "label": "x"}')
     )
@@ -139,20 +141,20 @@ def test_broken_json(put):
 
 def test_damaged_archives_and_tables(put, tmp_path):
     pq.write_table(pa.table({"task": [1], "worker": [1], "label": [1]}), tmp_path / "a.parquet")
-    whole = (tmp_path / "a.parquet").read_bytes()
-    assert_read_fails(errors.FormatError, "damaged or cut short", put("b.parquet", whole[: len(whole) // 2]))
-    assert_read_fails(errors.FormatError, "damaged or cut short", put("c.parquet", "task,worker,label\n"))
+    content = (tmp_path / "a.parquet").read_bytes()
+    assert_read_fails(errors.FormatError, "damaged or truncated", put("b.parquet", content[: len(content) // 2]))
+    assert_read_fails(errors.FormatError, "damaged or truncated", put("c.parquet", "task,worker,label\n"))
     packed = gzip.compress(CSV.encode() * 1000)
     (tmp_path / "d.csv.gz").write_bytes(packed[:-20])
-    assert_read_fails(errors.FormatError, "damaged or cut short", tmp_path / "d.csv.gz")
-    assert_read_fails(errors.FormatError, "damaged or cut short", put("e.zip", b"PK\x03\x04rubbish"))
+    assert_read_fails(errors.FormatError, "damaged or truncated", tmp_path / "d.csv.gz")
+    assert_read_fails(errors.FormatError, "damaged or truncated", put("e.zip", b"PK\x03\x04garbage"))
 
 
 @pytest.mark.parametrize(
     "name", ["a.csv", "a.tsv", "a.jsonl", "a.json", "a.parquet", "a.zip", "a.txt", "a", "a.csv.gz"]
 )
 @pytest.mark.parametrize("form", [None, *FORMATS])
-def test_rubbish_is_always_an_error_of_ours(tmp_path, name, form):
+def test_garbage_raises_a_crowdwise_error(tmp_path, name, form):
     rng = np.random.default_rng(0)
     for content in (
         rng.bytes(5000),

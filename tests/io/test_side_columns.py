@@ -6,8 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 from crowdwise import errors
+from crowdwise.cli import app
 from crowdwise.io import read, read_side_columns, read_with_side_columns, write
 from crowdwise.io.formats import delimited
 from crowdwise.io.side_columns import TIMES
@@ -42,15 +44,29 @@ def test_side_columns_of_every_long_format(tmp_path, name):
     assert read_side_columns(tmp_path / name, answers).texts is None
 
 
-def test_each_file_is_parsed_once(tmp_path, monkeypatch):
+@pytest.fixture
+def parsed(monkeypatch):
+    """The name of each CSV file of answers, once for each time it is parsed."""
+    names, read_cells = [], delimited.read_cells
+    monkeypatch.setattr(delimited, "read_cells", lambda file, *args: names.append(file.name) or read_cells(file, *args))
+    return names
+
+
+def test_each_file_is_parsed_once(tmp_path, parsed):
     for name in ("a.csv", "b.csv"):
         write(table(), tmp_path / name)
-    parsed = []
-    read_csv = delimited.arrow_csv.read_csv
-    monkeypatch.setattr(delimited.arrow_csv, "read_csv", lambda *args, **kw: parsed.append(1) or read_csv(*args, **kw))
     answers, side = read_with_side_columns(str(tmp_path / "?.csv"), text="tweet", duplicates="first")
-    assert len(parsed) == 2
+    assert parsed == ["a.csv", "b.csv"]
     assert (answers.n_answers, side.texts.tolist()) == (4, ["one, 'two'", "=three"])
+
+
+@pytest.mark.parametrize("options", [[], ["--pseudonymise", "key.txt"]])
+def test_crowdwise_run_parses_the_answers_once(tmp_path, monkeypatch, parsed, options):
+    monkeypatch.chdir(tmp_path)
+    write(table(random_rows()[0]), "a.csv")
+    result = CliRunner().invoke(app, ["run", "a.csv", "--out", "out", "-m", "majority-vote", "--folds", "2", *options])
+    assert result.exit_code == 0, result.output
+    assert parsed == ["a.csv"]
 
 
 def test_the_text_column_may_also_be_the_weight_or_the_truth(put):

@@ -15,19 +15,19 @@ from crowdwise import Answers
 from crowdwise.errors import FormatError
 from crowdwise.io import read, write
 
-pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.errors.LookalikeWarning")  # of ids made up at random
+pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.errors.LookalikeWarning")  # random ids
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz")
 
-# Arrow holds no lone surrogates. Text that looks like formulas, numbers, quotes or gaps comes up often.
+# Arrow does not allow lone surrogates. Text that looks like formulas, numbers or quotes is drawn often.
 strings = st.text(st.characters(exclude_categories=["Cs"]), max_size=6) | st.text(
     st.sampled_from("'=+-@\t\r\n ,;\"01.ae\0"), max_size=4
 )
 ints = st.integers(-(2**63), 2**63 - 1)
 
 
-def answers_of(ids):
-    """A few answers with tasks, workers and labels of one kind of id."""
+def answer_sets(ids):
+    """Draw a few answers whose tasks, workers and labels are ids of one kind."""
     table = st.lists(ids, min_size=1, max_size=6, unique=True)
     return st.tuples(table, table, table, st.integers(0, 2**32)).map(_build)
 
@@ -41,7 +41,7 @@ def _build(drawn):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@given(answers=st.one_of(answers_of(strings), answers_of(ints)))
+@given(answers=st.one_of(answer_sets(strings), answer_sets(ints)))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 def test_ids_survive_the_round_trip(tmp_path, suffix, answers):
     write(answers, tmp_path / f"answers{suffix}")
@@ -49,7 +49,7 @@ def test_ids_survive_the_round_trip(tmp_path, suffix, answers):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_booleans_survive(tmp_path, suffix):
+def test_booleans_survive_the_round_trip(tmp_path, suffix):
     answers = Answers.from_arrays([True, False], [True, True], [False, True])
     write(answers, tmp_path / f"answers{suffix}")
     assert read(tmp_path / f"answers{suffix}") == answers
@@ -60,7 +60,7 @@ def test_booleans_survive(tmp_path, suffix):
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("ids", [["x", "=y"], [3, 5], [False, True]])
-def test_weights_and_truth_survive(tmp_path, suffix, ids):
+def test_weights_and_truth_survive_the_round_trip(tmp_path, suffix, ids):
     answers = Answers.from_arrays([1, 1, 2, 2], ["a", "b", "a", "b"], [ids[0], ids[1], ids[0], ids[0]], [1, 0.25, 3, 0])
     answers = answers.with_truth({2: ids[1]})
     write(answers, tmp_path / f"answers{suffix}")
@@ -69,14 +69,14 @@ def test_weights_and_truth_survive(tmp_path, suffix, ids):
     assert back.truth.tolist() == answers.truth.tolist()
 
 
-def test_csv_is_plain_and_harmless(tmp_path):
+def test_csv_cells_are_quoted_and_escaped(tmp_path):
     answers = Answers.from_arrays(["t 1", "t,2", 't"3'], ["=cmd()", "-5", "w"], ["@x", "y", "'=z"])
     write(answers, tmp_path / "a.csv")
     text = (tmp_path / "a.csv").read_text()
     assert text.splitlines() == ["task,worker,label", "t 1,'=cmd(),'@x", '"t""3",w,\'\'=z', '"t,2",-5,y']
 
 
-def test_tables_of_any_kind(tmp_path):
+def test_tables_of_any_type(tmp_path):
     table = pa.table({
         "=name": ["a", None, "=b"], "n": [1, None, 3], "p": [0.5, float("nan"), None], "ok": [True, False, None],
         "day": pa.array([0, 1, None], pa.date32()),
@@ -97,19 +97,19 @@ def test_tables_of_any_kind(tmp_path):
     assert repr(pq.read_table(tmp_path / "t.parquet").to_pydict()) == repr(table.to_pydict())
 
 
-def test_parquet_holds_plain_columns(tmp_path):
+def test_parquet_columns_are_not_dictionary_encoded(tmp_path):
     write(Answers.from_arrays(["a"], [1], [True]), tmp_path / "a.parquet")
     assert [str(f.type) for f in pq.read_schema(tmp_path / "a.parquet")] == ["large_string", "int64", "bool"]
 
 
-def test_no_rows(tmp_path):
+def test_a_table_without_rows(tmp_path):
     table = pa.table({"task": pa.array([], pa.string()), "p": pa.array([], pa.float64())})
     for suffix in SUFFIXES:
         write(table, tmp_path / f"t{suffix}")
     assert (tmp_path / "t.csv").read_text() == "task,p\n"
 
 
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
+def test_a_failed_write_leaves_only_the_old_file(tmp_path):
     file = tmp_path / "t.csv"
     file.write_text("old")
     with pytest.raises(FormatError, match=r"cannot be written as \.csv"):
@@ -118,7 +118,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
     assert os.listdir(tmp_path) == ["t.csv"]  # noqa: PTH208
 
 
-def test_the_same_answers_give_the_same_bytes(tmp_path):
+def test_equal_answers_are_written_as_equal_bytes(tmp_path):
     answers = Answers.from_arrays(["a", "b"], ["x", "y"], ["l", "m"])
     for name in ("1.csv.gz", "2.csv.gz"):
         write(answers, tmp_path / name)
@@ -126,7 +126,7 @@ def test_the_same_answers_give_the_same_bytes(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["t.xlsx", "t", "t.parquet.gz", "nowhere/t.csv", "folder.csv"])
-def test_names_that_cannot_be_written(tmp_path, name):
+def test_invalid_targets_are_rejected(tmp_path, name):
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(FormatError, match=r"ends in \.csv|no folder|it is a folder"):
+    with pytest.raises(FormatError, match=r"must end in \.csv|does not exist|it is a folder"):
         write(pa.table({"a": [1]}), tmp_path / name)

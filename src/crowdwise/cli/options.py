@@ -227,7 +227,7 @@ def known_labels(answers: Answers, truth: Path | None, gold: Path | None) -> tup
     """Return the answers, the codes of the labels to score against (gold excluded), and those of the gold labels."""
     import numpy as np
 
-    from crowdwise.io.truth_files import attach_truth
+    from crowdwise.io.reader import attach_truth
 
     known, fixed = answers.truth, None
     if gold is not None:

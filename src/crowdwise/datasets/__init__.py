@@ -1,13 +1,13 @@
-"""Real data sets of the field, and made ones, all in one form.
+"""Crowdsourcing data sets, real and simulated, in one form.
 
     data = cw.datasets.load("labelme")
     model = cw.CrowdLayer().fit(data.X, data.answers)
     (model.predict(data.X_test) == data.truth_test).mean()
 
-They are looked for in the folder that the environment variable CROWDWISE_DATA names, then in the user's cache, a folder
-for each. Those whose originals are simple can be fetched into the cache: `fetch(name)`, or `load(name, download=True)`.
-Of the others the error says where to get them. Figures (counts, accuracy of answers, imbalance) and content (see
-`facts`) are checked on load. No data is part of crowdwise; `data.licence` says who made it and on what terms.
+`load` looks in the folder named by the environment variable CROWDWISE_DATA, then in the user's cache folder. Most data
+sets can be downloaded into the cache with `fetch(name)` or `load(name, download=True)`; for the others, the error says
+where to get them. Counts, accuracies and contents are checked on load (see `integrity`). Crowdwise contains no data
+itself; `data.licence` gives the authors and the terms of use.
 
 >>> load("digits")
 Dataset('digits': tasks 738 train; 64 features, 40 workers, 1845 answers, 10 classes)
@@ -25,8 +25,8 @@ from pathlib import Path
 from crowdwise.datasets import (
     cifar,
     dogs_vs_cats,
-    facts,
     gas_drift,
+    integrity,
     labelme,
     music,
     product,
@@ -48,7 +48,7 @@ _ENTRIES: dict[str, DatasetEntry] = {
 
 
 def names() -> list[str]:
-    """Names of all data sets.
+    """Return the names of all data sets.
 
     >>> names()[:3]
     ['labelme', 'music', 'cifar10h']
@@ -64,9 +64,9 @@ def load(name: str, *, download: bool = False, check: bool = True) -> Dataset:
     name : str
         One of `names()`.
     download : bool
-        Fetch it, where that can be done, if it is in neither place.
+        Download the data set if it is not found locally.
     check : bool
-        Refuse it unless its figures are those it should have.
+        Raise an error if the statistics of the data differ from the expected ones.
 
     Returns
     -------
@@ -82,68 +82,70 @@ def load(name: str, *, download: bool = False, check: bool = True) -> Dataset:
     entry = _entry(name)
     for what, value in (("download", download), ("check", check)):
         if not isinstance(value, bool):
-            message = f"{what}={value!r}: use True or False."
+            message = f"{what} must be True or False, not {value!r}."
             raise ParameterError(message)
-    if not entry.needs:  # made, not read
-        return _loaded(name, Path(), check)
+    if not entry.needs:  # simulated, not read
+        return _load_from(name, Path(), check)
     for root in _roots():
         if all((root / name / file).is_file() for file in entry.needs):
-            return _loaded(name, root / name, check)
+            return _load_from(name, root / name, check)
     if download:
-        return _loaded(name, fetch(name), check)
+        return _load_from(name, fetch(name), check)
     raise CrowdwiseError(_not_found(name))
 
 
 def fetch(name: str, folder: str | os.PathLike[str] | None = None) -> Path:
-    """Fetch the originals of a data set and turn them into what `load` reads.
+    """Download the original files of a data set and convert them to what `load` reads.
 
     Parameters
     ----------
     name : str
         One of `names()`.
     folder : path, optional
-        Where to put it, the user's cache if not given. To have `load` find it elsewhere, set CROWDWISE_DATA.
+        Where to put it; by default the user's cache folder. `load` finds it in another folder if CROWDWISE_DATA names
+        that folder.
 
     Returns
     -------
     Path
-        Of its folder, `<folder>/<name>`. Its files appear there once all is downloaded and the figures are right;
-        the originals and their checksums stay in `<folder>/original/<name>`. What is there is not fetched again.
+        The folder of the data set, `<folder>/<name>`. Its files appear there once everything is downloaded and
+        checked. The original files and their checksums stay in `<folder>/original/<name>`. Existing files are not
+        downloaded again.
     """
     entry = _entry(name)
     if not entry.needs:
-        message = f"{name} is made, not read: there is nothing to fetch. load({name!r}) gives it."
+        message = f"{name} is simulated, so there is nothing to download. Use load({name!r})."
         raise CrowdwiseError(message)
     root = _cache() if folder is None else Path(folder)
     target = root / name
     if all((target / file).is_file() for file in entry.needs):
         return target
     if entry.prepare is None:
-        message = f"{name} cannot be fetched. {entry.by_hand} in {root}, or in the folder that CROWDWISE_DATA names."
+        message = f"{name} cannot be downloaded. {entry.by_hand} in {root}, or in the folder named by CROWDWISE_DATA."
         raise CrowdwiseError(message)
     originals = root / "original" / name
     for original in entry.files:
         _download(original, originals)
-    with tempfile.TemporaryDirectory(dir=root) as made:
+    with tempfile.TemporaryDirectory(dir=root) as prepared:
         try:
-            entry.prepare(originals, Path(made))
+            entry.prepare(originals, Path(prepared))
         except CrowdwiseError:
             raise
         except (ValueError, KeyError, IndexError, OSError, EOFError) as error:
-            message = f"the originals of {name} in {originals} are not as they should be ({error}): delete them, retry."
+            message = f"the original files of {name} in {originals} are invalid ({error}). Delete them and retry."
             raise CrowdwiseError(message) from None
-        _loaded(name, Path(made), check=True)
+        _load_from(name, Path(prepared), check=True)
         target.mkdir(parents=True, exist_ok=True)
-        for file in sorted(Path(made).iterdir()):
+        for file in sorted(Path(prepared).iterdir()):
             file.replace(target / file.name)
     return target
 
 
-def _loaded(name: str, folder: Path, check: bool) -> Dataset:
+def _load_from(name: str, folder: Path, check: bool) -> Dataset:
     entry = _ENTRIES[name]
     data = replace(entry.load(folder), licence=entry.licence, source=entry.source)
     if check:
-        facts.check(data, str(folder))
+        integrity.check(data, str(folder))
     return data
 
 
@@ -152,21 +154,21 @@ def _entry(name: str) -> DatasetEntry:
         near = difflib.get_close_matches(str(name).lower(), _ENTRIES, n=3, cutoff=0.5)
         near += [known for known in _ENTRIES if known.endswith(f"/{str(name).lower()}")]
         hint = f"did you mean {' or '.join(map(repr, dict.fromkeys(near)))}?" if near else "see datasets.names()."
-        message = f"there is no data set {name!r}: {hint}"
+        message = f"unknown data set {name!r}: {hint}"
         raise ParameterError(message)
     return _ENTRIES[name]
 
 
 def _roots() -> list[Path]:
-    """Where data is looked for, in this order."""
-    given = os.environ.get("CROWDWISE_DATA")
-    return [*([Path(given).expanduser()] if given else []), _cache()]
+    """Return the folders to search, in order."""
+    folder = os.environ.get("CROWDWISE_DATA")
+    return [*([Path(folder).expanduser()] if folder else []), _cache()]
 
 
 def _cache() -> Path:
-    """The user's cache: `$XDG_CACHE_HOME`, or the usual place of the system."""
-    if given := os.environ.get("XDG_CACHE_HOME"):
-        base = Path(given)
+    """Return the data folder in the user's cache: `$XDG_CACHE_HOME`, or the default of the system."""
+    if folder := os.environ.get("XDG_CACHE_HOME"):
+        base = Path(folder)
     elif sys.platform == "win32" and (local := os.environ.get("LOCALAPPDATA")):
         base = Path(local)
     else:
@@ -179,13 +181,15 @@ def _not_found(name: str) -> str:
     places = []
     for root in _roots():
         missing = [file for file in entry.needs if not (root / name / file).is_file()]
-        places.append(f"{root / name} (no {', '.join(missing)})")
-    at_hand = "set CROWDWISE_DATA to a folder that holds it"
+        places.append(f"{root / name} (missing: {', '.join(missing)})")
     if entry.prepare is None:
-        remedy = f"It cannot be fetched. {entry.by_hand} and {at_hand}, or put that folder into {_cache()}."
+        remedy = (
+            f"It cannot be downloaded. {entry.by_hand} and set CROWDWISE_DATA to the folder that contains it, or "
+            f"put it into {_cache()}."
+        )
     else:
         remedy = (
-            f"Fetch it from its original address ({entry.source}) with datasets.load({name!r}, download=True), "
-            f"{at_hand} as {name}/, or put that folder into {_cache()}."
+            f"Download it ({entry.source}) with datasets.load({name!r}, download=True), set CROWDWISE_DATA to a folder "
+            f"that contains {name}/, or put that folder into {_cache()}."
         )
-    return f"{name} was not found; looked in {' and '.join(places)}. {remedy}"
+    return f"{name} was not found in {' or '.join(places)}. {remedy}"

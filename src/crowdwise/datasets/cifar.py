@@ -1,13 +1,14 @@
-"""CIFAR-10 as people see it: CIFAR-10H (its test images) and CIFAR-10N (its training images).
+"""CIFAR-10 labelled by crowds: CIFAR-10H (its test images) and CIFAR-10N (its training images).
 
-cifar10h   511,000 votes on 10,000 images, published as counts. Who gave them is known of the last 500 images alone:
-           `answers`, `truth` and `X` are of these. `extra` has `counts` (10,000 x 10, columns as `classes`), `X_all`
-           and `truth_all` of all images; the rows of the 500 are `answers.tasks`.
-cifar10n   three answers to each of 50,000 images. Features are those of the first 10,000: `extra["X_first"]` goes with
+cifar10h   511,000 votes on 10,000 images, published as counts. The workers are known only for the last 500 images:
+           `answers`, `truth` and `X` cover these. `extra` has `counts` (10,000 x 10, columns as in `classes`), `X_all`
+           and `truth_all` of all images; `answers.tasks` are the rows of the 500.
+cifar10n   Three answers for each of 50,000 images. Features exist for the first 10,000: `extra["X_first"]` matches
            `answers[:10000]`; `X` is None.
 
-Features are 256 principal components of EfficientNet-lite0's, which is why neither can be fetched: it takes the images
-and the network. The originals of CIFAR-10N are pickled, too, and crowdwise opens no pickles.
+The features are 256 principal components of those of EfficientNet-lite0. Computing them takes the images and the
+network, so neither data set can be downloaded. The original files of CIFAR-10N are also pickled, and crowdwise does not
+load pickles.
 """
 
 from __future__ import annotations
@@ -17,44 +18,45 @@ from pathlib import Path
 import numpy as np
 
 from crowdwise.answers import Answers
-from crowdwise.datasets.base import Dataset, DatasetEntry, arrays, classes_of, expect, rows_of
+from crowdwise.datasets.base import Dataset, DatasetEntry, as_feature_matrix, decode_classes, load_arrays, require_valid
 from crowdwise.io import read
 
 _IMAGES = "Images: A. Krizhevsky, Learning multiple layers of features from tiny images, 2009."
 _BY_HAND = (
-    "Its features are made from the images of CIFAR-10 (https://www.cs.toronto.edu/~kriz/cifar.html) by "
-    "crowdwise.learn.features.encoders.encode_images and 256 principal components; features made anew are not "
-    "ours to the last "
-    "digit: load them with check=False. Put {files} into a folder {name}/"
+    "Its features are computed from the images of CIFAR-10 (https://www.cs.toronto.edu/~kriz/cifar.html) with "
+    "crowdwise.learn.features.encoders.encode_images, reduced to 256 principal components. Features that you compute "
+    "will differ in the last digits; load them with check=False. Put {files} into a folder {name}/"
 )
 
 
 def load_10h(folder: Path) -> Dataset:
     """Read the files of CIFAR-10H."""
     votes, table = folder / "counts.npz", folder / "answers_500.csv.gz"
-    counts, y, classes = arrays(votes, "counts", "y", "classes")
-    X = rows_of(folder / "features.npz", *arrays(folder / "features.npz", "X"))
-    truth = classes_of(votes, "y", y, classes, len(X))
-    expect(counts.shape == (len(X), len(classes)), votes, f"counts of shape {counts.shape} for {len(X)} images")
-    given = read(table, classes=np.arange(len(classes)))
-    fits = given.tasks.dtype.kind in "iu" and given.tasks.min() >= 0 and given.tasks.max() < len(X)
-    expect(bool(fits), table, f"tasks are not rows of the {len(X)} images")
+    counts, y, classes = load_arrays(votes, "counts", "y", "classes")
+    X = as_feature_matrix(folder / "features.npz", *load_arrays(folder / "features.npz", "X"))
+    truth = decode_classes(votes, "y", y, classes, len(X))
+    require_valid(
+        counts.shape == (len(X), len(classes)), votes, f"counts have shape {counts.shape} for {len(X)} images"
+    )
+    coded = read(table, classes=np.arange(len(classes)))
+    valid = coded.tasks.dtype.kind in "iu" and coded.tasks.min() >= 0 and coded.tasks.max() < len(X)
+    require_valid(bool(valid), table, f"tasks are not rows of the {len(X)} images")
     answers = Answers.from_codes(
-        given.task, given.worker, given.label, tasks=given.tasks, workers=given.workers, classes=classes,
-        truth=y[given.tasks].astype(np.int32),
+        coded.task, coded.worker, coded.label, tasks=coded.tasks, workers=coded.workers, classes=classes,
+        truth=y[coded.tasks].astype(np.int32),
     )  # fmt: skip
     extra = {"counts": counts, "X_all": X, "truth_all": truth}
-    return Dataset("cifar10h", answers, truth[given.tasks], answers.classes, X[given.tasks], extra=extra)
+    return Dataset("cifar10h", answers, truth[coded.tasks], answers.classes, X[coded.tasks], extra=extra)
 
 
 def load_10n(folder: Path) -> Dataset:
     """Read the files of CIFAR-10N."""
     file = folder / "labels.npz"
-    worker, label, y, classes = arrays(file, "workers", "labels", "y", "classes")
-    fits = label.ndim == 2 and worker.shape == label.shape
-    expect(fits, file, f"workers and labels of shapes {worker.shape} and {label.shape}, not both (images, 3)")
-    truth = classes_of(file, "y", y, classes, len(label))
-    X = rows_of(folder / "features_first10k.npz", *arrays(folder / "features_first10k.npz", "X"))
+    worker, label, y, classes = load_arrays(file, "workers", "labels", "y", "classes")
+    valid = label.ndim == 2 and worker.shape == label.shape
+    require_valid(valid, file, f"workers and labels have shapes {worker.shape} and {label.shape}, not both (images, 3)")
+    truth = decode_classes(file, "y", y, classes, len(label))
+    X = as_feature_matrix(folder / "features_first10k.npz", *load_arrays(folder / "features_first10k.npz", "X"))
     task = np.repeat(np.arange(len(y)), label.shape[1])
     answers = Answers.from_codes(
         task, worker.ravel(), label.ravel(), tasks=len(y), workers=int(worker.max()) + 1, classes=classes,

@@ -1,7 +1,7 @@
-"""Gas drift: 128 readings of chemical sensors, six gases, three years. No crowd was asked; `simulate` one.
+"""Gas drift: 128 readings of chemical sensors, six gases, three years. It has no crowd; `simulate` one.
 
-6,697 measurements: eight of the ten batches, those the benchmarks here were run on (7 and 10 are left out). `extra` has
-the `batch` and the `concentration` (ppmv) of each.
+6,697 measurements: the eight of the ten batches that our benchmarks use (7 and 10 are left out). `extra` has the
+`batch` and the `concentration` (ppmv) of each measurement.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from crowdwise.datasets.base import Dataset, DatasetEntry, arrays, classes_of, rows_of
-from crowdwise.datasets.download import File, members
+from crowdwise.datasets.base import Dataset, DatasetEntry, as_feature_matrix, decode_classes, load_arrays
+from crowdwise.datasets.download import RemoteFile, read_archive_members
 
 BATCHES = (1, 2, 3, 4, 5, 6, 8, 9)
 GASES = np.array(["ethanol", "ethylene", "ammonia", "acetaldehyde", "acetone", "toluene"])
-ARCHIVE = File(  # the checksum several projects publish for it
+ARCHIVE = RemoteFile(  # several projects publish this checksum
     "https://archive.ics.uci.edu/static/public/270/gas+sensor+array+drift+dataset+at+different+concentrations.zip",
     "sha256:98fe3a30981a222dd4518fbcc3dddd45d5c0ce9b03ef6dc6fe5cf7a04cfbff5e",
     saved_as="gas_drift.zip",
@@ -26,15 +26,15 @@ ARCHIVE = File(  # the checksum several projects publish for it
 def load(folder: Path) -> Dataset:
     """Read the prepared file."""
     file = folder / "features.npz"
-    X, y, batch, concentration = arrays(file, "X", "y", "batch", "concentration")
-    X = rows_of(file, X)
+    X, y, batch, concentration = load_arrays(file, "X", "y", "batch", "concentration")
+    X = as_feature_matrix(file, X)
     extra = {"batch": batch, "concentration": concentration}
-    return Dataset("gas_drift", None, classes_of(file, "y", y, GASES, len(X)), GASES, X, extra=extra)
+    return Dataset("gas_drift", None, decode_classes(file, "y", y, GASES, len(X)), GASES, X, extra=extra)
 
 
 def prepare(raw: Path, out: Path) -> None:
-    """From the archive, whose lines are `gas;concentration 1:value 2:value ...`."""
-    found = members(raw / ARCHIVE.name, [f"batch{b}.dat" for b in BATCHES])
+    """Convert the archive, whose lines are `gas;concentration 1:value 2:value ...`."""
+    found = read_archive_members(raw / ARCHIVE.name, [f"batch{b}.dat" for b in BATCHES])
     parts = [re.sub(rb"\d+:", b"", found[f"batch{b}.dat"].replace(b";", b" ")) for b in BATCHES]
     tables = [np.array(part.split(), dtype=np.float64).reshape(-1, 130) for part in parts]
     table = np.vstack(tables)  # (measurements, 2 + 128)

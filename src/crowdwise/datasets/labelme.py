@@ -1,8 +1,8 @@
-"""LabelMe: 2,688 pictures of scenes in 8 classes, 1,000 of them answered by 59 workers of Mechanical Turk.
+"""LabelMe: 2,688 images of scenes in 8 classes, 1,000 of them labelled by 59 workers on Mechanical Turk.
 
-Features are 512 averages of VGG16's last block. The originals are the answers (a row a picture, a column a worker of
-the 77 that were hired, -1 for none), truth and features as PyLearningCrowds keeps them; `images` needs the pictures
-themselves, which are in the authors' archive, and is None without them.
+The 512 features are averages of VGG16's last block. The original files are the answers (one row per image, one column
+for each of the 77 workers hired, -1 for no answer), truth and features as published by PyLearningCrowds. `images` needs
+the image files, which are in the authors' archive, and is None without them.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from crowdwise.datasets.base import Dataset, DatasetEntry, LazyPictures, arrays, classes_of, rows_of
-from crowdwise.datasets.download import File
+from crowdwise.datasets.base import Dataset, DatasetEntry, LazyImages, as_feature_matrix, decode_classes, load_arrays
+from crowdwise.datasets.download import RemoteFile
 from crowdwise.io import read
 
 CLASSES = ("highway", "insidecity", "tallbuilding", "street", "forest", "coast", "mountain", "opencountry")
@@ -21,35 +21,35 @@ _HOME = (
     "https://raw.githubusercontent.com/fmenat/PyLearningCrowds/272bf1deb6237908262b8103ae0538ae08638f41/data/LabelMe/"
 )
 FILES = (
-    File(_HOME + "answers.txt"),
-    *(File(f"{_HOME}LabelMe_VGG_avg_{split}.npy") for split in SPLITS),
-    *(File(f"{_HOME}LabelMe_Z_{split}.txt") for split in SPLITS),
+    RemoteFile(_HOME + "answers.txt"),
+    *(RemoteFile(f"{_HOME}LabelMe_VGG_avg_{split}.npy") for split in SPLITS),
+    *(RemoteFile(f"{_HOME}LabelMe_Z_{split}.txt") for split in SPLITS),
 )
 
 
 def load(folder: Path) -> Dataset:
     """Read the prepared files."""
-    file, pictures = folder / "features.npz", folder / "images_150.npz"
-    classes, *parts = arrays(file, "classes", *(f"{what}_{split}" for what in "Xy" for split in SPLITS))
-    X, X_valid, X_test = features = [rows_of(file, part) for part in parts[:3]]
+    file, image_file = folder / "features.npz", folder / "images_150.npz"
+    classes, *parts = load_arrays(file, "classes", *(f"{what}_{split}" for what in "Xy" for split in SPLITS))
+    X, X_valid, X_test = features = [as_feature_matrix(file, part) for part in parts[:3]]
     truth, truth_valid, truth_test = (
-        classes_of(file, f"y_{split}", codes, classes, len(rows))
+        decode_classes(file, f"y_{split}", codes, classes, len(rows))
         for split, codes, rows in zip(SPLITS, parts[3:], features, strict=True)
     )
     answers = read(folder / "answers.csv", tasks=np.arange(len(X)))
     answers = answers.with_truth((answers.tasks, truth))
-    images = LazyPictures(pictures, {split: (f"jpeg_{split}", f"offsets_{split}") for split in SPLITS})
+    images = LazyImages(image_file, {split: (f"jpeg_{split}", f"offsets_{split}") for split in SPLITS})
     return Dataset(
         "labelme", answers, truth, answers.classes, X, X_valid, truth_valid, X_test, truth_test,
-        images=images if pictures.exists() else None,
+        images=images if image_file.exists() else None,
     )  # fmt: skip
 
 
 def prepare(raw: Path, out: Path) -> None:
-    """From the originals; workers who gave no answer are left out, as in every paper."""
-    given = np.loadtxt(raw / "answers.txt", dtype=np.int64, ndmin=2)  # (tasks, hired workers), -1 for no answer
-    given = given[:, (given >= 0).any(axis=0)]
-    rows = (f"{t},w{w:02d},{CLASSES[given[t, w]]}\n" for t, w in np.argwhere(given >= 0).tolist())
+    """Convert the original files; workers without answers are left out, as in every paper."""
+    labels = np.loadtxt(raw / "answers.txt", dtype=np.int64, ndmin=2)  # (tasks, workers hired), -1 for no answer
+    labels = labels[:, (labels >= 0).any(axis=0)]
+    rows = (f"{t},w{w:02d},{CLASSES[labels[t, w]]}\n" for t, w in np.argwhere(labels >= 0).tolist())
     (out / "answers.csv").write_text("task,worker,label\n" + "".join(rows))
     parts = {f"X_{s}": np.load(raw / f"LabelMe_VGG_avg_{s}.npy", allow_pickle=False) for s in SPLITS}
     parts |= {f"y_{s}": np.loadtxt(raw / f"LabelMe_Z_{s}.txt").astype(np.int8) for s in SPLITS}
@@ -64,7 +64,7 @@ ENTRIES = {
         prepare=prepare,
         source="http://fprodrigues.com/deep_LabelMe.tar.gz; features: https://github.com/fmenat/PyLearningCrowds",
         licence=(
-            "Pictures of the LabelMe data (Russell et al., 2008); answers by F. Rodrigues and F. Pereira, who publish "
+            "Images of the LabelMe data (Russell et al., 2008); answers by F. Rodrigues and F. Pereira, who publish "
             "them without naming a licence; features by F. Mena. For research; ask the authors for any other use. "
             "Cite: Rodrigues and Pereira, Deep learning from crowds, AAAI 2018."
         ),

@@ -1,7 +1,7 @@
-"""Music: 1,000 clips of songs in 10 genres, 700 of them answered by 44 workers of Mechanical Turk.
+"""Music: 1,000 song clips in 10 genres, 700 of them labelled by 44 workers on Mechanical Turk.
 
-124 features (Marsyas), unscaled. The originals are three tables: gold (id, features, class of the training songs),
-test (the same of the others) and mturk (a row an answer: id of the song, features, annotator, class).
+124 features (Marsyas), unscaled. The original files are three tables: gold (id, features and class of the training
+songs), test (the same for the other songs) and mturk (one row per answer: id of the song, features, annotator, class).
 """
 
 from __future__ import annotations
@@ -13,33 +13,33 @@ from typing import Any
 import numpy as np
 import pyarrow.csv
 
-from crowdwise.datasets.base import Dataset, DatasetEntry, arrays, classes_of, rows_of
-from crowdwise.datasets.download import File, members
+from crowdwise.datasets.base import Dataset, DatasetEntry, as_feature_matrix, decode_classes, load_arrays
+from crowdwise.datasets.download import RemoteFile, read_archive_members
 from crowdwise.io import read
 
-ARCHIVE = File("http://fprodrigues.com/mturk-datasets.tar.gz")
+ARCHIVE = RemoteFile("http://fprodrigues.com/mturk-datasets.tar.gz")
 TABLES = ["music_genre_gold.csv", "music_genre_test.csv", "music_genre_mturk.csv"]
 
 
 def load(folder: Path) -> Dataset:
     """Read the prepared files."""
     file = folder / "features.npz"
-    classes, X, X_test, y, y_test = arrays(file, "classes", "X_train", "X_test", "y_train", "y_test")
-    X, X_test = rows_of(file, X), rows_of(file, X_test)
-    truth = classes_of(file, "y_train", y, classes, len(X))
-    truth_test = classes_of(file, "y_test", y_test, classes, len(X_test))
+    classes, X, X_test, y, y_test = load_arrays(file, "classes", "X_train", "X_test", "y_train", "y_test")
+    X, X_test = as_feature_matrix(file, X), as_feature_matrix(file, X_test)
+    truth = decode_classes(file, "y_train", y, classes, len(X))
+    truth_test = decode_classes(file, "y_test", y_test, classes, len(X_test))
     answers = read(folder / "answers.csv", tasks=np.arange(len(X)))
     answers = answers.with_truth((answers.tasks, truth))
     return Dataset("music", answers, truth, answers.classes, X, X_test=X_test, truth_test=truth_test)
 
 
 def prepare(raw: Path, out: Path) -> None:
-    """From the archive: tasks are the rows of the gold table, workers numbered as they first occur."""
-    found = members(raw / ARCHIVE.name, TABLES)
-    gold, test, given = (pyarrow.csv.read_csv(io.BytesIO(found[name])) for name in TABLES)
+    """Convert the archive: tasks are the rows of the gold table; workers are numbered by first occurrence."""
+    found = read_archive_members(raw / ARCHIVE.name, TABLES)
+    gold, test, crowd = (pyarrow.csv.read_csv(io.BytesIO(found[name])) for name in TABLES)
     task = {song: row for row, song in enumerate(gold["id"].to_pylist())}
-    worker = {name: number for number, name in enumerate(dict.fromkeys(given["annotator"].to_pylist()))}
-    triples = zip(*(given[name].to_pylist() for name in ("id", "annotator", "class")), strict=True)
+    worker = {name: number for number, name in enumerate(dict.fromkeys(crowd["annotator"].to_pylist()))}
+    triples = zip(*(crowd[name].to_pylist() for name in ("id", "annotator", "class")), strict=True)
     rows = sorted((task[song], worker[name], label) for song, name, label in triples)
     lines = (f"{t},w{w:02d},{label}\n" for t, w, label in rows)
     (out / "answers.csv").write_text("task,worker,label\n" + "".join(lines))
@@ -58,7 +58,7 @@ ENTRIES = {
         needs=("answers.csv", "features.npz"),
         files=(ARCHIVE,),
         prepare=prepare,
-        source=ARCHIVE.address,
+        source=ARCHIVE.url,
         licence=(
             "Songs of the GTZAN collection (Tzanetakis and Cook, 2002); features and answers by F. Rodrigues, F. "
             "Pereira and B. Ribeiro, who publish them without naming a licence. For research; ask the authors for any "

@@ -1,6 +1,6 @@
-"""Data sets that are made, not read: no folder, no download.
+"""Simulated data sets, which need no files and no download.
 
-digits     scikit-learn's digits, long-tailed, answered by a simulated crowd: `simulate.digits_crowd`
+digits     scikit-learn's digits with long-tailed classes and a simulated crowd: `simulate.digits_crowd`
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from crowdwise.datasets.base import Dataset, DatasetEntry
 
 
 def load_digits(_: Path) -> Dataset:
-    """Make the digits."""
+    """Simulate the digits crowd."""
     from crowdwise.simulate import digits_crowd
 
     X, answers = digits_crowd()

@@ -1,8 +1,8 @@
-"""truth/<name>: eleven sets of answers with known truth and, but for `leaves` (64), no features.
+"""truth/<name>: eleven sets of answers with known truth. Only `leaves` has features (64).
 
-Where a worker answered a task twice, the last answer counts. In `s_rel` and `web` truth is known of some tasks alone.
-The nine that can be fetched come as yuan-li/truth-inference-at-scale keeps them: two tables, `item,worker,label` and
-`item,truth`. The other two are in Ceka, a Java library.
+If a worker answered a task twice, the last answer counts. In `s_rel` and `web` the truth is known for some tasks only.
+Nine can be downloaded from yuan-li/truth-inference-at-scale, as two tables `item,worker,label` and `item,truth`. The
+other two are in Ceka, a Java library.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import gzip
 from functools import partial
 from pathlib import Path
 
-from crowdwise.datasets.base import Dataset, DatasetEntry, arrays, rows_of
-from crowdwise.datasets.download import File
+from crowdwise.datasets.base import Dataset, DatasetEntry, as_feature_matrix, load_arrays
+from crowdwise.datasets.download import RemoteFile
 from crowdwise.errors import FormatError
 from crowdwise.io import read, read_truth
 
@@ -23,7 +23,7 @@ _ZHENG = "Zheng et al., Truth inference in crowdsourcing, PVLDB 2017"
 _ZHOU = "Zhou et al., Learning from the wisdom of crowds by minimax entropy, NIPS 2012"
 _TOOLKIT = "Venanzi et al., The ActiveCrowdToolkit, HCOMP 2015"
 
-# Where each is, and who asked the crowd.
+# The folder of each data set, and whom to cite.
 ORIGINALS = {
     "bluebird": ("SpectralMethodsMeetEM/bluebird", "Welinder et al., The multidimensional wisdom of crowds, NIPS 2010"),
     "d_possent": ("crowd_truth_inference/d_sentiment", _ZHENG),
@@ -39,7 +39,7 @@ CEKA = ("fej2013", "leaves")
 
 
 def load(folder: Path, *, name: str) -> Dataset:
-    """Read the prepared tables, and features where there are some."""
+    """Read the prepared tables, and the features if there are any."""
     file = folder / "features.npz"
     answers = read(folder / "answers.csv.gz", duplicates="last")
     known = read_truth(folder / "truth.csv.gz")
@@ -49,19 +49,19 @@ def load(folder: Path, *, name: str) -> Dataset:
     if (answers.truth < 0).any():
         truth = truth.astype(object)
         truth[answers.truth < 0] = None
-    X = rows_of(file, *arrays(file, "X")) if file.exists() else None
+    X = as_feature_matrix(file, *load_arrays(file, "X")) if file.exists() else None
     return Dataset(f"truth/{name}", answers, truth, answers.classes, X)
 
 
 def prepare(raw: Path, out: Path) -> None:
-    """From the originals: the columns get our names."""
+    """Convert the original tables: rename their columns."""
     for original, header, ours, columns in (
         ("label.csv", "item,worker,label", "answers.csv.gz", "task,worker,label"),
         ("truth.csv", "item,truth", "truth.csv.gz", "task,truth"),
     ):
         first, _, rows = (raw / original).read_text().partition("\n")
         if first.strip() != header:
-            message = f"{raw / original} begins with {first!r}, not {header!r}: it was changed at its source."
+            message = f"{raw / original} begins with {first!r}, not {header!r}. The file has changed at its source."
             raise FormatError(message)
         with gzip.open(out / ours, "wt") as file:
             file.write(f"{columns}\n{rows}")
@@ -75,8 +75,8 @@ def _entry(name: str) -> DatasetEntry:
             needs=needs,
             source="http://ceka.sourceforge.net",
             by_hand=(
-                f"It is one of the data sets of Ceka (http://ceka.sourceforge.net): turn its files *.response.txt and "
-                f"*.gold.txt into answers.csv.gz (task,worker,label) and truth.csv.gz (task,truth), and put "
+                f"It is part of Ceka (http://ceka.sourceforge.net). Convert its files *.response.txt and "
+                f"*.gold.txt to answers.csv.gz (task,worker,label) and truth.csv.gz (task,truth), and put "
                 f"{', '.join(needs)} into a folder truth/{name}/"
             ),
             licence=(
@@ -88,12 +88,12 @@ def _entry(name: str) -> DatasetEntry:
     return DatasetEntry(
         partial(load, name=name),
         needs=needs,
-        files=tuple(File(f"{_HOME}{path}/{table}") for table in ("label.csv", "truth.csv")),
+        files=tuple(RemoteFile(f"{_HOME}{path}/{table}") for table in ("label.csv", "truth.csv")),
         prepare=prepare,
         source=f"https://github.com/yuan-li/truth-inference-at-scale, data/{path}",
         licence=(
-            f"As published in a repository under the MIT licence (Yuan Li, 2019), which those who asked the crowd did "
-            f"not choose. For research. Cite: {citation}."
+            f"Published in a repository under the MIT licence (Yuan Li, 2019), which the authors of the data did not "
+            f"choose. For research. Cite: {citation}."
         ),
     )
 

@@ -1,16 +1,16 @@
-"""Cells a spreadsheet would run as a formula, made harmless and restored.
+"""Escaping of cells that a spreadsheet would run as a formula.
 
-A cell that begins with `=`, `+`, `-`, `@` (or one of these in full width), or with a tab, line break or NUL that hides
-one, is a formula to a spreadsheet; a leading apostrophe says "this is text". To get ids back exactly, the escape is a
-bijection: one apostrophe is put before every text of the form
+A spreadsheet runs a cell as a formula if it begins with `=`, `+`, `-`, `@` (also in full width), or with a tab, line
+break or NUL that hides one of these. A leading apostrophe marks it as text. The escape is a bijection, so that ids are
+restored exactly: it puts one apostrophe before every text of the form
 
-    '''...'core     any number of apostrophes, none included, then a core, which is
-                    a formula that is no plain number,
-                    or nothing at all (an empty cell would be a missing value),
-                    or an integer, True or False (when every text of the column is an integer, or every one a
-                    boolean, which a reader would take for such; after an apostrophe, always)
+    '''...'core     zero or more apostrophes, followed by a core, which is
+                    a formula that is not a plain number,
+                    or empty (an empty cell would be a missing value),
+                    or an integer, True or False (after an apostrophe always; without one only if every text of the
+                    column is an integer, or every one a boolean, since a reader would convert the column)
 
-and one is taken off on reading. Every other text stays as it is.
+and reading removes one. Other texts are unchanged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TYPED_OR_EMPTY = r"^'*(0|-?[1-9][0-9]{0,18}|True|False)?$"
 
 
 def escape(values: pa.Array) -> pa.Array:
-    """Put an apostrophe before the distinct texts of a column that need one.
+    """Put an apostrophe before those distinct texts of a column that need one.
 
     >>> escape(pa.array(["=1+1", "-3", "cat", "'@x", ""])).to_pylist()
     ["'=1+1", '-3', 'cat', "''@x", "'"]
@@ -41,7 +41,7 @@ def escape(values: pa.Array) -> pa.Array:
 
 
 def unescape(values: pa.Array) -> pa.Array:
-    """Take the apostrophes of `escape` off the distinct cells of a column; one it cannot have written is left alone.
+    """Undo `escape` on the distinct cells of a column; a column that `escape` cannot have written is unchanged.
 
     >>> unescape(pa.array(["'=1+1", "cat"])).to_pylist(), unescape(pa.array(["'=1", "=1"])).to_pylist()
     (['=1+1', 'cat'], ["'=1", '=1'])
@@ -54,7 +54,7 @@ def unescape(values: pa.Array) -> pa.Array:
 
 
 def join_text(*parts: str | pa.Array) -> pa.Array:
-    """Texts end to end, row by row; a string is the same in every row."""
+    """Join texts row by row; a plain string is repeated in every row."""
     kind = next(part.type for part in parts if not isinstance(part, str))
     return pc.binary_join_element_wise(*(pa.scalar(p, kind) if isinstance(p, str) else p for p in (*parts, "")))
 

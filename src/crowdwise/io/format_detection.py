@@ -1,4 +1,4 @@
-"""Telling the format of a file from its name and its beginning."""
+"""Detection of a file's format from its name and its beginning."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ TABLES = (".csv", ".tsv", ".tab")
 
 
 def detect_format(path: Path) -> str:
-    """Name of the format in `FORMATS`."""
+    """Return the name of the format in `FORMATS`."""
     suffix = _suffix(path)
     if suffix in (".parquet", ".pq") or is_parquet(path):
-        return _of_parquet(path)
+        return _detect_parquet(path)
     if suffix == ".zip":
         return "doccano"
     text = read_head(path).lstrip()
     if suffix not in TABLES and "\0" in text:
-        _unknown("binary data")
+        _fail("binary data")
     if text[0] in "{[":
-        return _of_json(text, suffix)
-    return _of_table(text, suffix)
+        return _detect_json(text, suffix)
+    return _detect_table(text, suffix)
 
 
-def _unknown(seen: str) -> NoReturn:
-    message = f"the format cannot be told: {seen}. Name it with format=, one of {', '.join(FORMATS)}."
+def _fail(found: str) -> NoReturn:
+    message = f"the format cannot be detected: {found}. Name it with format=, one of {', '.join(FORMATS)}."
     raise FormatError(message)
 
 
@@ -43,23 +43,23 @@ def _suffix(path: Path) -> str:
     return name.suffix.lower()
 
 
-def _of_parquet(path: Path) -> str:
+def _detect_parquet(path: Path) -> str:
     import pyarrow.parquet as pq
 
     names = pq.read_schema(path).names
     return "argilla" if any(name.endswith(argilla.SUFFIX) for name in names) else "parquet"
 
 
-def _of_json(text: str, suffix: str) -> str:
-    """By the fields of the first object."""
+def _detect_json(text: str, suffix: str) -> str:
+    """Detect the format by the fields of the first object."""
     in_list = text.startswith("[")
     start = len(text) - len(text[1:].lstrip()) if in_list else 0
     try:
         record, end = json.JSONDecoder().raw_decode(text, start)
     except json.JSONDecodeError:
-        _unknown(f"JSON that is cut short, or whose first object is longer than {len(text):,} characters")
+        _fail(f"truncated JSON, or a first object longer than {len(text):,} characters")
     if not isinstance(record, dict):
-        _unknown(f"a JSON list that begins with {text[start : start + 20]!r} where objects were expected")
+        _fail(f"a JSON list that begins with {text[start : start + 20]!r}, not with an object")
     if isinstance(record.get("annotations"), list):
         return "label-studio"
     if "_input_hash" in record or "_task_hash" in record:
@@ -68,21 +68,23 @@ def _of_json(text: str, suffix: str) -> str:
         return "ground-truth"
     if argilla.questions_of(record):
         return "argilla"
-    lone = suffix == ".json" and not text[end:].strip()
-    if not in_list and lone and record and all(isinstance(value, dict) for value in record.values()):
-        _unknown(
-            "an object of objects, as peerannot's answers.json; whether tasks (format='peerannot') or workers "
-            "(format='peerannot-by-worker') stand outside does not show"
+    single = suffix == ".json" and not text[end:].strip()
+    if not in_list and single and record and all(isinstance(value, dict) for value in record.values()):
+        _fail(
+            "an object of objects, as in peerannot's answers.json. Its outer keys are tasks (format='peerannot') or "
+            "workers (format='peerannot-by-worker')"
         )
     if isinstance(record.get("label"), list) and not _has_worker(record):
-        _unknown("records with a list of labels and no worker, as doccano exports a collaborative project")
+        _fail("records with a list of labels but no worker, as in doccano's export of a collaborative project")
     if in_list:
-        _unknown(f"a JSON list of objects with {_listed(record)}; for a plain table, write one object a line")
+        _fail(
+            f"a JSON list of objects with the fields {_listed(record)} (for a plain table, write one object per line)"
+        )
     return "jsonl"
 
 
-def _of_table(text: str, suffix: str) -> str:
-    """By the names of the columns."""
+def _detect_table(text: str, suffix: str) -> str:
+    """Detect the format by the column names."""
     first = text.splitlines()[0]
     if suffix not in TABLES and re.fullmatch(r"-?\d+(\s+-?\d+)*\s*", first):
         return "matrix"
@@ -95,7 +97,7 @@ def _of_table(text: str, suffix: str) -> str:
         return "toloka"
     if suffix in TABLES or len(names) > 1 or ";" in first:
         return "tsv" if by_tabs else "csv"
-    _unknown(f"text that begins with {first[:40]!r}")
+    _fail(f"text that begins with {first[:40]!r}")
 
 
 def _has_worker(record: dict[str, Any]) -> bool:
@@ -103,4 +105,4 @@ def _has_worker(record: dict[str, Any]) -> bool:
 
 
 def _listed(record: dict[str, Any]) -> str:
-    return ", ".join(map(repr, list(record)[:4])) or "nothing in them"
+    return ", ".join(map(repr, list(record)[:4])) or "(none)"

@@ -1,4 +1,4 @@
-"""The table of formats `read` knows. The command line, the error messages and the tests all read this one."""
+"""The table of formats that `read` supports, also used by the command line, error messages and tests."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-LONG = ("task", "worker", "label", "truth", "weight", "pseudo")  # the columns a long table may name
+LONG = ("task", "worker", "label", "truth", "weight", "pseudo")  # the column options of a long table
 
 
 @dataclass(frozen=True)
 class Format:
-    """One line of the table."""
+    """A file format and the options of its reader."""
 
     name: str
-    home: str  # module in this room, and function: imported only when the format is read
+    home: str  # module:function in crowdwise.io.formats, imported on first use
     what: str
-    takes: tuple[str, ...] = ()  # which of question=, task=, worker=, ... mean something here
-    inputs: str | None = None  # what precedes the names of a task's own fields, for `read_beside`; None: it has none
+    takes: tuple[str, ...] = ()  # the options it has: question=, task=, worker=, ...
+    inputs: str | None = None  # prefix of the names of a task's fields; None: the format has no side columns
 
     @property
     def long(self) -> bool:
-        """Whether it is a plain table with a row for each answer."""
+        """Whether it is a plain table with one row per answer."""
         return self.takes == LONG
 
     def load(self) -> Any:
-        """The function itself."""
+        """Import and return the reader function."""
         module, function = self.home.split(":")
         return getattr(import_module(f"crowdwise.io.formats.{module}"), function)
 
 
 _FORMATS = (
-    Format("csv", "delimited:read_csv", "a row an answer, commas or semicolons between cells; .gz too", LONG, ""),
-    Format("tsv", "delimited:read_tsv", "the same with tabs", LONG, ""),
-    Format("parquet", "parquet:read_parquet", "a row an answer, Parquet", LONG, ""),
-    Format("jsonl", "jsonl:read_jsonl", "a JSON object an answer, one a line; .gz too", LONG, ""),
+    Format("csv", "delimited:read_csv", "one row per answer, separated by commas or semicolons; also .gz", LONG, ""),
+    Format("tsv", "delimited:read_tsv", "the same, separated by tabs", LONG, ""),
+    Format("parquet", "parquet:read_parquet", "Parquet table, one row per answer", LONG, ""),
+    Format("jsonl", "jsonl:read_jsonl", "one JSON object per line and answer; also .gz", LONG, ""),
     Format("label-studio", "label_studio:read_label_studio", "Label Studio JSON export", ("question",), "data."),
     Format(
         "argilla", "argilla:read_argilla", "Argilla 2 or 1 records, JSON, JSONL or Parquet", ("question", "task"), ""
@@ -47,8 +47,14 @@ _FORMATS = (
     ),
     Format("peerannot", "peerannot:read_by_task", "answers.json, task -> worker -> label"),
     Format("peerannot-by-worker", "peerannot:read_by_worker", "answers.json, worker -> task -> label"),
-    Format("matrix", "matrix:read_matrix", "Rodrigues' text matrix, a line a task, a column a worker, -1 for none"),
-    Format("cleanlab", "cleanlab:read_cleanlab", "wide CSV or Parquet, a row a task, a column a worker", ("task",)),
+    Format(
+        "matrix",
+        "matrix:read_matrix",
+        "text matrix of Rodrigues, one line per task, one column per worker, -1 for no answer",
+    ),
+    Format(
+        "cleanlab", "cleanlab:read_cleanlab", "wide CSV or Parquet, one row per task, one column per worker", ("task",)
+    ),
     Format("doccano", "doccano:read_doccano", "zip of <username>.jsonl", ("task",), ""),
 )
 

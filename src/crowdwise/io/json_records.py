@@ -1,4 +1,4 @@
-"""Readers of JSON exports: getting at the records, and collecting answers from them."""
+"""Tools for readers of JSON exports: iterate over the records and collect answers from them."""
 
 from __future__ import annotations
 
@@ -19,34 +19,36 @@ T = TypeVar("T")
 
 
 def load_json(path: Path, *, keys_are_ids: bool = False) -> Any:
-    """A whole JSON document. Where its keys are ids, one that stands twice in an object is refused."""
-    read_head(path)  # refuses an empty file, and text in another encoding
+    """Load a JSON document. With `keys_are_ids`, a key that occurs twice in an object is an error."""
+    read_head(path)  # rejects an empty file, and text in another encoding
     try:
         with open_text(path) as stream:
-            return json.load(stream, object_pairs_hook=_each_once if keys_are_ids else None)
+            return json.load(stream, object_pairs_hook=_unique_keys if keys_are_ids else None)
     except json.JSONDecodeError as error:
-        message = f"not JSON at line {error.lineno}, column {error.colno}: {error.msg}. Is the file cut short?"
+        message = f"not JSON at line {error.lineno}, column {error.colno}: {error.msg}. Is the file truncated?"
         raise FormatError(message) from None
 
 
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     out = dict(pairs)
     if len(out) < len(pairs):
         repeated, _ = Counter(key for key, _ in pairs).most_common(1)[0]
-        message = f"the key {repeated!r:.80} stands twice in one object: what stands under the first would be lost."
+        message = (
+            f"the key {repeated!r:.80} occurs twice in one object, so its first value would be lost. Merge the two."
+        )
         raise DuplicateError(message)
     return out
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a JSON lines file, each with its line number, the first line being 1."""
+    """Yield the objects of a JSON lines file with their line numbers, which start at 1."""
     read_head(path)
     with open_text(path) as stream:
         yield from parse_json_lines(stream)
 
 
 def parse_json_lines(stream: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of an open JSON lines file."""
+    """Yield the objects of an open JSON lines file with their line numbers."""
     for number, line in enumerate(read_lines(stream), start=1):
         if line.strip():
             try:
@@ -58,7 +60,7 @@ def parse_json_lines(stream: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def read_json_records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects of a JSON list, of JSON lines, or a lone one; each with words for where it stands."""
+    """Yield the objects of a JSON list, of JSON lines, or a single object, each with its position in words."""
     text = read_head(path).lstrip()
     first = text.splitlines()[0]
     if text.startswith("[") or not _is_json(first):
@@ -80,7 +82,7 @@ def _is_json(text: str) -> bool:
 
 
 def check_type(value: Any, kind: type[T], what: str) -> T:
-    """The value, if it is of this kind."""
+    """Return the value if it has this type, else raise an error that names `what`."""
     names: dict[type, str] = {dict: "an object", list: "a list", str: "a string"}
     if not isinstance(value, kind):
         message = f"{what}: expected {names[kind]}, found {json.dumps(value, default=str)[:60]}."
@@ -88,21 +90,21 @@ def check_type(value: Any, kind: type[T], what: str) -> T:
     return value
 
 
-def choose_question(questions: Iterable[str], wanted: str | None, prefix: str = "") -> str:
-    """The question asked for, or the only one there is; it may be named with its prefix in the file."""
+def choose_question(questions: Iterable[str], requested: str | None, prefix: str = "") -> str:
+    """Return the question asked for, or the only one; its name may include the prefix it has in the file."""
     names = list(dict.fromkeys(questions))
     listed = ", ".join(map(repr, names)) if names else "none"
-    if wanted is not None:
-        name = wanted.removeprefix(prefix)
+    if requested is not None:
+        name = requested.removeprefix(prefix)
         if name not in names:
-            message = f"there is no question {wanted!r}; the file has {listed}."
+            message = f"no question {requested!r}; the file has {listed}."
             raise QuestionError(message)
         return name
     if not names:
-        message = "no question with labels to choose from was found in the file."
+        message = "the file contains no question whose answers are labels."
         raise QuestionError(message)
     if len(names) > 1:
-        message = f"the file holds {len(names)} questions: {listed}. Choose one, for example question={names[0]!r}."
+        message = f"the file contains {len(names)} questions: {listed}. Choose one, for example question={names[0]!r}."
         raise QuestionError(message)
     return names[0]
 
@@ -123,16 +125,16 @@ class AnswerCollector:
         self.known: dict[Any, Any] = {}
         self.removed: dict[str, int] = {}
 
-    def skip(self, why: str, count: int = 1) -> None:
-        """Leave something out, and say so."""
-        self.removed[why] = self.removed.get(why, 0) + count
+    def skip(self, reason: str, count: int = 1) -> None:
+        """Count something that is left out, by reason."""
+        self.removed[reason] = self.removed.get(reason, 0) + count
 
     def answer(self, task: Any, worker: Any, value: Any, fields: Mapping[str, Any] | None = None) -> None:
-        """One answer; one that is empty or more than a single label is left out."""
+        """Add an answer; one that is empty or has several labels is left out."""
         if worker is None:
-            self.skip("answers of no named worker")
+            self.skip("answers without a worker")
             return
-        labels = self._single(value)
+        labels = self._single_label(value)
         for label in labels:
             self._row(check_id(task, "task"), check_id(worker, "worker"), label, fields)
         if not labels:
@@ -151,27 +153,29 @@ class AnswerCollector:
             self.fields.append(fields or {})
 
     def gold(self, task: Any, value: Any) -> None:
-        """The known label of a task."""
-        for label in self._single(value):
+        """Add the known label of a task."""
+        for label in self._single_label(value):
             if self.known.setdefault(check_id(task, "task"), label) != label:
-                message = f"task {task!r} has two known labels: {preview([self.known[task], label])}. Mend the export."
+                message = (
+                    f"task {task!r} has two known labels: {preview([self.known[task], label])}. Keep one per task."
+                )
                 raise DuplicateError(message)
 
-    def _single(self, value: Any) -> list[Any]:
-        """The label in a list of its own, or nothing, and why."""
+    def _single_label(self, value: Any) -> list[Any]:
+        """Return the label in a list, or an empty list after counting the reason."""
         values = value if isinstance(value, list) else [value]
         if values in ([], [None], [""]):
-            self.skip("answers left empty")
+            self.skip("empty answers")
         elif len(values) > 1:
-            self.skip("answers of several labels at once")
+            self.skip("answers with several labels")
         elif not isinstance(values[0], (str, int, float)):
-            self.skip("answers that are not a label but something with parts")
+            self.skip("answers that are objects, not labels")
         else:
             return values
         return []
 
     def raw(self, **rest: Any) -> RawColumns:
-        """What was collected."""
+        """Return what was collected."""
         kinds = {type(worker) for worker in self.worker}
         n_answers = len(self.task)
         for worker, fields in self.other_records:
@@ -183,7 +187,7 @@ class AnswerCollector:
             columns["truth"] = as_arrow([self.known.get(task) for task in self.task], "class")
             unanswered = len(self.known.keys() - set(self.task))
             if unanswered:
-                self.skip("known labels of tasks nobody answered", unanswered)
+                self.skip("known labels of unanswered tasks", unanswered)
         names: dict[str, str] = {}
         if self.choose_side is not None and self.fields:
             names = self.choose_side(list(dict.fromkeys(name for fields in self.fields for name in fields)))
@@ -193,37 +197,37 @@ class AnswerCollector:
 
 
 def text_cells(values: Iterable[Any], role: str) -> pa.Array:
-    """Values of any type as the cells of a table would hold them: as text, lists and objects as JSON.
+    """Convert values of any type to text cells; lists and objects become JSON.
 
-    A picture that is no text, but the bytes themselves, is left out.
+    An image that is not a string, but the data itself, is left out.
     """
 
     def cell(value: Any) -> str | None:
         if value is None or (role == "image" and not isinstance(value, str)):
             return None
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-        return text.encode("utf-8", "replace").decode()  # JSON can hold half a character, Arrow cannot
+        return text.encode("utf-8", "replace").decode()  # JSON may contain a lone surrogate, Arrow text may not
 
     return pa.array(map(cell, values), pa.large_string()).dictionary_encode()
 
 
 def check_id(value: Any, what: str) -> Any:
-    """An id, if it is one."""
+    """Return an id if it is valid."""
     if not isinstance(value, (str, int, float)):
-        message = f"the {what} is {json.dumps(value, default=str)[:60]}; ids are strings, integers or booleans."
+        message = f"the {what} is {json.dumps(value, default=str)[:60]}, but ids must be strings, integers or booleans."
         raise FormatError(message)
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        message = f"the {what} is {str(value)[:60]}, over 64 bits. Write it as text."
+        message = f"the {what} is {str(value)[:60]}, which exceeds 64 bits. Write it as text."
         raise IdTypeError(message)
     return value
 
 
 def first_field(record: Mapping[str, Any], names: Iterable[str], what: str, where: str) -> Any:
-    """The first of these fields that is there."""
+    """Return the first of these fields that is set."""
     for name in names:
         if record.get(name) is not None:
             return record[name]
     message = (
-        f"{where} has no {' or '.join(map(repr, names))} to tell the {what}; its fields are {preview(list(record))}."
+        f"{where} has no field {' or '.join(map(repr, names))} for the {what}; its fields are {preview(list(record))}."
     )
     raise FormatError(message)

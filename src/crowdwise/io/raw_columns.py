@@ -1,8 +1,8 @@
-"""What a reader hands over, and how the parts of several files become one table.
+"""The columns that a format reader returns, and how those of several files become one table.
 
-Text files do not say what is a number. The rule here: a column is of integers when every value in it is one as Python
-prints it (`7`, `-3`); `007`, `+1` and `1.0` are ids with a meaning of their own, and so the column stays text. In the
-same way it is of booleans when every value is `True` or `False`.
+Text files have no types. The rule here: a column holds integers if every value is written as Python prints an integer
+(`7`, `-3`). `007`, `+1` and `1.0` may be distinct ids, so a column that contains them stays text. Likewise, a column
+holds booleans if every value is `True` or `False`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class RawColumns:
 
 
 def from_text(columns: Mapping[str, pa.Array], **rest: Any) -> RawColumns:
-    """Columns of text cells (dictionary encoded; weights are floats): formula escapes undone, integers noticed."""
+    """Build RawColumns from dictionary-encoded text cells: undo formula escapes and find integer columns."""
     out, numeric, boolean = dict(columns), set(), set()
     for role in out.keys() & set(ID_ROLES):
         cells = out[role].dictionary
@@ -71,7 +71,7 @@ def from_text(columns: Mapping[str, pa.Array], **rest: Any) -> RawColumns:
 
 
 def is_integers(cells: pa.Array) -> bool:
-    """Whether every cell is an integer as Python prints it, and fits 64 bits.
+    """Return whether every cell is an integer as Python prints it and fits 64 bits.
 
     >>> is_integers(pa.array(["7", "-3"])), is_integers(pa.array(["7", "007"]))
     (True, False)
@@ -86,18 +86,18 @@ def is_integers(cells: pa.Array) -> bool:
 
 
 def text_ids(cells: Sequence[str]) -> pa.Array:
-    """Ids that were text: integers if all of them are, else strings."""
+    """Convert text ids to integers if all of them are integers."""
     ids = pa.array(cells, pa.large_string())
     return ids.cast(pa.int64()) if is_integers(ids) else ids
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether it is one of Arrow's types of text."""
+    """Return whether this is one of Arrow's text types."""
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
 def encode_column(column: pa.ChunkedArray) -> pa.Array:
-    """A column as one array; strings dictionary encoded, which is the smallest way to keep them."""
+    """Return a column as one array; strings are dictionary encoded, which takes the least memory."""
     if pa.types.is_string_view(column.type):
         column = column.cast(pa.large_string())
     if is_text(column.type):
@@ -109,19 +109,19 @@ def encode_column(column: pa.ChunkedArray) -> pa.Array:
 
 
 def concat_files(raws: Sequence[RawColumns], files: Sequence[Path] = ()) -> RawColumns:
-    """The rows of all files one after the other, in their final types, with no id that no row uses.
+    """Concatenate the rows of all files, in their final types and without unused ids.
 
-    `files` are their names, for messages.
+    `files` are the names of the files, for messages.
     """
     places = [str(file) for file in files] or [f"file {i + 1}" for i in range(len(raws))]
     if len(raws) > 1 and any(raw.tasks is not None for raw in raws):
-        message = "this format numbers tasks by their row, so several files cannot be told apart; give one."
+        message = "this format numbers tasks by row, so the tasks of several files would be confused. Pass one file."
         raise FormatError(message)
     roles = list(dict.fromkeys(role for raw in raws for role in raw.columns))
     columns = {}
     numeric = {role for role in roles if all(role in raw.numeric for raw in raws if role in raw.columns)}
     boolean = {role for role in roles if all(role in raw.boolean for raw in raws if role in raw.columns)}
-    for typed in (numeric, boolean):  # labels and known labels are of one type
+    for typed in (numeric, boolean):  # labels and known labels have one type
         if "truth" in roles and not {"label", "truth"} <= typed:
             typed -= {"label", "truth"}
     for role in roles:
@@ -135,13 +135,15 @@ def concat_files(raws: Sequence[RawColumns], files: Sequence[Path] = ()) -> RawC
             columns[role] = _compact(concat_columns(parts, role, places), kind)
     removed: dict[str, int] = {}
     for raw in raws:
-        for why, count in raw.removed.items():
-            removed[why] = removed.get(why, 0) + count
+        for reason, count in raw.removed.items():
+            removed[reason] = removed.get(reason, 0) + count
     if "truth" in columns:
         columns |= {role: decode(columns[role]) for role in ("label", "truth")}
         label, truth = (columns[role].type for role in ("label", "truth"))
         if label != truth and not (pa.types.is_null(label) or pa.types.is_null(truth)):
-            message = f"labels are {type_name(label)} and known labels {type_name(truth)}; convert one of the columns."
+            message = (
+                f"labels are {type_name(label)}, but known labels are {type_name(truth)}. Convert one of the columns."
+            )
             raise IdTypeError(message)
     first = raws[0]
     names = {role: first.names.get(role, role) for role in roles}
@@ -149,27 +151,27 @@ def concat_files(raws: Sequence[RawColumns], files: Sequence[Path] = ()) -> RawC
 
 
 def concat_columns(parts: Sequence[pa.Array], role: str, places: Sequence[str]) -> pa.Array:
-    """Arrays of one type end to end; a part that is all null fits any type. `places` are where they come from."""
+    """Concatenate arrays of one type; an all-null part fits any type. `places` names their sources, for messages."""
     parts = [part if pa.types.is_dictionary(part.type) else as_arrow(part, role) for part in parts]
     typed = [(part.type, place) for part, place in zip(parts, places, strict=True) if not pa.types.is_null(part.type)]
     if not typed:
         return pa.concat_arrays(parts)
-    ours, here = typed[0]
-    for theirs, there in typed[1:]:
-        if ours != theirs:
+    kind, place = typed[0]
+    for other_kind, other_place in typed[1:]:
+        if kind != other_kind:
             message = (
-                f"{here} has {type_name(ours)} for {role} ids and {there} {type_name(theirs)}. Convert the "
-                f"column of one of them."
+                f"{place} has {type_name(kind)} as {role} ids, but {other_place} has {type_name(other_kind)}. Convert "
+                f"one of the columns."
             )
             raise IdTypeError(message)
-    parts = [pa.nulls(len(part), ours) if pa.types.is_null(part.type) else part for part in parts]
-    if len(parts) > 1 and pa.types.is_dictionary(ours):
+    parts = [pa.nulls(len(part), kind) if pa.types.is_null(part.type) else part for part in parts]
+    if len(parts) > 1 and pa.types.is_dictionary(kind):
         parts = pa.chunked_array(parts).unify_dictionaries().chunks
     return pa.concat_arrays(parts) if len(parts) > 1 else parts[0]
 
 
 def _compact(array: pa.Array, kind: pa.DataType | None) -> pa.Array:
-    """Dictionary without the values no row uses, turned from text into `kind` if one is given."""
+    """Drop unused dictionary values, and cast the others to `kind` if given."""
     if not pa.types.is_dictionary(array.type):
         return array
     values, indices = array.dictionary, array.indices
@@ -179,10 +181,10 @@ def _compact(array: pa.Array, kind: pa.DataType | None) -> pa.Array:
         position = np.cumsum(used, dtype=np.int32) - 1
         indices = pa.array(position).take(indices)
         values = values.filter(pa.array(used))
-    values.validate(full=True)  # readers of JSON and Parquet let text through that is not UTF-8
+    values.validate(full=True)  # Arrow's JSON and Parquet readers accept text that is not UTF-8
     return pa.DictionaryArray.from_arrays(indices, values if kind is None else values.cast(kind))
 
 
 def decode(array: pa.Array) -> pa.Array:
-    """An array with its values spelt out."""
+    """Return an array without dictionary encoding."""
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array

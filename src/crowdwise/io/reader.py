@@ -1,4 +1,4 @@
-"""`read` and `read_truth`: find the files, detect the format, parse each file once, and build Answers."""
+"""`read`, `read_truth` and `attach_truth`: find the files, detect the format, parse each file once, build Answers."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from crowdwise.errors import (
     CrowdwiseError,
     DuplicateError,
     FormatError,
+    GoldError,
     IdTypeError,
     MissingColumnError,
     NullError,
@@ -128,6 +129,20 @@ def read_truth(
         columns = concat_files(raws, paths).columns
         tables = {"task": None, "label": None} if like is None else {"task": like.task_ids, "label": like.class_ids}
         return _known_labels({role: cast_ids(decode(columns[role]), ids, role) for role, ids in tables.items()})
+
+
+def attach_truth(answers: Answers, file: str | PathLike[str]) -> Answers:
+    """Return the answers with the known labels of a file; labels of unanswered tasks are left out and counted."""
+    table = read_truth(Path(file), like=answers)
+    out = answers.with_truth((table.column("task"), table.column("label")), ignore_unknown=True)
+    if out.truth is None or not (out.truth >= 0).any():
+        message = f"{file}: none of its {table.num_rows:,} tasks occurs in the answers. Use the same task ids."
+        raise GoldError(message)
+    if (out.truth[out.truth >= 0] >= answers.n_classes).all():
+        classes = answers.classes.tolist()[:5]
+        message = f"{file}: none of its labels occurs in the answers ({classes}, ...). Use the same labels."
+        raise GoldError(message)
+    return out
 
 
 def column_options(**names: str | None) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""Cells that hold lengths of time and points in time, and how long an answer took when only its moment is known.
+"""Parsing of durations and times, and the time an answer took when only its timestamp is known.
 
-Nothing here fails: a cell that cannot be understood is NaN, for the caller to count. Points in time are seconds since
-1970; a time without a zone is taken as UTC, which does not matter for differences.
+Nothing here raises: a cell that cannot be parsed becomes NaN, for the caller to count. Times are seconds since 1970; a
+time without a zone is taken as UTC, which does not matter for differences.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ISO = (  # 2024-02-06T10:57:29.5+01:00; the T may be a space, the seconds and t
 
 
 def parse_durations(column: pa.Array) -> Array:
-    """Numbers, as numbers or as text, and Arrow's durations: in the column's own unit, or in seconds.
+    """Parse numbers, numeric text or Arrow durations. Numbers keep the unit of the column; durations are in seconds.
 
     >>> parse_durations(pa.array(["12.5", " 3 ", "soon", None])).tolist()
     [12.5, 3.0, nan, nan]
@@ -32,16 +32,16 @@ def parse_durations(column: pa.Array) -> Array:
 
 
 def parse_times(column: pa.Array) -> Array:
-    """Points in time: ISO 8601, Arrow's timestamps, or seconds (or milli-, micro-, nanoseconds) since 1970.
+    """Parse ISO 8601 times, Arrow timestamps, or seconds (or milli-, micro-, nanoseconds) since 1970.
 
     >>> parse_times(pa.array(["1970-01-02T00:00:00.5Z", "1970-01-01 01:00+01:00", "1707211049000", "noon"])).tolist()
     [86400.5, 0.0, 1707211049.0, nan]
     """
-    return _by_value(column, _moments)
+    return _by_value(column, _seconds_since_1970)
 
 
 def _by_value(column: pa.Array, parse: Callable[[pa.Array], Array]) -> Array:
-    """A column parsed, each value of a dictionary once."""
+    """Parse a column; each value of a dictionary is parsed once."""
     if not pa.types.is_dictionary(column.type):
         return parse(column)
     values = np.append(parse(column.dictionary), np.nan)
@@ -61,11 +61,11 @@ def _numbers(values: pa.Array) -> Array:
     return _floats(values)
 
 
-def _moments(values: pa.Array) -> Array:
+def _seconds_since_1970(values: pa.Array) -> Array:
     if pa.types.is_timestamp(values.type):
         return _floats(values.cast(pa.timestamp("us", values.type.tz), safe=False).cast(pa.int64())) / 1e6
     at = _numbers(values)
-    for unit in (1e17, 1e14, 1e11):  # 1e11 seconds are the year 5138
+    for unit in (1e17, 1e14, 1e11):  # 1e11 seconds are in the year 5138
         at = np.where(np.abs(at) > unit, at / (unit / 1e8), at)
     return np.where(np.isnan(at), _iso(values), at) if is_text(values.type) else at
 
@@ -92,14 +92,14 @@ def _floats(values: pa.Array) -> Array:
 
 
 def previous_times(worker: Array, at: Array) -> Array:
-    """The worker's moment before this one, NaN for the first; answers of one moment have the same one before them.
+    """Return the worker's previous timestamp, NaN for the first; answers with one timestamp share the previous one.
 
     >>> previous_times(np.array([0, 1, 0, 0, 0]), np.array([30.0, 5.0, 10.0, 30.0, 37.0])).tolist()
     [10.0, nan, nan, 10.0, 30.0]
     """
     order = np.lexsort((at, worker))  # (rows,)
     worker, sorted_at = worker[order], at[order]
-    first = np.flatnonzero(_changes(worker, sorted_at))  # (moments,) where each worker's distinct moments begin
+    first = np.flatnonzero(_changes(worker, sorted_at))  # (times,) where each worker's distinct timestamps begin
     before = np.full(len(first), np.nan)
     follows = np.flatnonzero(np.diff(worker[first]) == 0) + 1
     before[follows] = sorted_at[first[follows - 1]]
@@ -109,7 +109,7 @@ def previous_times(worker: Array, at: Array) -> Array:
 
 
 def tasks_per_span(worker: Array, started: Array, ended: Array, task: Array) -> Array:
-    """How many tasks a worker did in the same span: a page of ten tasks has one time, and each a tenth of it.
+    """Return how many tasks the worker did in the same time span: ten tasks on one page take a tenth of its time each.
 
     >>> worker, started, ended = np.array([0, 0, 0, 1]), np.array([5.0, 5, 9, 5]), np.array([9.0, 9, 12, 9])
     >>> tasks_per_span(worker, started, ended, task=np.array([1, 2, 3, 1])).tolist()
@@ -117,7 +117,7 @@ def tasks_per_span(worker: Array, started: Array, ended: Array, task: Array) -> 
     """
     order = np.lexsort((task, ended, started, worker))  # (rows,)
     spans = [array[order] for array in (worker, started, ended)]
-    span = np.cumsum(_changes(*spans)) - 1  # (rows,) which span each is in
+    span = np.cumsum(_changes(*spans)) - 1  # (rows,) the span of each row
     distinct = _changes(*spans, task[order])
     out = np.empty(len(task), np.int64)
     out[order] = np.bincount(span[distinct], minlength=span[-1] + 1 if len(span) else 0)[span]
@@ -125,7 +125,7 @@ def tasks_per_span(worker: Array, started: Array, ended: Array, task: Array) -> 
 
 
 def _changes(*columns: Array) -> Array:
-    """Whether a row differs from the one before it; the first does."""
+    """Return whether each row differs from the previous one; the first does."""
     differs = np.ones(len(columns[0]), bool)
     differs[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     return differs

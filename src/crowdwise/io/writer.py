@@ -1,6 +1,6 @@
-"""Writers: CSV, TSV, JSON lines and Parquet, whole or not at all.
+"""Atomic writers for CSV, TSV, JSON lines and Parquet.
 
-Text formats are built column by column: each distinct value is put into words once, and rows are joined in Arrow.
+Text formats are built column by column: each distinct value is converted to text once, and Arrow joins the rows.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from crowdwise.errors import FormatError
 from crowdwise.io.csv_escaping import escape, join_text
 from crowdwise.io.raw_columns import is_text
 
-ROWS = 200_000  # rows put into text at a time
+ROWS = 200_000  # rows converted to text at a time
 
 
 def write(data: Answers | pa.Table, path: str | os.PathLike[str]) -> None:
-    """Write answers, or any Arrow table, in the format its name asks for: .csv, .tsv, .jsonl (or these .gz), .parquet.
+    """Write answers, or any Arrow table, as .csv, .tsv, .jsonl (optionally .gz) or .parquet, by the name of the file.
 
-    The file appears when it is complete. In CSV and TSV, text that a spreadsheet would run as a formula gets a leading
-    apostrophe, which `read` takes off again: ids come back as they were.
+    The file appears once it is complete. In CSV and TSV, text that a spreadsheet would run as a formula gets a leading
+    apostrophe, which `read` removes, so that ids are restored exactly.
 
     Parameters
     ----------
     data : Answers or pyarrow.Table
-        Answers become the columns task, worker, label and, where set, weight, pseudo and truth.
+        Answers are written as the columns task, worker, label and, if set, weight, pseudo and truth.
     path : path
-        An existing file is replaced.
+        The file; an existing one is replaced.
     """
     file = Path(path)
     suffix = check_target(file)
     table = _table(data) if isinstance(data, Answers) else data
     try:
-        with atomic_write(file) as beside, beside.open("wb") as stream:
+        with atomic_write(file) as temporary, temporary.open("wb") as stream:
             if file.suffix == ".gz":
                 with gzip.GzipFile("", "wb", 6, stream, mtime=0) as packed:
                     _WRITERS[suffix](table, cast(IO[bytes], packed))
@@ -55,24 +55,24 @@ def write(data: Answers | pa.Table, path: str | os.PathLike[str]) -> None:
 
 
 def check_target(path: str | os.PathLike[str]) -> str:
-    """Refuse a name `write` could not write, before any work is done; returns the kind of file: ".csv", ..."""
+    """Check that `write` can write this file, before any work is done; returns the kind of file: ".csv", ..."""
     file = Path(path)
     suffix = file.with_suffix("").suffix if file.suffix == ".gz" else file.suffix
     if suffix not in _WRITERS or (file.suffix == ".gz" and suffix == ".parquet"):
-        message = f"{file.name}: the name of a file to write ends in .csv, .tsv, .jsonl (or these .gz) or .parquet."
+        message = f"{file.name}: the file name must end in .csv, .tsv, .jsonl (optionally .gz) or .parquet."
         raise FormatError(message)
     if not file.parent.is_dir():
-        message = f"{file} cannot be written: there is no folder {str(file.parent)!r}. Make it first."
+        message = f"{file} cannot be written: the folder {str(file.parent)!r} does not exist. Create it first."
         raise FormatError(message)
     if file.is_dir() or not os.access(file.parent, os.W_OK):
-        folder = f"you may not write to {str(file.parent)!r}. Name another place."
-        message = f"{file} cannot be written: {'it is a folder. Name a file in it.' if file.is_dir() else folder}"
+        denied = f"no permission to write to {str(file.parent)!r}. Choose another folder."
+        message = f"{file} cannot be written: {'it is a folder. Name a file in it.' if file.is_dir() else denied}"
         raise FormatError(message)
     return suffix
 
 
 def _table(answers: Answers) -> pa.Table:
-    """Answers as dictionary columns: their own codes and tables, nothing spelt out."""
+    """Return answers as dictionary columns, which share the codes and id tables of the answers."""
 
     def column(codes: Any, ids: pa.Array, known: Any = None) -> pa.Array:
         return pa.DictionaryArray.from_arrays(pa.array(codes, mask=known), ids)
@@ -95,7 +95,7 @@ def _write_parquet(table: pa.Table, stream: IO[bytes]) -> None:
     kinds = [f.type.value_type if pa.types.is_dictionary(f.type) else f.type for f in table.schema]
     schema = pa.schema(zip(table.column_names, kinds, strict=True))
     with pq.ParquetWriter(stream, schema) as writer:
-        for start in range(0, table.num_rows, 1 << 20):  # spelt out a part at a time
+        for start in range(0, table.num_rows, 1 << 20):  # decoded in parts, to save memory
             writer.write_table(table.slice(start, 1 << 20).cast(schema))
 
 
@@ -122,7 +122,7 @@ def _write_delimited(table: pa.Table, stream: IO[bytes], delimiter: str) -> None
 
 
 def _quoted(texts: pa.Array) -> pa.Array:
-    """Cells in quotation marks where one holds any separator: a spreadsheet may split at another than ours."""
+    """Quote cells that contain any separator: a spreadsheet may split at another one than ours."""
     inside = pc.replace_substring(texts, '"', '""')
     needed = pc.match_substring_regex(texts, '[,;\t"\r\n]')
     return pc.if_else(needed, join_text('"', inside, '"'), texts)
@@ -150,7 +150,7 @@ _WRITERS: dict[str, Callable[[pa.Table, IO[bytes]], None]] = {
 def _write_rows(
     table: pa.Table, stream: IO[bytes], cells: Callable[[pa.Array], pa.Array], between: list[str], null: str
 ) -> None:
-    """Rows as between[0] cell between[1] cell ... between[-1], from the text of each distinct value."""
+    """Write rows as between[0] cell between[1] cell ... between[-1], from the text of each distinct value."""
     columns = []
     for column in table.columns:
         if not pa.types.is_dictionary(column.type):
@@ -161,4 +161,4 @@ def _write_rows(
         parts: list[str | pa.Array] = [between[0]]
         for column, after in zip(columns, between[1:], strict=True):
             parts += [column.slice(start, ROWS).cast(pa.large_string()).fill_null(null), after]
-        stream.write(memoryview(join_text(*parts).buffers()[2]))  # the texts of an Arrow array stand end to end
+        stream.write(memoryview(join_text(*parts).buffers()[2]))  # Arrow stores the texts of an array contiguously

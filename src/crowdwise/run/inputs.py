@@ -13,7 +13,7 @@ from crowdwise._core.validation import require
 from crowdwise.answers import Answers
 from crowdwise.errors import EmptyError, ParameterError, SingleClassError
 from crowdwise.io import read
-from crowdwise.io.truth_files import attach_truth
+from crowdwise.io.reader import attach_truth
 from crowdwise.learn.features import Features, open_features
 from crowdwise.run.media import open_images
 

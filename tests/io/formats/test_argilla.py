@@ -33,23 +33,23 @@ V1 = [
 ]
 
 
-def test_version_2(put, tmp_path, rows):
+def test_version_2_records(put, tmp_path, rows):
     pq.write_table(pa.Table.from_pylist(V2), tmp_path / "a.parquet")
     for file in (put("a.json", V2), put("a.jsonl", V2, lines=True), tmp_path / "a.parquet"):
         answers = read(file)
         assert rows(answers) == [("r1", "u1", "yes"), ("r2", "u1", "no")]
-        assert answers.removed == {"responses not submitted": 2}
+        assert answers.removed == {"responses that were not submitted": 2}
 
 
-def test_version_1(put, tmp_path, rows):
+def test_version_1_records(put, tmp_path, rows):
     pq.write_table(pa.Table.from_pylist(V1), tmp_path / "a.parquet")
     for file, form in ((put("a.jsonl", V1, lines=True), None), (tmp_path / "a.parquet", "argilla")):
         answers = read(file, form)
         assert rows(answers) == [("e1", "u1", "A"), ("e2", "u1", "B")]
-        assert answers.removed == {"responses not submitted": 1, "answers of no named worker": 1}
+        assert answers.removed == {"responses that were not submitted": 1, "answers without a worker": 1}
 
 
-def test_several_questions(put, rows):
+def test_a_question_must_be_chosen(put, rows):
     record = V2[0] | {"q2.responses": [3], "q2.responses.users": ["u1"], "q2.responses.status": ["submitted"]}
     file = put("a.json", [record])
     with pytest.raises(errors.QuestionError, match="'q1', 'q2'"):
@@ -57,22 +57,22 @@ def test_several_questions(put, rows):
     assert rows(read(file, question="q2")) == [("r1", "u1", 3)]
 
 
-def test_lists_of_labels(put, rows):
+def test_answers_with_several_labels_are_left_out(put, rows):
     record = V2[0] | {"q1.responses": [["one"], ["one", "two"]], "q1.responses.status": ["submitted", "submitted"]}
     answers = read(put("a.json", [record]))
     assert rows(answers) == [("r1", "u1", "one")]
-    assert answers.removed == {"answers of several labels at once": 1}
+    assert answers.removed == {"answers with several labels": 1}
     ranking = V2[0] | {"q1.responses": [[{"rank": 1}], "x"], "q1.responses.status": ["submitted", "submitted"]}
-    assert read(put("b.json", [ranking])).removed == {"answers that are not a label but something with parts": 1}
+    assert read(put("b.json", [ranking])).removed == {"answers that are objects, not labels": 1}
 
 
-def test_which_field_is_the_task(put, rows):
+def test_the_task_field_is_named_or_recognised(put, rows):
     assert rows(read(put("a.json", V2), task="text"))[0] == ("hello", "u1", "yes")
     record = {key: value for key, value in V2[0].items() if key != "id"}
-    with pytest.raises(errors.FormatError, match="no 'id' or 'external_id'"):
+    with pytest.raises(errors.FormatError, match="no field 'id' or 'external_id'"):
         read(put("b.json", [record]))
 
 
-def test_lists_of_different_lengths(put):
+def test_lists_of_different_lengths_are_rejected(put):
     with pytest.raises(errors.FormatError, match="2 responses, 1 users"):
         read(put("a.json", [V2[0] | {"q1.responses.users": ["u1"]}]))

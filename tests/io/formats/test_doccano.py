@@ -27,12 +27,12 @@ BOB = [
 ]
 
 
-def test_a_file_for_each_worker(put, rows):
+def test_one_file_per_worker(put, rows):
     answers = read(
         put("export.zip", archive(ann__jsonl=ANN, bob__jsonl=[*BOB, {"id": 3, "text": "", "label": ["negative"]}]))
     )
     assert rows(answers) == [(1, "ann", "negative"), (2, "ann", "positive"), (3, "bob", "negative")]
-    assert answers.removed == {"answers left empty": 1, "answers of several labels at once": 1}
+    assert answers.removed == {"empty answers": 1, "answers with several labels": 1}
 
 
 def test_without_ids_the_text_is_the_task(put, rows):
@@ -41,32 +41,32 @@ def test_without_ids_the_text_is_the_task(put, rows):
     assert rows(read(put("b.zip", archive(ann__jsonl=ANN)), task="text"))[0] == ("Fine.", "ann", "positive")
 
 
-def test_collaborative_projects_do_not_tell_who(put):
+def test_collaborative_projects_are_rejected(put):
     with pytest.raises(errors.FormatError, match="collaborative"):
         read(put("export.zip", archive(all__jsonl=ANN)))
 
 
 @pytest.mark.parametrize("members", [{}, {"notes__txt": "hello"}, {"xl/workbook__xml": "<x/>", "ann__jsonl": ANN}])
-def test_other_zips(put, members):
+def test_other_zips_are_rejected(put, members):
     with pytest.raises(errors.FormatError, match=r"expected a zip of <username>\.jsonl"):
         read(put("export.zip", archive(**members)))
 
 
-def test_a_bomb_is_not_unpacked(put, monkeypatch):
+def test_an_oversized_zip_is_not_unpacked(put, monkeypatch):
     monkeypatch.setattr(doccano, "MAX_BYTES", 1000)
-    with pytest.raises(errors.TooLargeError, match=r"over the .*1,000"):
+    with pytest.raises(errors.TooLargeError, match=r"more than the .*1,000"):
         read(put("export.zip", archive(ann__jsonl=" " * 1001)))
 
 
-def test_damaged_members(put):
-    whole = archive(ann__jsonl=ANN * 50)
-    broken = bytearray(whole)
+def test_damaged_members_are_rejected(put):
+    intact = archive(ann__jsonl=ANN * 50)
+    broken = bytearray(intact)
     broken[60] ^= 0xFF
     with pytest.raises(errors.FormatError):
         read(put("a.zip", bytes(broken)))
-    with pytest.raises(errors.FormatError, match="cut short"):
-        read(put("b.zip", whole[:-30]))
+    with pytest.raises(errors.FormatError, match="truncated"):
+        read(put("b.zip", intact[:-30]))
     with pytest.raises(errors.FormatError, match="line 1 is not JSON"):
         read(put("c.zip", archive(ann__jsonl="{")))
-    with pytest.raises(errors.FormatError, match="no 'id' or 'text'"):
+    with pytest.raises(errors.FormatError, match="no field 'id' or 'text'"):
         read(put("d.zip", archive(ann__jsonl=[{"label": ["x"]}])))

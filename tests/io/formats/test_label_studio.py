@@ -25,7 +25,7 @@ def task(number, *annotations):
     return {"id": number, "annotations": list(annotations), "data": {"image": "x.jpg"}, "predictions": [{"result": []}]}
 
 
-def test_export(put, rows):
+def test_a_full_export(put, rows):
     person = {"id": 42, "email": "a@b.c"}
     export = [
         task(1, annotation(person, "Cat"), annotation(7, "Dog"), annotation(8, "Dog", was_cancelled=True)),
@@ -38,19 +38,19 @@ def test_export(put, rows):
     assert rows(answers) == [(1, 7, "Dog"), (1, 42, "Cat"), (2, 42, "Cat")]
     assert answers.truth.tolist() == [-1, 1]
     assert answers.removed == {
-        "annotations the worker cancelled (was_cancelled)": 1,
-        "answers left empty": 1,
-        "answers of no named worker": 1,
-        "answers of several labels at once": 1,
-        "known labels of tasks nobody answered": 1,
+        "cancelled annotations (was_cancelled)": 1,
+        "empty answers": 1,
+        "answers without a worker": 1,
+        "answers with several labels": 1,
+        "known labels of unanswered tasks": 1,
     }
 
 
-def test_one_task_alone_written_over_several_lines(put):
+def test_a_single_task_over_several_lines(put):
     assert read(put("one.json", json.dumps(task(1, annotation(7, "Dog")), indent=2))).n_answers == 1
 
 
-def test_several_questions(put, rows):
+def test_a_question_must_be_chosen(put, rows):
     both = annotation(7, "Cat")
     both["result"] += annotation(7, "big", question="size")["result"]
     both["result"].append({"type": "rectanglelabels", "from_name": "box", "value": {"x": 1}})
@@ -64,18 +64,18 @@ def test_several_questions(put, rows):
         read(file, question="box")
 
 
-def test_what_is_no_classification(put):
+def test_results_that_are_not_classes_are_rejected(put):
     box = annotation(7) | {"result": [{"type": "rectanglelabels", "from_name": "box", "value": {}}]}
-    with pytest.raises(errors.FormatError, match="of type rectanglelabels; answers are choices"):
+    with pytest.raises(errors.FormatError, match="have the types rectanglelabels; only choices"):
         read(put("export.json", [task(1, box)]))
 
 
-def test_nothing_annotated(put):
+def test_an_export_without_annotations_is_empty(put):
     with pytest.raises(errors.EmptyError):
         read(put("export.json", [task(1), task(2)]))
 
 
-def test_two_gold_labels(put):
+def test_two_known_labels_of_a_task_are_rejected(put):
     golds = [annotation(1, "Cat", ground_truth=True), annotation(1, "Dog", ground_truth=True)]
     with pytest.raises(errors.DuplicateError, match="task 1 has two known labels"):
         read(put("export.json", [task(1, *golds)]))
@@ -97,6 +97,6 @@ def test_two_gold_labels(put):
         {"id": 1},
     ],
 )
-def test_shapes_that_do_not_fit(put, record):
+def test_unexpected_structures_are_rejected(put, record):
     with pytest.raises(errors.FormatError):
         read(put("export.json", [record]), format="label-studio")

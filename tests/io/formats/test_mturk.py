@@ -34,7 +34,7 @@ ROWS = [
 ]
 
 
-def test_batch(put, rows):
+def test_batch_results(put, rows):
     answers = read(put("batch.csv", batch(*ROWS)))
     assert rows(answers) == [("H1", "W1", "good"), ("H1", "W2", "bad"), ("H2", "W3", "bad")]
     assert answers.removed == {
@@ -44,13 +44,13 @@ def test_batch(put, rows):
     assert answers.workers.tolist() == ["W1", "W2", "W3"]
 
 
-def test_task_and_truth_from_the_input(put, rows):
+def test_task_and_truth_from_input_columns(put, rows):
     answers = read(put("batch.csv", batch(*ROWS)), task="Input.url", truth="Input.gold")
     assert rows(answers)[0] == ("u1", "W1", "good")
     assert answers.truth.tolist() == [1, -1]
 
 
-def test_several_questions(put, rows):
+def test_a_question_must_be_chosen(put, rows):
     header = [*HEADER, "Answer.colour"]
     file = put("batch.csv", batch(row("H1", "W1", "good", **{"Answer.colour": "3"}), header=header))
     with pytest.raises(errors.QuestionError, match=r"2 questions: 'sentiment.label', 'colour'"):
@@ -61,12 +61,12 @@ def test_several_questions(put, rows):
         read(file, question="shape")
 
 
-def test_missing_worker_names_the_line(put):
+def test_a_missing_worker_is_reported_with_its_line(put):
     with pytest.raises(errors.NullError, match=r"'WorkerId' is empty in 1 of 2 rows \(lines 5\)"):
         read(put("batch.csv", batch(*ROWS[:1], ROWS[2], row("H2", "", "bad"))))
 
 
-def test_several_batches(put, tmp_path):
+def test_several_batches_are_combined(put, tmp_path):
     put("batch1.csv", batch(*ROWS))
     put("batch2.csv", batch(row("H3", "W1", "good"), row("H3", "W2", "bad", "Rejected")))
     answers = read(str(tmp_path / "batch*.csv"))

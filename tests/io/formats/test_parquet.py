@@ -1,4 +1,4 @@
-"""Parquet is read in parts; nothing of that may show, but in the memory it takes."""
+"""Parquet files are read in parts, which affects only the memory needed."""
 
 import tracemalloc
 
@@ -15,7 +15,7 @@ from crowdwise.io.formats import parquet
 
 
 def shuffled(n_tasks, kind, seed=0):
-    """A long table of two answers a task, as integers, text or categories, rows in random order."""
+    """Return a long table with two answers per task in random order, as integers, text or categories."""
     rng = np.random.default_rng(seed)
     task = np.repeat(rng.permutation(n_tasks), 2)
     rows = rng.permutation(len(task))
@@ -33,7 +33,7 @@ def shuffled(n_tasks, kind, seed=0):
     kind=st.sampled_from(["integers", "text", "categories"]), n_tasks=st.integers(1, 60), rows=st.integers(1, 50),
     group=st.integers(1, 50), n_files=st.integers(1, 4),
 )  # fmt: skip
-def test_parts_and_files_of_any_size_give_the_same_answers(tmp_path_factory, kind, n_tasks, rows, group, n_files):
+def test_the_size_of_parts_and_files_does_not_matter(tmp_path_factory, kind, n_tasks, rows, group, n_files):
     folder, table = tmp_path_factory.mktemp("parts"), shuffled(n_tasks, kind)
     for i in range(n_files):
         first, end = (table.num_rows * edge // n_files for edge in (i, i + 1))
@@ -47,7 +47,7 @@ def test_parts_and_files_of_any_size_give_the_same_answers(tmp_path_factory, kin
 
 @pytest.mark.parametrize("spread", [1, 10**9])
 @pytest.mark.parametrize("statistics", [False, True])
-def test_integers_close_together_and_far_apart_are_ids_alike(tmp_path, spread, statistics):
+def test_dense_and_sparse_integer_ids(tmp_path, spread, statistics):
     rng = np.random.default_rng(1)
     task = np.repeat(rng.permutation(np.arange(-40, 40)[::2]), 2) * spread
     table = pa.table({"task": task, "worker": np.arange(80), "label": rng.integers(0, 2, 80) * spread})
@@ -64,7 +64,7 @@ def test_integers_of_any_width_are_the_same_ids(tmp_path, kind):
     assert read(file) == Answers.from_frame(table)
 
 
-def test_integers_beyond_64_bits_are_refused(tmp_path):
+def test_integers_beyond_64_bits_are_rejected(tmp_path):
     pq.write_table(
         pa.table({"task": pa.array([2**64 - 1], pa.uint64()), "worker": [1], "label": [1]}), tmp_path / "a.parquet"
     )
@@ -72,7 +72,7 @@ def test_integers_beyond_64_bits_are_refused(tmp_path):
         read(tmp_path / "a.parquet")
 
 
-def test_a_missing_id_is_named_by_its_row_in_the_file_or_dropped(tmp_path, monkeypatch):
+def test_missing_ids_are_reported_with_their_rows_or_dropped(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet, "ROWS", 2)
     file = tmp_path / "a.parquet"
     for ids in ([1, 2, 3, None, 5], ["1", "2", "3", None, "5"]):
@@ -84,7 +84,7 @@ def test_a_missing_id_is_named_by_its_row_in_the_file_or_dropped(tmp_path, monke
         assert answers.workers.tolist() == list("abce")
 
 
-def test_duplicates_are_named_by_their_rows_in_the_file(tmp_path, monkeypatch):
+def test_duplicates_are_reported_with_their_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet, "ROWS", 2)
     file = tmp_path / "a.parquet"
     pq.write_table(pa.table({"task": list("baba"), "worker": [1, 1, 1, 2], "label": list("xyzx")}), file)
@@ -95,39 +95,40 @@ def test_duplicates_are_named_by_their_rows_in_the_file(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("place", [0, 3, 6])
 @pytest.mark.parametrize(
-    ("role", "fits", "strange", "error"),
+    ("role", "valid", "invalid", "error"),
     [
         ("weight", "0.5", "heavy", errors.WeightError),
         ("weight", 7, 2**60 + 1, errors.WeightError),
         ("pseudo", "true", "perhaps", errors.FormatError),
     ],
 )
-def test_a_value_that_is_no_number_or_no_mark_is_named(tmp_path, place, role, fits, strange, error):
-    values = [fits] * 7
+def test_invalid_weights_and_flags_are_reported_with_their_row(tmp_path, place, role, valid, invalid, error):
+    values = [valid] * 7
     columns = {"task": range(7), "worker": range(7), "label": [0] * 7}
     pq.write_table(pa.table(columns | {role: values}), tmp_path / "a.parquet", row_group_size=2)
     assert len(getattr(read(tmp_path / "a.parquet"), role)) == 7
-    values[place] = strange
+    values[place] = invalid
     for column in (pa.array(values), pa.array(values).dictionary_encode()):
         pq.write_table(pa.table(columns | {role: column}), tmp_path / "b.parquet", row_group_size=2)
-        with pytest.raises(error, match=rf"b\.parquet: column '{role}': '{strange}' at row {place} "):
+        with pytest.raises(error, match=rf"b\.parquet: column '{role}': '{invalid}' at row {place} "):
             read([tmp_path / "a.parquet", tmp_path / "b.parquet"])
 
 
-def test_text_that_is_not_utf8_is_refused(tmp_path):
+def test_text_that_is_not_utf8_is_rejected(tmp_path):
     broken = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff"]).buffers())
     pq.write_table(pa.table({"task": broken, "worker": [1], "label": [1]}), tmp_path / "a.parquet")
     with pytest.raises(errors.FormatError, match="cannot be read"):
         read(tmp_path / "a.parquet")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["integers", "text"])
-def test_memory_of_reading_grows_by_few_bytes_an_answer(tmp_path, monkeypatch, kind):
-    """51 when this was written, of which 20 stay; it was 144 and 102 with whole columns spelt out and then encoded."""
+def test_reading_takes_few_bytes_of_memory_per_answer(tmp_path, monkeypatch, kind):
+    """51 bytes when this was written, 20 of them for the result; with columns decoded entirely it was 144 and 102."""
     monkeypatch.setattr(parquet, "ROWS", 1 << 15)
     file, n_answers = tmp_path / "a.parquet", 1_000_000
     pq.write_table(shuffled(n_answers // 2, kind), file, row_group_size=1 << 15)
-    usual, pool = pa.default_memory_pool(), pa.system_memory_pool()  # one that nothing else has used
+    usual, pool = pa.default_memory_pool(), pa.system_memory_pool()  # a pool that nothing else has used
     pa.set_memory_pool(pool)
     tracemalloc.start()
     try:

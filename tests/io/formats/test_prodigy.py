@@ -24,7 +24,7 @@ def binary(task, worker, label, answer):
     }
 
 
-def test_choices(put, rows):
+def test_choices_among_options(put, rows):
     records = [
         choice(-91, "db-ann", "A"), choice(-91, "db-bob", "B"), choice(12, "db-ann", "A", "B"), choice(12, "db-bob"),
         choice(13, "db-ann", answer="ignore"), choice(13, "db-bob", "A", answer="reject"),
@@ -33,9 +33,9 @@ def test_choices(put, rows):
     file = put("export.jsonl", records, lines=True)
     answers = read(file)
     assert rows(answers) == [(-91, "db-ann", "A"), (-91, "db-bob", "B")]
-    unnamed = "records of unnamed sessions (worker='_annotator_id' keeps them, a worker a session)"
+    unnamed = "records of unnamed sessions (worker='_annotator_id' keeps them, one worker per session)"
     assert answers.removed == {
-        "answers of several labels at once": 1, "answers left empty": 1, "records answered 'ignore'": 1,
+        "answers with several labels": 1, "empty answers": 1, "records answered 'ignore'": 1,
         "records answered 'reject'": 1, unnamed: 2,
     }  # fmt: skip
     assert read(file, worker="_annotator_id").n_workers == 4
@@ -56,12 +56,12 @@ def test_accept_or_reject(put, rows):
     assert rows(read(file, question="FOOD")) == [(1, "ann", "reject")]
 
 
-def test_nobody_named(put):
+def test_records_without_a_worker_are_rejected(put):
     record = {key: value for key, value in choice(1, "w", "A").items() if key not in ("_annotator_id", "_session_id")}
-    with pytest.raises(errors.FormatError, match="'_annotator_id' or '_session_id' to tell the worker"):
+    with pytest.raises(errors.FormatError, match="'_annotator_id' or '_session_id' for the worker"):
         read(put("a.jsonl", [record], lines=True))
 
 
-def test_only_unnamed_sessions(put):
-    with pytest.raises(errors.EmptyError, match=r"1 dropped .records of unnamed sessions"):
+def test_an_export_of_unnamed_sessions_is_empty(put):
+    with pytest.raises(errors.EmptyError, match=r"1 left out .records of unnamed sessions"):
         read(put("a.jsonl", [choice(1, "2024-02-06_10-57-29", "A")], lines=True))

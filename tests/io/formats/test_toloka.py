@@ -24,25 +24,25 @@ def row(url, code, assignment="", worker="", status="", golden=""):
 
 
 ROWS = [
-    row("u1", "OK"),  # belongs to a1
-    row("u2", "BAD", golden="OK"),  # so does this
+    row("u1", "OK"),  # has the assignment a1
+    row("u2", "BAD", golden="OK"),  # also a1
     row("u3", "OK", "a1", "w1", "APPROVED"),
     {},  # a blank row between assignments
-    row("u1", "BAD"),  # belongs to a2, which was rejected
+    row("u1", "BAD"),  # has the assignment a2, which was rejected
     row("u2", "OK", "a2", "w2", "REJECTED", golden="OK"),
     row("u1", "BAD", "a3", "w3", "SUBMITTED"),
     row("u2", "", "a4", "w4", "SKIPPED"),
 ]
 
 
-def test_results(put, rows):
+def test_pool_results(put, rows):
     answers = read(put("results.tsv", results(*ROWS)))
     assert rows(answers) == [("u1", "w1", "OK"), ("u1", "w3", "BAD"), ("u2", "w1", "BAD"), ("u3", "w1", "OK")]
     assert answers.truth.tolist() == [-1, 1, -1]
     assert answers.removed == {"rows without an answer in 'OUTPUT:code'": 2, "answers with status REJECTED": 2}
 
 
-def test_task_id_where_there_is_one(put, rows):
+def test_the_task_id_column_is_preferred(put, rows):
     header = [*HEADER, "INPUT:text", "ASSIGNMENT:task_id"]
     entry = row("u1", "OK", "a", "w", "APPROVED") | {"INPUT:text": "t", "ASSIGNMENT:task_id": "0001"}
     file = put("results.tsv", results(entry, header=header))
@@ -53,7 +53,7 @@ def test_task_id_where_there_is_one(put, rows):
         read(file)
 
 
-def test_several_questions(put, rows):
+def test_a_question_must_be_chosen(put, rows):
     file = put("results.tsv", results(ROWS[2] | {"OUTPUT:size": "9"}, header=[*HEADER, "OUTPUT:size"]))
     with pytest.raises(errors.QuestionError, match="'code', 'size'"):
         read(file)
@@ -61,12 +61,12 @@ def test_several_questions(put, rows):
         assert rows(read(file, question=question)) == [("u3", "w1", 9)]
 
 
-def test_rows_of_no_assignment(put):
+def test_rows_without_an_assignment_are_rejected(put):
     with pytest.raises(errors.NullError, match=r"'ASSIGNMENT:worker_id' is empty in 1 of 2 rows \(lines 3\)"):
         read(put("results.tsv", results(ROWS[2], row("u9", "OK"))))
 
 
-def test_two_known_labels_of_a_task(put):
+def test_two_known_labels_of_a_task_are_rejected(put):
     twice = [row("u", "OK", "a", "w", "APPROVED", "OK"), row("u", "OK", "b", "v", "APPROVED", "BAD")]
     with pytest.raises(errors.DuplicateError, match="'u' two known labels"):
         read(put("results.tsv", results(*twice)))

@@ -1,8 +1,8 @@
 """Argilla records, as exported to JSON, JSON lines or Parquet (Hugging Face data sets).
 
-Argilla 2 has, for each question, three lists side by side: `q.responses`, `q.responses.users` and
-`q.responses.status`. Argilla 1 has one list under the question's name, of objects `{user_id, value, status}`. Only
-submitted responses count: drafts and discarded ones are left out.
+Argilla 2 has three parallel lists per question: `q.responses`, `q.responses.users` and `q.responses.status`. Argilla 1
+has one list under the question's name, of objects `{user_id, value, status}`. Only submitted responses count; drafts
+and discarded responses are left out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SUFFIX = ".responses"
 def read_argilla(
     path: Path, *, question: str | None = None, task: str | None = None, choose_side: ChooseColumns | None = None
 ) -> RawColumns:
-    """One question of an export; the task is `id` unless another field is named."""
+    """Read one question of an export; the task is the field `id` unless another is named."""
     records = list(_records(path))
     name = choose_question((q for _, record in records for q in questions_of(record)), question)
     out = AnswerCollector(choose_side)
@@ -35,7 +35,7 @@ def read_argilla(
                 task_id = first_field(record, [task] if task else ["id", "external_id"], "task", where)
                 out.answer(task_id, worker, value, record)
             else:
-                out.skip("responses not submitted")
+                out.skip("responses that were not submitted")
     return out.raw()
 
 
@@ -44,13 +44,13 @@ def _records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         yield from read_json_records(path)
         return
     with pq.ParquetFile(path) as file:
-        check_rows(file, 100 * len(file.schema_arrow.names))  # as objects of Python
+        check_rows(file, 100 * len(file.schema_arrow.names))  # as Python objects
         for number, record in enumerate(file.read().to_pylist()):
             yield f"row {number} (counted from 0)", record
 
 
 def questions_of(record: dict[str, Any]) -> list[str]:
-    """Names of the questions a record holds responses to."""
+    """Return the names of the questions that a record has responses to."""
     return [
         name.removesuffix(SUFFIX) for name, value in record.items() if name.endswith(SUFFIX) or _is_version_1(value)
     ]
@@ -62,7 +62,7 @@ def _is_version_1(value: Any) -> bool:
 
 
 def _responses(record: dict[str, Any], question: str, where: str) -> Iterator[tuple[Any, Any, Any]]:
-    """(worker, value, status) of each response."""
+    """Yield (worker, value, status) of each response."""
     if question + SUFFIX not in record:
         for response in check_type(record.get(question) or [], list, f"{question!r} of {where}"):
             response = check_type(response, dict, f"{question!r} of {where}")
@@ -72,7 +72,7 @@ def _responses(record: dict[str, Any], question: str, where: str) -> Iterator[tu
     values, users, status = (check_type(record.get(key) or [], list, f"{key!r} of {where}") for key in keys)
     if not len(values) == len(users) == len(status):
         message = (
-            f"{where}: {len(values)} responses, {len(users)} users and {len(status)} statuses; one each is needed."
+            f"{where}: {len(values)} responses, {len(users)} users and {len(status)} statuses; these must be equal."
         )
         raise FormatError(message)
     yield from zip(users, values, status, strict=True)

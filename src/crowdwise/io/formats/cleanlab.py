@@ -1,8 +1,7 @@
-"""The wide table cleanlab takes: a row a task, a column a worker, empty where there is no answer.
+"""The wide table of cleanlab: one row per task, one column per worker, empty cells for missing answers.
 
-CSV, TSV or Parquet. The ids of the tasks are in the column named with `task=`, or in the index that pandas wrote (a
-column without a name, or called task, id, index, item or example); otherwise tasks are numbered from 0. Tasks without
-answers are kept.
+CSV, TSV or Parquet. Task ids are in the column named with `task=`, or in the index that pandas wrote (a column without
+a name, or named task, id, index, item or example); otherwise tasks are numbered from 0. Tasks without answers are kept.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from crowdwise.io.formats.parquet import check_rows
 from crowdwise.io.raw_columns import RawColumns, concat_columns, decode, encode_column, is_integers, is_text, text_ids
 
 _INDEX = ("", "Unnamed: 0", "__index_level_0__", "task", "task_id", "id", "index", "item", "example")
-_WHOLE = r"^-?[0-9]+(\.0*)?$"  # whole numbers as pandas writes a column of them with gaps: 1.0
+_INTEGER = r"^-?[0-9]+(\.0*)?$"  # pandas writes integers with gaps as 1.0
 
 
 def read_cleanlab(path: Path, *, task: str | None = None) -> RawColumns:
-    """An answer for each cell that is not empty."""
+    """Read one answer per non-empty cell."""
     table = _parquet(path) if is_parquet(path) else _text(path)
     index = task if task is not None else next((name for name in _INDEX if name in table), None)
     if index is not None and index not in table:
@@ -34,7 +33,7 @@ def read_cleanlab(path: Path, *, task: str | None = None) -> RawColumns:
         raise MissingColumnError(message)
     ids = None if index is None else _typed(table.pop(index), "task")
     if not table:
-        message = "the table has no columns of workers."
+        message = "the table has no worker columns."
         raise FormatError(message)
     cells, places = list(table.values()), [f"column {name!r}" for name in table]
     tasks = pa.array(np.arange(len(cells[0]))) if ids is None else ids
@@ -50,33 +49,33 @@ def read_cleanlab(path: Path, *, task: str | None = None) -> RawColumns:
 
 def _parquet(path: Path) -> dict[str, pa.Array]:
     with pq.ParquetFile(path) as file:
-        check_rows(file, 4 * len(file.schema_arrow.names))  # two numbers of 8 bytes for each cell
+        check_rows(file, 4 * len(file.schema_arrow.names))  # 16 bytes per cell
         table = file.read()
-    _refuse_repeats(table.column_names)
+    _check_unique(table.column_names)
     return {name: as_arrow(decode(encode_column(table.column(name))), "class") for name in table.column_names}
 
 
 def _text(path: Path) -> dict[str, pa.Array]:
     delimiter = max(",\t;", key=read_head(path).lstrip("\r\n").splitlines()[0].count)
     names = header(path, delimiter)
-    _refuse_repeats(names)
+    _check_unique(names)
     cells = read_cells(path, delimiter, {str(i): name for i, name in enumerate(names)})
     return {name: decode(column) for name, column in zip(names, cells.values(), strict=True)}
 
 
-def _refuse_repeats(names: list[str]) -> None:
+def _check_unique(names: list[str]) -> None:
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        message = f"the column {repeated[0]!r} stands twice in the table; each worker has one."
+        message = f"the column {repeated[0]!r} occurs twice in the table. Each worker must have one column."
         raise MissingColumnError(message)
 
 
 def _typed(ids: pa.Array, what: str) -> pa.Array:
-    """Whole numbers as integers, where text or floats stand for them."""
+    """Convert ids to integers, if all of them are written as integers."""
     ids = as_arrow(ids, what)
     if not is_text(ids.type) or not len(ids):
         return ids
-    if what == "class" and pc.all(pc.match_substring_regex(ids, _WHOLE)).as_py():
+    if what == "class" and pc.all(pc.match_substring_regex(ids, _INTEGER)).as_py():
         bare = pc.replace_substring_regex(ids, r"\.0*$", "")
         return bare.cast(pa.int64()) if is_integers(bare) else ids
     return ids.cast(pa.int64()) if is_integers(ids) else ids

@@ -1,6 +1,6 @@
-"""Long tables as CSV and TSV: a row an answer. The cells of the columns needed are parsed, and no others.
+"""Long tables as CSV and TSV, one row per answer. Only the columns needed are parsed.
 
-An empty cell is a missing value; `NA` is a value. Line numbers in errors are those of an editor: the first line is 1.
+An empty cell is a missing value; `NA` is a value. Line numbers in errors start at 1, as in an editor.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from crowdwise.errors import CrowdwiseError, EmptyError, FormatError
 from crowdwise.io.files import LINE, open_arrow, open_text, read_head, read_lines
 from crowdwise.io.raw_columns import ChooseColumns, RawColumns, encode_column, from_text
 
-BLOCK = LINE  # bytes parsed at a time: large, since ids are collected block by block before they are merged
+BLOCK = LINE  # bytes parsed at a time: large, since the ids of the blocks have to be merged
 
 
 def read_csv(path: Path, choose: ChooseColumns) -> RawColumns:
-    """Comma separated; semicolons, as spreadsheets write in much of Europe, when the header has no comma."""
+    """Read comma-separated cells, or semicolons (as in European spreadsheets) if the header has no comma."""
     first = read_head(path).lstrip("\r\n").splitlines()[0]
     return _read_long(path, choose, ";" if ";" in first and "," not in first else ",")
 
 
 def read_tsv(path: Path, choose: ChooseColumns) -> RawColumns:
-    """Tab separated."""
+    """Read tab-separated cells."""
     return _read_long(path, choose, "\t")
 
 
@@ -43,18 +43,18 @@ def _read_long(path: Path, choose: ChooseColumns, delimiter: str) -> RawColumns:
 
 
 def header(path: Path, delimiter: str) -> list[str]:
-    """Names of the columns."""
+    """Return the column names."""
     with long_cells():
         names = next(row for row in csv.reader(io.StringIO(read_head(path), newline=""), delimiter=delimiter) if row)
     if any("\0" in name for name in names):
-        message = "the names of its columns hold NUL bytes. Is it in UTF-16? Save the file as UTF-8."
+        message = "the column names contain NUL bytes. Is the file encoded in UTF-16? Save it as UTF-8."
         raise FormatError(message)
     return names
 
 
 @contextmanager
 def long_cells() -> Iterator[None]:
-    """Python's csv takes no cell above 128 kB unless told so."""
+    """Raise the limit of 128 kB per cell in Python's csv module."""
     before = csv.field_size_limit(LINE)
     try:
         yield
@@ -63,7 +63,7 @@ def long_cells() -> Iterator[None]:
 
 
 def read_cells(path: Path, delimiter: str, found: Mapping[str, str]) -> dict[str, pa.Array]:
-    """The column of each role: text, dictionary encoded, with null for an empty cell; weights are floats."""
+    """Return the column of each role as dictionary-encoded text, with null for an empty cell; weights are floats."""
     text = pa.large_string()
     kinds = {"task": text} | {role: kind for role, (kind, *_) in VALUE_COLUMNS.items()}
     # task ids repeat too rarely for a dictionary per block to pay off
@@ -90,7 +90,7 @@ def _convert(column: pa.ChunkedArray, role: str, name: str) -> pa.Array:
 
 
 def records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not blank, each with the line it begins on. Slow: for finding what is wrong."""
+    """Yield the rows that are not blank with their line numbers. Slow: only used to explain errors."""
     with open_text(path, newline="") as stream, long_cells():
         reader = csv.reader(read_lines(stream), delimiter=delimiter)
         line = 1
@@ -101,7 +101,7 @@ def records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def lines(path: Path, delimiter: str, rows: Sequence[int]) -> list[int]:
-    """Line numbers of some rows, row 0 being the first below the header."""
+    """Return the line numbers of rows; row 0 is the first below the header."""
     wanted, found = set(rows), []
     for row, (line, _) in enumerate(records(path, delimiter), start=-1):
         if row in wanted:
@@ -112,24 +112,24 @@ def lines(path: Path, delimiter: str, rows: Sequence[int]) -> list[int]:
 
 
 def _explain(path: Path, delimiter: str, found: Mapping[str, str], error: Exception) -> CrowdwiseError:
-    """What is wrong with a file that Arrow refused, and where."""
+    """Return the error for a file that Arrow rejected: what is wrong, and in which line."""
     if "Empty CSV" in str(error):
-        return EmptyError("there is a header but no row below it.")
+        return EmptyError("the file has a header but no rows.")
     if "straddling" in str(error):
-        return FormatError(f"a row is longer than {BLOCK >> 20} MB: is a quotation mark left open?")
+        return FormatError(f"a row is longer than {BLOCK >> 20} MB. Is a quotation mark not closed?")
     rows = records(path, delimiter)
     names = next(rows)[1]
     others = {names.index(found[role]): VALUE_COLUMNS[role] for role in VALUE_COLUMNS if role in found}
     for line, row in rows:
         if len(row) != len(names):
             return FormatError(
-                f"line {line} has {len(row)} cells where the header has {len(names)}: {preview(row)}. Mend the line; "
-                f"a cell with a separator or a line break in it stands in quotation marks."
+                f"line {line} has {len(row)} cells, but the header has {len(names)}: {preview(row)}. Correct the line; "
+                f"a cell that contains a separator or a line break must be quoted."
             )
         for at, (kind, what, refusal) in others.items():
             if row[at] and not can_cast(pa.scalar(row[at].strip()), kind):
                 return refusal(f"column {names[at]!r}: {row[at]!r} at line {line} is not {what}.")
-    return FormatError(f"not a table as expected: {error}")
+    return FormatError(f"not a valid table: {error}")
 
 
 def answered_rows(
@@ -139,7 +139,7 @@ def answered_rows(
     names: Mapping[str, str],
     keep_status: Sequence[str],
 ) -> RawColumns:
-    """Of a platform's table, the rows with an answer whose `status`, where there is one, says they count."""
+    """Keep the rows of a platform's table that have an answer and, if there is a `status`, an accepted one."""
     keep = cells["label"].is_valid().to_numpy(zero_copy_only=False).copy()  # (rows,)
     removed: dict[str, int] = {}
     if not keep.all():
@@ -156,5 +156,5 @@ def answered_rows(
         {role: column.take(pa.array(rows)) for role, column in cells.items()},
         removed=removed,
         names=names,
-        lines=lambda kept: lines(path, delimiter, rows[list(kept)].tolist()),
+        lines=lambda numbers: lines(path, delimiter, rows[list(numbers)].tolist()),
     )

@@ -1,8 +1,8 @@
-"""doccano's export of a project in which everyone labels alone: a zip with `<username>.jsonl` for each worker.
+"""doccano's export of a project in which everyone labels alone: a zip with one `<username>.jsonl` per worker.
 
-A line is a text with the list of its labels. The task is `id` where there is one, else `text`, or the field named with
-`task=`. A collaborative project exports one `all.jsonl`, which does not tell who labelled what: it is refused.
-Nothing is unpacked to disk; a zip with a path that leads out of its folder, or a link, is refused all the same.
+A line is a text with the list of its labels. The task is the field `id` if present, else `text`, or the field named
+with `task=`. A collaborative project exports one `all.jsonl` without workers, which is rejected. Nothing is unpacked to
+disk; a zip with a link or a path outside its own folder is rejected all the same.
 """
 
 from __future__ import annotations
@@ -17,35 +17,33 @@ from crowdwise.io.files import check_unpacked, is_outside_path
 from crowdwise.io.json_records import AnswerCollector, first_field, parse_json_lines
 from crowdwise.io.raw_columns import ChooseColumns, RawColumns
 
-MAX_BYTES = 1 << 30  # unpacked, all members together: a small zip can hold a file that fills the memory
+MAX_BYTES = 1 << 30  # of all members unpacked: a small zip may contain more than fits into memory
 
 
 def read_doccano(path: Path, *, task: str | None = None, choose_side: ChooseColumns | None = None) -> RawColumns:
-    """The answers of all members."""
+    """Read the answers of all members."""
     out, fields = AnswerCollector(choose_side), [task] if task else ["id", "text"]
     with zipfile.ZipFile(path) as archive:
-        members = [member for member in archive.infolist() if not _is_aside(member.filename)]
+        members = [member for member in archive.infolist() if not _is_ignored(member.filename)]
         names = [PurePosixPath(member.filename) for member in members]
         if not names or any(name.suffix != ".jsonl" for name in names):
             listed = ", ".join(map(str, names[:3])) or "nothing"
             message = f"expected a zip of <username>.jsonl, found {listed}."
             raise FormatError(message)
         if any(name.stem == "all" for name in names):
-            message = "all.jsonl is of a collaborative project: it does not tell who labelled what."
+            message = "all.jsonl is the export of a collaborative project, which does not contain the workers."
             raise FormatError(message)
         for member in members:
             if is_outside_path(member.filename) or stat.S_ISLNK(member.external_attr >> 16):
-                message = f"it holds {member.filename!r}, which leads out of its folder: no export does. It is refused."
+                message = f"it contains {member.filename!r}, a link or a path outside the archive, and is rejected."
                 raise FormatError(message)
         if len({name.stem for name in names}) < len(names):
-            message = "two of its members have one name, in different folders, and so their workers: export them apart."
+            message = "two members in different folders have the same name, and so the same worker. Export them apart."
             raise FormatError(message)
         size = sum(member.file_size for member in members)
         check_unpacked(size, path.stat().st_size)
         if size > MAX_BYTES:
-            message = (
-                f"unpacked it has {size:,} bytes, over the {MAX_BYTES:,} this reader takes; unpack and convert it."
-            )
+            message = f"it unpacks to {size:,} bytes, more than the {MAX_BYTES:,} allowed. Unpack and convert it."
             raise TooLargeError(message)
         for member, name in zip(members, names, strict=True):
             with io.TextIOWrapper(archive.open(member), "utf-8-sig", newline="\n") as stream:
@@ -54,11 +52,11 @@ def read_doccano(path: Path, *, task: str | None = None, choose_side: ChooseColu
                         task_id = first_field(record, fields, "task", f"{name} line {number}")
                         out.answer(task_id, name.stem, record.get("label"), record)
                 except UnicodeDecodeError as error:
-                    message = f"{name} in it is not UTF-8: {error}."
+                    message = f"its member {name} is not UTF-8: {error}."
                     raise FormatError(message) from None
     return out.raw()
 
 
-def _is_aside(name: str) -> bool:
-    """Whether it is a folder, or what macOS adds when it packs."""
+def _is_ignored(name: str) -> bool:
+    """Return whether a member is a folder, or was added by macOS."""
     return name.endswith("/") or name.startswith("__MACOSX/") or PurePosixPath(name).name == ".DS_Store"

@@ -1,7 +1,7 @@
-"""SageMaker Ground Truth, a custom job's output manifest (experimental: one public sample was found).
+"""SageMaker Ground Truth: the output manifest of a custom job (experimental: based on one public sample).
 
-Each line is a task with `annotationsFromAllWorkers`, at the top or under the name of the labelling job; the answer is
-JSON inside a string, `annotationData.content`, where each question holds its `label`.
+Each line is a task with `annotationsFromAllWorkers`, at the top level or under the name of the labelling job. The
+answer is JSON inside the string `annotationData.content`, with a `label` per question.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TIME = "timeSpentInSeconds"
 def read_ground_truth(
     path: Path, *, question: str | None = None, task: str | None = None, choose_side: ChooseColumns | None = None
 ) -> RawColumns:
-    """One question; the task is `datasetObjectId`, `source-ref` or `source` unless another field is named."""
+    """Read one question; the task is `datasetObjectId`, `source-ref` or `source` unless another field is named."""
     names = [task] if task else ["datasetObjectId", "source-ref", "source"]
     found = [
         (first_field(record, names, "task", where), annotation, record, _content(annotation, where))
@@ -38,7 +38,7 @@ def read_ground_truth(
 
 
 def annotations_of(record: dict[str, Any], where: str) -> Iterator[dict[str, Any]]:
-    """What each worker said of a task."""
+    """Yield the annotation of each worker for a task."""
     for holder in (record, *record.values()):
         if isinstance(holder, dict) and KEY in holder:
             yield from (
@@ -47,7 +47,7 @@ def annotations_of(record: dict[str, Any], where: str) -> Iterator[dict[str, Any
 
 
 def _content(annotation: dict[str, Any], where: str) -> dict[str, Any]:
-    """Question -> label."""
+    """Return the label of each question."""
     what = f"'annotationData.content' of {where}"
     data = check_type(annotation.get("annotationData"), dict, f"'annotationData' of {where}")
     try:

@@ -1,4 +1,4 @@
-"""Long tables as JSON lines: an object an answer. Strings, integers and booleans stay what they are."""
+"""Long tables as JSON lines, one object per answer. Strings, integers and booleans keep their types."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from crowdwise.io.formats.delimited import BLOCK
 from crowdwise.io.json_records import read_json_lines, text_cells
 from crowdwise.io.raw_columns import SIDE_ROLES, ChooseColumns, RawColumns, encode_column
 
-LARGEST = float_info.max  # beyond it, as 1e400, numbers are infinite
-PEEK = 1000  # objects looked at to find the fields and their types
+LARGEST = float_info.max  # larger numbers, such as 1e400, become infinite
+PEEK = 1000  # objects read to find the fields and their types
 _ARROW = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 
 
 def read_jsonl(path: Path, choose: ChooseColumns) -> RawColumns:
-    """Fields that are not needed are skipped, however deep."""
+    """Read the fields needed; other fields are skipped, however deeply nested."""
     kinds: dict[str, type | None] = {}
     for _, record in islice(read_json_lines(path), PEEK):
         for name, value in record.items():
@@ -37,12 +37,11 @@ def read_jsonl(path: Path, choose: ChooseColumns) -> RawColumns:
         kind = kinds[name]
         if role in side:
             continue
-        if kind is None:  # nothing but null so far
+        if kind is None:  # only null so far
             kind = kinds[found["label"]] if role == "truth" and "label" in found else str
         if kind not in _ARROW:
-            message = (
-                f"the field {name!r} holds a {getattr(kind, '__name__', kind)}; ids are strings, integers or booleans."
-            )
+            found_type = getattr(kind, "__name__", kind)
+            message = f"the field {name!r} contains a {found_type}; ids must be strings, integers or booleans."
             raise IdTypeError(message)
         schema[name] = {"weight": pa.float64(), "pseudo": pa.bool_()}.get(role, _ARROW[kind])
     columns = {}
@@ -52,14 +51,14 @@ def read_jsonl(path: Path, choose: ChooseColumns) -> RawColumns:
         if not side:
             raise
         table = _table(path, schema)
-        for role, name in side.items():  # a field of several types is no fault here: each value becomes text
+        for role, name in side.items():  # a side field may have several types: each value becomes text
             columns[role] = text_cells((record.get(name) for _, record in read_json_lines(path)), role)
     columns |= {role: encode_column(table.column(name)) for role, name in found.items() if role not in columns}
     return RawColumns(columns, names=found, lines=lambda rows: _lines(path, rows), first_line=1)
 
 
 def _side_type(role: str, kind: type | None) -> pa.DataType:
-    """The type of a field that is no id; where another turns up, Arrow refuses."""
+    """Return the type of a side field; Arrow rejects values of another type."""
     times = role not in ("text", "image") and kind in (int, float)
     return pa.float64() if times else _ARROW.get(kind or str, pa.string())
 
@@ -84,7 +83,7 @@ def _lines(path: Path, rows: Sequence[int]) -> list[int]:
 
 
 def _explain(path: Path, schema: Mapping[str, pa.DataType], error: Exception) -> CrowdwiseError:
-    """What is wrong with a file that Arrow refused, and where."""
+    """Return the error for a file that Arrow rejected: what is wrong, and in which line."""
     if "straddling" in str(error):
         return FormatError(f"a line is longer than {BLOCK >> 20} MB.")
     for line, record in read_json_lines(path):
@@ -92,12 +91,14 @@ def _explain(path: Path, schema: Mapping[str, pa.DataType], error: Exception) ->
             value = record.get(name)
             if value is not None and not _fits(value, kind):
                 if type(value) is int and pa.types.is_integer(kind):
-                    return IdTypeError(f"line {line}: the field {name!r} is {value}, over 64 bits. Write it as text.")
+                    return IdTypeError(
+                        f"line {line}: the field {name!r} is {value}, which exceeds 64 bits. Write it as text."
+                    )
                 return IdTypeError(
-                    f"line {line}: the field {name!r} is {value!r:.80}, a {type(value).__name__}, where "
-                    f"{type_name(kind)} are expected. Make it one type throughout."
+                    f"line {line}: the field {name!r} is {value!r:.80}, a {type(value).__name__}, but "
+                    f"{type_name(kind)} are expected. Use one type throughout."
                 )
-    return FormatError(f"not JSON lines as expected: {error}")
+    return FormatError(f"not valid JSON lines: {error}")
 
 
 def _fits(value: Any, kind: pa.DataType) -> bool:

@@ -1,8 +1,8 @@
-"""Label Studio's JSON export (the full one; its CSV and JSON_MIN drop annotations).
+"""Label Studio's full JSON export (its CSV and JSON_MIN exports drop annotations).
 
-A record is a task with its `annotations`; the worker is `completed_by`, a number or an object with one; the answer is
-in `result`, under the name of the question (`from_name`). Cancelled annotations are skips and are left out; those
-marked `ground_truth` are known labels, not answers.
+A record is a task with its `annotations`. The worker is `completed_by`, a number or an object with an id. The answer is
+in `result`, under the name of the question (`from_name`). Cancelled annotations are left out; those marked
+`ground_truth` are known labels, not answers.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from crowdwise.errors import FormatError
 from crowdwise.io.json_records import AnswerCollector, check_type, choose_question, first_field, read_json_records
 from crowdwise.io.raw_columns import ChooseColumns, RawColumns
 
-# Where each kind of result that is a choice among classes keeps it; boxes, spans and free text are none.
+# The field that holds the class, by type of result; boxes, spans and free text are not classes.
 _VALUES = {"choices": "choices", "rating": "rating", "pairwise": "selected"}
 
 
 def read_label_studio(
     path: Path, *, question: str | None = None, choose_side: ChooseColumns | None = None
 ) -> RawColumns:
-    """One question of an export."""
+    """Read one question of an export."""
     annotations = [
         (where, first_field(record, ["id"], "task", where), record, check_type(annotation, dict, where))
         for where, record in read_json_records(path)
@@ -36,7 +36,7 @@ def read_label_studio(
         if str(result.get("type")) in _VALUES
     ]
     if kinds and not questions:
-        message = f"the results are of type {', '.join(sorted(kinds))}; answers are {', '.join(_VALUES)}."
+        message = f"the results have the types {', '.join(sorted(kinds))}; only {', '.join(_VALUES)} can be read."
         raise FormatError(message)
     if not found:
         return AnswerCollector().raw()
@@ -44,7 +44,7 @@ def read_label_studio(
     out = AnswerCollector(choose_side)
     for where, task, record, annotation, results in found:
         if annotation.get("was_cancelled"):
-            out.skip("annotations the worker cancelled (was_cancelled)")
+            out.skip("cancelled annotations (was_cancelled)")
             continue
         label = _label(results, name, where)
         if annotation.get("ground_truth"):
@@ -60,7 +60,7 @@ def _results(annotation: dict[str, Any], where: str) -> list[dict[str, Any]]:
 
 
 def _label(results: list[dict[str, Any]], question: str, where: str) -> list[Any]:
-    """All that was chosen for the question."""
+    """Return the classes chosen for the question."""
     chosen: list[Any] = []
     for result in results:
         if str(result.get("from_name")) == question and str(result.get("type")) in _VALUES:
@@ -70,14 +70,14 @@ def _label(results: list[dict[str, Any]], question: str, where: str) -> list[Any
 
 
 def _fields(record: dict[str, Any], annotation: dict[str, Any]) -> dict[str, Any]:
-    """What stands beside an answer."""
+    """Return the side fields of an answer."""
     data = record.get("data")
     inputs = {f"data.{name}": value for name, value in data.items()} if isinstance(data, dict) else {}
     return {**inputs, "lead_time": annotation.get("lead_time")}
 
 
 def _worker(completed_by: Any) -> Any:
-    """The number where there is one: an export may hold both shapes."""
+    """Return the worker's number, if there is one: an export may contain both forms."""
     if isinstance(completed_by, dict):
         return completed_by.get("id", completed_by.get("email"))
     return completed_by

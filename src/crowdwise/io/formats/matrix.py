@@ -1,6 +1,6 @@
-"""The text matrix of Rodrigues' data sets: a line a task, a column a worker, whole numbers, -1 for no answer.
+"""The text matrix of Rodrigues' data sets: one line per task, one column per worker, integers, -1 for no answer.
 
-Tasks and workers are numbered from 0 in the order of the file, those without answers included.
+Tasks and workers are numbered from 0 in file order, including those without answers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from crowdwise.io.raw_columns import RawColumns
 
 
 def read_matrix(path: Path) -> RawColumns:
-    """Kept sparse line by line: the dense matrix is never in memory."""
+    """Read the matrix line by line, so that the dense matrix is never in memory."""
     read_head(path)
     task, worker, label = [], [], []
     width, n_tasks = 0, 0
@@ -28,7 +28,7 @@ def read_matrix(path: Path) -> RawColumns:
             row = _row(line, number)
             width = width or len(row)
             if len(row) != width:
-                message = f"line {number} has {len(row)} numbers where the first has {width}."
+                message = f"line {number} has {len(row)} numbers, but the first line has {width}."
                 raise FormatError(message)
             answered = np.flatnonzero(row >= 0)
             task.append(np.full(len(answered), n_tasks))
@@ -43,15 +43,15 @@ def read_matrix(path: Path) -> RawColumns:
 def _row(line: str, number: int) -> np.ndarray:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", DeprecationWarning)  # how older numpy says that it stopped midway
-            row = np.fromstring(line, dtype=np.int64, sep=" ")  # Python's integers would take a hundred times the line
+            warnings.simplefilter("error", DeprecationWarning)  # older numpy warns when it stops midway
+            row = np.fromstring(line, dtype=np.int64, sep=" ")  # a list of Python integers would take far more memory
     except (ValueError, DeprecationWarning):
-        message = f"line {number} holds more than whole numbers: {line.strip()[:40]!r}."
+        message = f"line {number} contains values that are not integers: {line.strip()[:40]!r}."
         raise FormatError(message) from None
-    if row.max() == np.iinfo(np.int64).max:  # what does not fit into 64 bits is cut down to this
-        message = f"line {number} holds a number of {row.max()} or more: classes are numbered from 0."
+    if row.max() == np.iinfo(np.int64).max:  # numpy clips larger numbers to this
+        message = f"line {number} contains a number over 64 bits; classes are small integers from 0."
         raise FormatError(message)
     if row.min() < -1:
-        message = f"line {number} holds {row.min()}; classes are 0 and up, and -1 stands for no answer."
+        message = f"line {number} contains {row.min()}; classes are integers from 0, and -1 means no answer."
         raise FormatError(message)
     return row

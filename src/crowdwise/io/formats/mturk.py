@@ -1,7 +1,7 @@
-"""Mechanical Turk's batch results: CSV, a row an assignment.
+"""Mechanical Turk's batch results: CSV, one row per assignment.
 
-The task is the HIT (or the column named with `task=`, such as `Input.url`), the worker `WorkerId`; each `Answer.*`
-column is a question. A column with known labels is named with `truth=`. Rejected assignments are left out.
+The task is the HIT (or the column named with `task=`, such as `Input.url`) and the worker is `WorkerId`. Each
+`Answer.*` column is a question. `truth=` names a column with known labels. Rejected assignments are left out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def read_mturk(
     truth: str | None = None,
     choose_side: ChooseColumns | None = None,
 ) -> RawColumns:
-    """One question of a batch."""
+    """Read one question of a batch."""
     names = header(path, ",")
     name = choose_question((n.removeprefix(PREFIX) for n in names if n.startswith(PREFIX)), question, PREFIX)
     found = {"task": task or "HITId", "worker": "WorkerId", "label": PREFIX + name}

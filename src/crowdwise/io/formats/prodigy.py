@@ -1,9 +1,9 @@
-"""Prodigy's JSON lines (experimental: composed from documented fields, not seen in a public export of choices).
+"""Prodigy's JSON lines (experimental: based on the documented fields, not on a public export of choices).
 
-The task is `_input_hash`, the worker `_annotator_id` (or `_session_id`). With `options` the answer is the one in
-`accept`; rejected and ignored records are left out. Without them the record asks whether its `label` fits: that label
-is the question and the classes are accept and reject. A session without a name has a timestamp for a worker, a new one
-each time: such records are left out unless `worker=` names the field to go by.
+The task is `_input_hash`, the worker `_annotator_id` (or `_session_id`). With `options`, the answer is the option in
+`accept`; rejected and ignored records are left out. Without options, the record asks whether its `label` applies: that
+label is the question, and the classes are accept and reject. An unnamed session has a new timestamp as its worker each
+time; such records are left out unless `worker=` names the field to use.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _CHOICE = "choice"
 def read_prodigy(
     path: Path, *, question: str | None = None, worker: str | None = None, choose_side: ChooseColumns | None = None
 ) -> RawColumns:
-    """One question of an export."""
+    """Read one question of an export."""
     records = list(read_json_lines(path))
-    asked = [_CHOICE if "accept" in r or "options" in r else str(r.get("label")) for _, r in records]
-    chosen = choose_question(asked, question)
+    questions = [_CHOICE if "accept" in r or "options" in r else str(r.get("label")) for _, r in records]
+    chosen = choose_question(questions, question)
     out = AnswerCollector(choose_side)
     names = [worker] if worker else ["_annotator_id", "_session_id"]
-    for (line, record), about in zip(records, asked, strict=True):
+    for (line, record), about in zip(records, questions, strict=True):
         if about != chosen:
             out.add_other(next((record[name] for name in names if record.get(name) is not None), None), record)
             continue
@@ -37,7 +37,7 @@ def read_prodigy(
             out.skip(f"records answered {answer!r}")
             out.add_other(who, record)
         elif worker is None and _TIMESTAMP.fullmatch(str(who)):
-            out.skip("records of unnamed sessions (worker='_annotator_id' keeps them, a worker a session)")
+            out.skip("records of unnamed sessions (worker='_annotator_id' keeps them, one worker per session)")
         else:
             task = first_field(record, ["_input_hash"], "task", f"line {line}")
             out.answer(task, who, record.get("accept") if about == _CHOICE else answer, record)

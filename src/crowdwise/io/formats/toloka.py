@@ -1,7 +1,7 @@
-"""Toloka's results: TSV, a row a task of an assignment.
+"""Toloka's results: TSV, one row per task of an assignment.
 
-The task is `ASSIGNMENT:task_id`, or the only `INPUT:` column, or the column named with `task=`; the worker is
-`ASSIGNMENT:worker_id`; each `OUTPUT:*` column is a question and `GOLDEN:*` its known label on control tasks. Rows
+The task is `ASSIGNMENT:task_id`, or the only `INPUT:` column, or the column named with `task=`. The worker is
+`ASSIGNMENT:worker_id`. Each `OUTPUT:*` column is a question, and `GOLDEN:*` its known label on control tasks. Rows
 without an assignment belong to the next row that has one. Rejected, skipped and expired assignments are left out.
 """
 
@@ -25,7 +25,7 @@ WORKER = "ASSIGNMENT:worker_id"
 def read_toloka(
     path: Path, *, question: str | None = None, task: str | None = None, choose_side: ChooseColumns | None = None
 ) -> RawColumns:
-    """One question of a pool."""
+    """Read one question of a pool."""
     names = header(path, "\t")
     name = choose_question((n.removeprefix(PREFIX) for n in names if n.startswith(PREFIX)), question, PREFIX)
     found = {"task": task or _task(names), "worker": WORKER, "label": PREFIX + name}
@@ -34,10 +34,10 @@ def read_toloka(
     found |= choose_side(names) if choose_side else {}
     cells = read_cells(path, "\t", found)
     if "assignment" in cells:
-        borrows = cells.pop("assignment").is_null()
+        unassigned = cells.pop("assignment").is_null()
         for role in cells.keys() & {"worker", "status", "started", "ended"}:
             own = cells[role].cast(pa.large_string())
-            following = pc.if_else(borrows, pc.fill_null_backward(own), pa.scalar(None, pa.large_string()))
+            following = pc.if_else(unassigned, pc.fill_null_backward(own), pa.scalar(None, pa.large_string()))
             cells[role] = pc.coalesce(own, following).dictionary_encode()
     return answered_rows(path, "\t", cells, found, keep_status=("SUBMITTED", "APPROVED", "ACCEPTED"))
 
@@ -48,7 +48,7 @@ def _task(names: list[str]) -> str:
     inputs = [name for name in names if name.startswith("INPUT:")]
     if len(inputs) != 1:
         message = (
-            f"no ASSIGNMENT:task_id, and {len(inputs)} INPUT: columns ({', '.join(inputs)}). Name the task: task=."
+            f"no ASSIGNMENT:task_id, and {len(inputs)} INPUT: columns ({', '.join(inputs)}). Name the task with task=."
         )
         raise MissingColumnError(message)
     return inputs[0]

@@ -70,6 +70,8 @@ def _recognise(X: Any, answers: Answers | None) -> Features:
         return SparseFeatures(X)
     if is_frame(X):
         return frame_features(X, answers)
+    if hasattr(X, "data") and hasattr(X, "offsets"):  # images of a data set: datasets.base.EncodedImages
+        return joined_pictures(X.data, X.offsets)
     if hasattr(X, "tensors"):  # torch's TensorDataset: the first tensor is x
         X = X.tensors[0]
     if hasattr(X, "detach"):  # a tensor
