@@ -15,7 +15,7 @@ from crowdwise.errors import FormatError, ParameterError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from crowdwise.run.advice import Feedback
+    from crowdwise.run import Feedback
 
 EXAMPLE = "Example: crowdwise feedback runs/today --worker 7"
 KINDS = (".csv", ".txt", ".json")
@@ -39,7 +39,7 @@ def feedback(
 
     Without --worker and --all: who needs feedback most.
     """
-    from crowdwise.run.feedback import feedback_all, in_need
+    from crowdwise.run.feedback import feedback_all, workers_below_crowd
     from crowdwise.run.folder import Run
 
     if worker is not None and everybody:
@@ -58,7 +58,7 @@ def feedback(
     if pseudonymise is not None and worker is not None:
         worker = name_of(worker, pseudonymise, opened.answers.workers.tolist())
     if not one_or_all:
-        listed = in_need(opened)
+        listed = workers_below_crowd(opened)
         if json:
             as_json({"run": str(run), "workers": listed.to_pylist()})
         else:

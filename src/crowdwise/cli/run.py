@@ -96,12 +96,12 @@ def run(
     and when nothing beats majority vote. With features, JointEM is taken unless another is better by its error.
     """
     from crowdwise.io import read_side_columns
-    from crowdwise.run import run as whole_job
-    from crowdwise.run.progress import check_place
+    from crowdwise.run import run as run_pipeline
+    from crowdwise.run.progress import OutputFolder
 
     place = default_folder(files[0]) if out is None else out
     refuse_same_file([*files, features, truth], [place], pseudonymise)
-    check_place(place)  # before much is read
+    folder = OutputFolder(place)  # rejects an unsuitable folder before data is read
     columns: dict[str, Any] = {"format": format, "question": question, "task": task, "worker": worker, "label": label}
     with withheld(files, really=pseudonymise is not None):
         answers = read_answers(files, **columns, duplicates=duplicates, nulls=nulls, max_classes=max_classes)
@@ -112,8 +112,8 @@ def run(
         note(sentence)
     how = f"What is finished is kept in {place}: --resume goes on from there."
     with goes_on(lambda: how), shown() as told:
-        made = whole_job(
-            answers, place, features=None if features is None else match(features, answers), images=images,
+        made = run_pipeline(
+            answers, folder, features=None if features is None else match(features, answers), images=images,
             texts=beside.texts, encode=text is not None or images is not None, seconds=seconds, truth=truth,
             method=method or "auto", class_prior=options.class_prior(class_prior, answers.classes.tolist()),
             accept=accept, budget=budget, folds=folds, time_budget=time_budget, seed=seed,
@@ -206,8 +206,7 @@ def time_left(seconds: float | None) -> str:
 
 def brief(made: Run) -> dict[str, Any]:
     """A run as one JSON object."""
-    from crowdwise.run.folder import TIMES
-    from crowdwise.run.folder_format import read_json
+    from crowdwise.run.folder import TIMES, read_json
 
     figures = made.metrics
     names = ("method", "why", "beats_vote", "words", "counts", "expected_accuracy", "truth", "calibration", "methods",
@@ -225,8 +224,8 @@ def show(made: Run) -> None:
         note(sentence)
     say()
     scored = figures["truth"] is not None
-    headers = ["method", "nats an answer", "against the vote", "same labels"] + (
-        ["accuracy", "balanced", "ECE"] if scored else []
+    headers = ["method", "held-out log-likelihood", "vs. vote", "same labels"] + (
+        ["accuracy", "balanced", "calibration error"] if scored else []
     )
     table(headers, [method_row(line, scored) for line in figures["methods"]])
     say()
