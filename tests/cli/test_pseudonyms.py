@@ -91,7 +91,7 @@ def test_no_output_names_a_worker(place):
     run("report run")
     run(f"aggregate mine/answers.csv -o labels.parquet --workers workers.csv {key}")
     run(f"convert mine/answers.csv answers.parquet {key} --json")
-    run(f"fit mine/answers.csv -x mine/X.npy -o model --epochs 1 --checkpoint state {key} --json")
+    run(f"fit mine/answers.csv -x mine/X.npy -o model -m crowdlayer --epochs 1 --checkpoint state {key} --json")
     run(f"rank mine/answers.csv -x mine/X.npy -o ranking.parquet --kept kept.csv --epochs 1 {key}")
     run(f"next mine/answers.csv -b 5 -o next.csv --workers {IDS[0]},{IDS[1]},{MARK}-new {key} --json")
     run(f"feedback run --worker {IDS[2]} -o told.json {key}")
@@ -147,14 +147,14 @@ def test_who_can_be_asked_is_named_by_nobody(place):
     run("run mine/answers.csv --out run -m dawid-skene --folds 2 --jobs 1 --pseudonymise mine/key")
     said = run(f"feedback run --worker {MARK}-none --pseudonymise mine/key", code=1)
     assert "No worker 'w-" in said
-    assert "give that too" in run("feedback run --all --pseudonymise mine/key", code=1)
+    assert "needs --worker ID" in run("feedback run --all --pseudonymise mine/key", code=1)
 
 
 def test_names_that_a_run_has_shown_can_be_asked(place):
     name = names(pa.array([IDS[0]]), key_of("mine/key"))[0].as_py()
     for who in (name, "w-0123456789abcdef"):
         said = run(f"next mine/answers.csv -b 1 --workers {who} --pseudonymise mine/key")
-        assert ("not answered" in said) == (who != name), said
+        assert ("no answers yet" in said) == (who != name), said
 
 
 def test_a_key_is_refused_where_a_result_goes_or_by_its_name(place):
@@ -166,7 +166,7 @@ def test_a_key_is_refused_where_a_result_goes_or_by_its_name(place):
 
 def test_a_file_of_data_is_no_key_and_a_missing_one_finds_nobody(place):
     said = run("aggregate mine/answers.csv -o a.csv --pseudonymise mine/answers.csv", code=1)
-    assert "a file of data" in said
+    assert "an input file" in said
     run("run mine/answers.csv --out run --method majority-vote --pseudonymise mine/key")
     assert "mine/typo" in run(f"feedback run --worker {IDS[0]} --pseudonymise mine/typo", code=1)
     assert not Path("mine/typo").exists()

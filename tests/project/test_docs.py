@@ -21,7 +21,11 @@ FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 WITH_EXAMPLES = [page for page in PAGES if re.search(r"^```(python|console)$", page.read_text(), re.MULTILINE)]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 TIMES = re.compile(r"\b\d+(\.\d+)? s\b")  # such as 0.08 s
-SHAPE = ["Paper", "How it works", "What it assumes", "When it fails", "Cost", "Main parameters", "Example", "See also"]
+# The sections of every method page, in this order: use first, theory after it, references last.
+SHAPE = [
+    "When to use it", "Example", "When it fails", "How it works", "What it assumes", "Main parameters", "Cost", "Paper",
+    "See also",
+]  # fmt: skip
 
 
 def name(page):

@@ -114,9 +114,7 @@ def _names_by_size(answers: Answers, with_features: bool) -> tuple[list[str], li
         learners: tuple[str, ...] = LEARNERS
         if answers.n_tasks > MANY_TASKS:
             learners = QUICK_LEARNERS
-            notes.append(
-                f"There are over {MANY_TASKS:,} tasks: the only learners tried were {', '.join(learners)}."
-            )
+            notes.append(f"There are over {MANY_TASKS:,} tasks: the only learners tried were {', '.join(learners)}.")
         if find_spec("torch") is None:
             learners = tuple(name for name in learners if name in LEARNERS_WITHOUT_TORCH)
             notes.append("torch is not installed, so networks were not tried: pip install 'crowdwise[torch]'.")

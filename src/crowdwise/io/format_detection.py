@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from crowdwise.answers.columns import KNOWN
 from crowdwise.errors import FormatError
-from crowdwise.io.files import head, is_gzip, is_parquet
+from crowdwise.io.files import is_gzip, is_parquet, read_head
 from crowdwise.io.format_table import FORMATS
 from crowdwise.io.formats import argilla, ground_truth, mturk, toloka
 from crowdwise.io.formats.delimited import long_cells
@@ -25,7 +25,7 @@ def detect_format(path: Path) -> str:
         return _of_parquet(path)
     if suffix == ".zip":
         return "doccano"
-    text = head(path).lstrip()
+    text = read_head(path).lstrip()
     if suffix not in TABLES and "\0" in text:
         _unknown("binary data")
     if text[0] in "{[":

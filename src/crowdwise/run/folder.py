@@ -41,7 +41,7 @@ from crowdwise._core.display import html_table
 from crowdwise._core.json_schema import NUMBER, Field, check
 from crowdwise.answers import Answers
 from crowdwise.errors import FormatError
-from crowdwise.io.csv_escaping import undo
+from crowdwise.io.csv_escaping import unescape
 from crowdwise.io.model_files import load, load_answers
 from crowdwise.report.source import REPORT_FILE
 
@@ -325,7 +325,7 @@ def _read_csv(path: Path, types: dict[str, pa.DataType]) -> pa.Table:
         table = _require_columns(pyarrow.csv.read_csv(path, parse_options=parse, convert_options=convert), types)
         for name, kind in types.items():
             cells = table.column(name).combine_chunks().dictionary_encode()
-            column = pa.DictionaryArray.from_arrays(cells.indices, undo(cells.dictionary)).dictionary_decode()
+            column = pa.DictionaryArray.from_arrays(cells.indices, unescape(cells.dictionary)).dictionary_decode()
             table = table.set_column(table.column_names.index(name), name, column.cast(kind))
         return table
 

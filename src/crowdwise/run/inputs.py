@@ -16,8 +16,8 @@ from crowdwise.errors import EmptyError, FeaturesError, ParameterError, SingleCl
 from crowdwise.io import read
 from crowdwise.io.truth_files import attach_truth
 from crowdwise.learn.features import Features, open_features
-from crowdwise.learn.features.opening import open_source
 from crowdwise.learn.features.pictures import Pictures
+from crowdwise.learn.features.sources import open_source
 from crowdwise.learn.joint_em.class_prior import ClassPrior
 from crowdwise.run.tables.labels import ACCEPT
 
