@@ -135,11 +135,11 @@ def why_chosen(choice: Choice | None, best: str, requested: str | None) -> tuple
         f"The labels come from {best}{', the default method' if best == choice.default else ''}. {others} by more than "
         f"one standard error at predicting held-out answers (lead over majority vote: {_gain(lead, error, 3)})."
     )
+    if _is_slim(lead, error):
+        words += " This lead is less than two standard errors."
     if best != choice.default and choice.over_default is not None:
         gain, gain_error = choice.over_default
         words += f" It beats {choice.default}, the default, by {gain:.3f} ± {gain_error:.3f}."
-    if _is_slim(lead, error):
-        words += " Its lead over majority vote is less than two standard errors."
     return words, beats
 
 
