@@ -20,6 +20,8 @@ from tests.helpers.report_folders import FILE, HOSTILE, build
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="NOT TESTED in a browser: playwright is not installed")
 expect = sync_api.expect
+TIMEOUT = 120_000  # milliseconds: generous, so that a busy machine does not fail a test
+expect.set_options(timeout=TIMEOUT)
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 FLAGS = [
@@ -66,6 +68,7 @@ def visit(browser, pages) -> Iterator[Any]:
 
     def open_page(name: str, size: str = "laptop", scheme: str = "light") -> Any:
         context = browser.new_context(viewport=SIZES[size], color_scheme=scheme)
+        context.set_default_timeout(TIMEOUT)
         contexts.append(context)
         page = context.new_page()
         page.on("request", lambda request: requests.append(request.url))
@@ -103,8 +106,7 @@ def too_wide(page: Any) -> bool:
     return page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("size", "scheme"), [("laptop", "light"), ("phone", "dark")])
 def test_every_chart_is_drawn_and_the_page_fits(visit, size, scheme):
     page = visit("plain", size, scheme)
     assert draw_all(page) == 8
@@ -269,6 +271,7 @@ def test_notebook_output_runs_no_scripts(browser, tmp_path, monkeypatch):
     fragments = "".join(each._repr_html_() for each in shown)
     (tmp_path / "notebook.html").write_text(f"<!doctype html><meta charset=utf-8><main>{fragments}</main>", "utf-8")
     page = browser.new_page()
+    page.set_default_timeout(TIMEOUT)
     events: list[str] = []
     page.on("dialog", lambda dialog: events.append(dialog.message))
     page.on("request", lambda request: events.append(request.url) if not request.url.startswith("file:") else None)
@@ -288,6 +291,7 @@ def test_the_policy_blocks_injected_scripts(browser, pages, tmp_path):
     evil = "<script>window.hacked=1</script><img src='https://example.org/x.png' onerror='window.hacked=2'></main>"
     broken.write_text(pages["plain"].read_text("utf-8").replace("</main>", evil, 1), "utf-8")
     page = browser.new_page()
+    page.set_default_timeout(TIMEOUT)
     page.goto(broken.as_uri())
     expect(page.locator("[data-table=labels] tbody tr")).to_have_count(25)
     assert page.evaluate("window.hacked === undefined")

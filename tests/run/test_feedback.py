@@ -29,20 +29,20 @@ def run(tmp_path_factory):
 
 
 def test_a_planted_confusion_is_reported_first(run):
-    told = feedback(run, CONFUSED)
-    first = told.confusions[0]
+    result = feedback(run, CONFUSED)
+    first = result.confusions[0]
     assert (first.truth, first.said) == ("<i>street", "=coast")
     assert first.share == pytest.approx(0.56, abs=0.12)
     assert first.crowd_share < 0.15
-    assert {"city", "forest"} <= {each.label for each in told.good_at}
-    assert "<i>street" not in {each.label for each in told.good_at}
+    assert {"city", "forest"} <= {each.label for each in result.good_at}
+    assert "<i>street" not in {each.label for each in result.good_at}
 
 
 def test_shares_equal_those_counted_by_hand(run):
     answers, proba = run.answers, run.proba
-    for code, told in enumerate(feedback_all(run)):
+    for code, result in enumerate(feedback_all(run)):
         mine = answers.worker == code
-        for each in told.confusions:
+        for each in result.confusions:
             c, said = CLASSES.index(each.truth), CLASSES.index(each.said)
             belief = proba[answers.task, c]
             says = answers.label == said
@@ -56,8 +56,8 @@ def test_shares_equal_those_counted_by_hand(run):
 def test_examples_are_the_workers_own_answers_of_highest_confidence(run):
     answers, labels = run.answers, run.labels.to_pylist()
     texts = {row["task"]: row["text"] for row in run.tasks.to_pylist()}
-    for code, told in enumerate(feedback_all(run, examples=4)):
-        for each in told.confusions:
+    for code, result in enumerate(feedback_all(run, examples=4)):
+        for each in result.confusions:
             said = answers.task[(answers.worker == code) & (answers.label == CLASSES.index(each.said))].tolist()
             fit = sorted((labels[t]["confidence"] for t in said if labels[t]["label"] == each.truth), reverse=True)
             assert [example.confidence for example in each.examples] == pytest.approx(fit[:4])
@@ -67,37 +67,37 @@ def test_examples_are_the_workers_own_answers_of_highest_confidence(run):
 
 
 def test_ordinary_workers_get_no_confusions(run):
-    usual = [told for told in feedback_all(run) if told.worker not in (CONFUSED, GUESSES)]
-    assert sum(bool(told.confusions) for told in usual) <= 2
-    unremarkable = next(told for told in usual if not told.confusions)
+    usual = [result for result in feedback_all(run) if result.worker not in (CONFUSED, GUESSES)]
+    assert sum(bool(result.confusions) for result in usual) <= 2
+    unremarkable = next(result for result in usual if not result.confusions)
     assert "You do not confuse any classes more often than others do." in str(unremarkable)
 
 
 def test_about_one_in_twenty_identical_workers_gets_a_false_report(tmp_path):
     confusion = np.repeat(crowd(1, 5, "class-dependent", accuracy=(0.7, 0.7), seed=1), 120, axis=0)
     run = build_for_feedback(tmp_path / "run", answer(draw_truth(1500, 5, seed=1), confusion, 4, seed=1))
-    assert np.mean([bool(told.confusions) for told in feedback_all(run)]) < 0.1
+    assert np.mean([bool(result.confusions) for result in feedback_all(run)]) < 0.1
 
 
 def test_as_dict_is_plain_json(run):
-    told = feedback(run, CONFUSED, examples=2, confusions=1).as_dict()
-    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    result = feedback(run, CONFUSED, examples=2, confusions=1).as_dict()
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
     assert {"worker", "answers", "quality", "quality_low", "quality_high", "crowd_quality", "good_at", "words"} <= set(
-        told
+        result
     )
-    assert len(told["confusions"]) == 1
-    assert set(told["confusions"][0]) == {"truth", "said", "count", "of", "share", "crowd_share", "examples"}
-    assert [set(each) for each in told["confusions"][0]["examples"]] == [{"task", "text", "label", "confidence"}] * 2
+    assert len(result["confusions"]) == 1
+    assert set(result["confusions"][0]) == {"truth", "said", "count", "of", "share", "crowd_share", "examples"}
+    assert [set(each) for each in result["confusions"][0]["examples"]] == [{"task", "text", "label", "confidence"}] * 2
 
 
 def test_the_text_names_counts_classes_and_examples(run):
-    told = feedback(run, CONFUSED)
-    first = told.confusions[0]
-    text = str(told)
-    assert f"You answered {told.answers} tasks" in text
+    result = feedback(run, CONFUSED)
+    first = result.confusions[0]
+    text = str(result)
+    assert f"You answered {result.answers} tasks" in text
     assert f"called {first.count:.0f} of {first.of:.0f} tasks '=coast' that are most likely '<i>street'" in text
     assert f"{first.examples[0].task} (<b>task</b>" in text
-    assert f"{told.quality:.0%}" in text
+    assert f"{result.quality:.0%}" in text
     assert max(map(len, text.split("("))) < 300  # texts of tasks are cut short
     assert "do not seem to depend on the task" in str(feedback(run, GUESSES))
 
@@ -105,10 +105,10 @@ def test_the_text_names_counts_classes_and_examples(run):
 def test_a_worker_who_mixes_up_labels_is_not_a_spammer(tmp_path):
     confusion = crowd(10, 3, "one-coin", accuracy=(0.85, 0.9), seed=0)
     confusion[0] = confusion[0][[1, 2, 0]]
-    told = feedback(build_for_feedback(tmp_path / "run", answer(draw_truth(400, 3, seed=0), confusion, 5, seed=0)), 0)
-    assert not told.spammer
-    assert len(told.confusions) == 3
-    assert "Did you mix up the labels?" in str(told)
+    result = feedback(build_for_feedback(tmp_path / "run", answer(draw_truth(400, 3, seed=0), confusion, 5, seed=0)), 0)
+    assert not result.spammer
+    assert len(result.confusions) == 3
+    assert "Did you mix up the labels?" in str(result)
 
 
 def test_html_is_escaped(run):
@@ -137,10 +137,10 @@ def test_few_answers_give_no_figures(tmp_path):
     )
     run = build_for_feedback(tmp_path / "run", answers)
     for worker in "abc":
-        told = feedback(run, worker)
-        assert told.confusions == told.good_at == ()
-        assert "You answered 1 task. Too few" in str(told)
-        assert "%" not in str(told)
+        result = feedback(run, worker)
+        assert result.confusions == result.good_at == ()
+        assert "You answered 1 task. Too few" in str(result)
+        assert "%" not in str(result)
     nobody = feedback(run, "d")
     assert nobody.words == ["You have not answered any task yet."]
     assert nobody.as_dict()["quality"] is None
@@ -150,8 +150,10 @@ def test_few_answers_give_no_figures(tmp_path):
 def test_workers_without_shared_tasks_are_not_praised(tmp_path):
     """With one answer per task, everybody is right by their own answers."""
     truth = draw_truth(100, 3, [0.8, 0.1, 0.1], seed=0)
-    told = feedback_all(build_for_feedback(tmp_path / "run", answer(truth, crowd(5, 3, "one-coin", seed=0), 1, seed=0)))
-    assert all(each.good_at == () and "Thank you" not in str(each) for each in told)
+    result = feedback_all(
+        build_for_feedback(tmp_path / "run", answer(truth, crowd(5, 3, "one-coin", seed=0), 1, seed=0))
+    )
+    assert all(each.good_at == () and "Thank you" not in str(each) for each in result)
 
 
 def test_a_spammer_is_not_praised(tmp_path):
@@ -161,10 +163,10 @@ def test_a_spammer_is_not_praised(tmp_path):
     run = build_for_feedback(
         tmp_path / "run", answer(draw_truth(600, 3, [0.8, 0.1, 0.1], seed=0), confusion, 4, seed=0)
     )
-    told = feedback(run, 0)
-    assert told.spammer
-    assert told.good_at == ()
-    assert "Thank you" not in str(told)
+    result = feedback(run, 0)
+    assert result.spammer
+    assert result.good_at == ()
+    assert "Thank you" not in str(result)
     assert any(feedback(run, worker).good_at for worker in range(1, 12))
 
 
@@ -178,15 +180,15 @@ def test_praise_is_based_on_the_answers_of_others(run):
     quality = run.workers.column("quality").to_numpy()
     said = quality[:, None, None] * np.eye(4) + (1 - quality)[:, None, None] * wrong  # (workers, classes, labels)
     base = (proba.mean(axis=0) + np.bincount(answers.label) / answers.n_answers) / 2
-    told = {code: {each.label: each for each in one.good_at} for code, one in enumerate(feedback_all(run))}
+    result = {code: {each.label: each for each in one.good_at} for code, one in enumerate(feedback_all(run))}
     counts[:] = 0
     for a, (t, w, label) in enumerate(zip(answers.task, answers.worker, answers.label, strict=True)):
         others = [b for b in np.flatnonzero(answers.task == t) if b != a]
         belief = base * np.prod([said[answers.worker[b], :, answers.label[b]] for b in others], axis=0)
         counts[w, :, label] += belief / belief.sum()
     usual = smoothed(counts.sum(axis=0)).diagonal()
-    assert sum(map(len, told.values())) > 10
-    for w, praised in told.items():
+    assert sum(map(len, result.values())) > 10
+    for w, praised in result.items():
         for name, each in praised.items():
             c = CLASSES.index(name)
             of = counts[w, c].sum()
@@ -196,9 +198,9 @@ def test_praise_is_based_on_the_answers_of_others(run):
 
 
 def test_a_share_at_the_start_of_a_sentence_is_capitalised(run):
-    told = feedback(run, 0)
-    assert "tasks. About " in str(told)
-    assert "tasks. Over 99% of your" in str(replace(told, quality=0.995, quality_high=0.999))
+    result = feedback(run, 0)
+    assert "tasks. About " in str(result)
+    assert "tasks. Over 99% of your" in str(replace(result, quality=0.995, quality_high=0.999))
 
 
 def test_workers_below_the_crowd_are_sorted_by_right_answers_lost(run):

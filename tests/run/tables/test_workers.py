@@ -97,7 +97,7 @@ def test_beliefs_by_peers_follow_bayes_rule():
     quality, base = rng.uniform(0.3, 0.9, 6), rng.dirichlet(np.ones(3))
     wrong = peer_quality.errors_of(rng.dirichlet(np.ones(3), 3))
     pairs = answers.pairs
-    right, amiss, counts, _ = peer_quality.look(answers, quality, base, wrong)
+    right, by_error, counts, _ = peer_quality.look(answers, quality, base, wrong)
     said = quality[:, None, None] * np.eye(3) + (1 - quality)[:, None, None] * wrong  # (workers, classes, labels)
     total = np.zeros_like(counts)
     for a in range(answers.n_answers):
@@ -107,7 +107,7 @@ def test_beliefs_by_peers_follow_bayes_rule():
                 belief *= said[answers.worker[b], :, answers.label[b]]
         belief /= belief.sum()
         assert right[a] == pytest.approx(belief[answers.label[a]])
-        assert amiss[a] == pytest.approx(belief @ wrong[:, answers.label[a]])
+        assert by_error[a] == pytest.approx(belief @ wrong[:, answers.label[a]])
         total[pairs.of_answer[a]] += belief
     np.testing.assert_allclose(counts, total, atol=1e-12)
 
