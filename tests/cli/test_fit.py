@@ -10,9 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import crowdwise as cw
-from crowdwise.cli.fit import Chosen, bar
+from crowdwise.cli.fit import bar
 from crowdwise.io import write
-from crowdwise.learn.features import open_features
 from crowdwise.learn.methods.crowdlayer import CrowdLayer
 from tests.helpers.learn_commands import FILES, FIT, names, renamed, rows_of, run
 
@@ -128,14 +127,14 @@ def test_more_rows_than_tasks(digits):
     X, answers = digits
     write(answers[np.arange(20, 140)].with_truth(None), "answers.csv")
     result = run(f"{FIT} --json")
-    assert "150 rows for 120 tasks: the id of a task is taken as its row" in result.stderr
+    assert "150 rows for 120 tasks: task ids are used as row numbers" in result.stderr
     expected = CrowdLayer(epochs=2).fit(X[20:140], answers[np.arange(20, 140)])
     np.testing.assert_array_equal(cw.load("model/model.safetensors").proba_, expected.proba_)
 
 
 def test_rows_in_the_order_of_ids(digits):
     write(renamed(digits, lambda task: f"{task:04}x"), "answers.csv")
-    assert "in the order of the task ids: '0000x', '0001x', '0002x', ... '0149x'" in run(FIT).stderr
+    assert "matched to the tasks in order ('0000x', '0001x', '0002x', ..., '0149x')" in run(FIT).stderr
     assert [int(row["label"]) for row in rows_of("model/labels.csv")] == CrowdLayer(epochs=2).fit(
         *digits
     ).labels_.tolist()
@@ -144,12 +143,12 @@ def test_rows_in_the_order_of_ids(digits):
 def test_rows_that_do_not_fit(digits):
     X, _ = digits
     np.save("X.npy", X[:149])
-    assert "X.npy has 149 rows, the answers 150 tasks" in run(FIT, 1).stderr
+    assert "X.npy has 149 rows; the answers have 150 tasks" in run(FIT, 1).stderr
     np.save("X.npy", np.concatenate([X, X]))
     write(renamed(digits, lambda task: f"img{task}"), "answers.csv")
-    assert "X.npy has 300 rows, the answers 150 tasks" in run(FIT, 1).stderr
+    assert "X.npy has 300 rows; the answers have 150 tasks" in run(FIT, 1).stderr
     write(renamed(digits, lambda task: task + 200), "answers.csv")
-    assert "X.npy has 300 rows, the answers 150 tasks" in run(FIT, 1).stderr
+    assert "X.npy has 300 rows; the answers have 150 tasks" in run(FIT, 1).stderr
     X[3, 0] = np.nan
     np.save("X.npy", X)
     X[3, 0] = 0
@@ -162,14 +161,6 @@ def test_npz_and_splits(digits):
     run(f"{FIT.replace('X.npy', 'X.npz::train')}")
     run("predict model X.npz::test -o predictions.csv")
     assert len(rows_of("predictions.csv")) == 5
-
-
-def test_chosen_rows():
-    X = open_features(np.arange(12.0).reshape(6, 2))
-    chosen = Chosen(X, np.array([4, 1, 5]))
-    assert len(chosen) == 3
-    assert chosen[1].tolist() == [2, 3]
-    assert open_features(chosen).rows(np.array([2, 0])).tolist() == [[10, 11], [8, 9]]
 
 
 # Where the model goes

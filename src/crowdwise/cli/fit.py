@@ -22,7 +22,7 @@ from crowdwise.cli.aggregate import CONFIDENT, score_table, scores
 from crowdwise.cli.interruption import goes_on
 from crowdwise.cli.options import build, known_labels, read_answers, refuse_same_file, settings, sizes
 from crowdwise.cli.screen import as_json, fields, note, percent, progress, say, to_json
-from crowdwise.errors import FeaturesError, ModelFileError, ParameterError
+from crowdwise.errors import ModelFileError, ParameterError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,7 +78,7 @@ def fit(
     max_classes: options.MaxClasses = options.MAX_CLASSES,
 ) -> None:
     """Learn to classify tasks by their features from the answers of many workers."""
-    from crowdwise.learn.features.opening import open_source
+    from crowdwise.learn.features.sources import open_source
     from crowdwise.truth.tables import label_table
 
     targets = [out, *(out / name for name in (MODEL, FACTS, LABELS)), checkpoint]
@@ -213,51 +213,14 @@ def parameters(
     return {**short, **given}
 
 
-def match(path: Path, answers: Answers) -> Any:
-    """Features whose rows are those of the tasks; says which row is whose where it is not plain."""
-    from crowdwise.learn.features.opening import open_features, open_source
+def match(path: Path, answers: Answers) -> Features:
+    """Open features matched to the tasks; print how, where the user should check it."""
+    from crowdwise.learn.features import open_features
 
-    if not str(path).partition("::")[0].endswith((".npy", ".npz")):
-        X = open_features(path, answers)
-        if X.n_ignored:
-            note(f"{X.n_ignored:,} rows or images of {path} belong to no task and are left out.")
-        return X
-    import numpy as np
-
-    X = open_source(path)
-    X.check()
-    ids, n_tasks = answers.tasks, answers.n_tasks
-    whole = ids.dtype.kind in "iu"
-    if X.n_rows == n_tasks:
-        if not (whole and np.array_equal(ids, np.arange(n_tasks))):
-            shown = ", ".join(map(repr, ids[:3].tolist()))
-            note(f"The rows of {path} are taken in the order of the task ids: {shown}, ... {ids[-1:].tolist()[0]!r}.")
-        return X
-    if X.n_rows > n_tasks and whole and ids.min() >= 0 and ids.max() < X.n_rows:
-        note(f"{path} has {X.n_rows:,} rows for {n_tasks:,} tasks: the id of a task is taken as its row, from 0.")
-        return Chosen(X, ids)
-    message = (
-        f"{path} has {X.n_rows:,} rows, the answers {n_tasks:,} tasks. Give a row for each task in the order of the "
-        f"ids, number the tasks by row from 0, or give a .csv or .parquet table with a column `task`."
-    )
-    raise FeaturesError(message)
-
-
-class Chosen:
-    """Some rows of features, read when they are asked for."""
-
-    def __init__(self, features: Features, chosen: Array) -> None:
-        self.features, self.chosen = features, chosen
-
-    def __len__(self) -> int:
-        return len(self.chosen)
-
-    def __getitem__(self, number: int) -> Array:
-        return self.features.rows(self.chosen[[number]])[0]
-
-    def __getitems__(self, numbers: list[int]) -> list[Array]:
-        """Several at once, as torch's datasets may offer."""
-        return list(self.features.rows(self.chosen[numbers]))
+    features = open_features(path, answers)
+    if features.match_note is not None:
+        note(features.match_note)
+    return features
 
 
 def train(model: Any, name: str, X: Any, answers: Answers, gold: Array | None) -> float:

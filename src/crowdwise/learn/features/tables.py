@@ -21,7 +21,7 @@ from crowdwise.io.files import head, open_arrow
 from crowdwise.io.formats.delimited import header
 from crowdwise.io.formats.parquet import check_rows
 from crowdwise.learn.features.arrays import ArrayFeatures
-from crowdwise.learn.features.base import places
+from crowdwise.learn.features.matching import match_by_name
 
 INDEX = "__index_level_0__"  # what pandas calls a nameless index in a Parquet file
 
@@ -102,7 +102,7 @@ def table_features(table: pa.Table, ids: str | None, answers: Answers | None) ->
         return features
     names = id_table(as_arrow(table.column(ids), "task"), "task").cast(pa.large_string())
     if answers is not None:
-        chosen = places(answers, names)
+        chosen = match_by_name(answers, names)
         matrix, names = matrix[chosen], names.take(pa.array(chosen))
     features = ArrayFeatures(matrix)
     features.columns = tuple(columns.column_names)
