@@ -97,12 +97,12 @@ def every_learner(found):
 
     register_optimizer_step_pre_hook(keep)
     X, answers = data()
-    whole = Batch.plain
+    whole = Batch.supports_fused
     torch.manual_seed(0)
     models = learners()
     for name, model in models.items():
         steps.clear()
-        Batch.plain = property(lambda self: False) if name == "without kernels" else whole
+        Batch.supports_fused = property(lambda self: False) if name == "without kernels" else whole
         rows = np.tile(X[:, None, :, None], (1, 1, 1, 6)) if name == "images" else X
         model.fit(rows, answers)
         for training, each in enumerate(steps.values()):

@@ -119,25 +119,25 @@ class CrowdClassifier(FittedModel):
         self.answers_ = answers
         self.history_ = []
         known = None if gold is None else answers.codes_of_truth(gold)
-        with self._alone():
+        with self._lock_checkpoint():
             self._fit(
                 FitInput(features, answers, task_weights(sample_weight, answers.n_tasks), known, validation, callback)
             )
         self.codes_ = pick(self.proba_, np.random.default_rng(getattr(self, "random_state", 0)))
         return self
 
-    def _alone(self) -> AbstractContextManager[None]:
+    def _lock_checkpoint(self) -> AbstractContextManager[None]:
         """Have the checkpoint, where there is one, to this fit alone."""
         if getattr(self, "checkpoint", None) is None:
             return nullcontext()
-        from crowdwise.learn.network.checkpoint import alone_with  # which imports torch
+        from crowdwise.learn.network.checkpoint import lock_checkpoint  # which imports torch
 
-        return alone_with(self.checkpoint)
+        return lock_checkpoint(self.checkpoint)
 
     def predict_proba(self, X: Any) -> Array:
         """Probability of each class, (tasks, classes), from features alone."""
         answers = self._fitted
-        features = self._opened(X)
+        features = self._open_features(X)
         if features.n_rows == 0:
             return np.empty((0, answers.n_classes))
         return self._predict_proba(features)
@@ -160,7 +160,7 @@ class CrowdClassifier(FittedModel):
         one = worker is not None and np.ndim(worker) == 0
         require(np.ndim(worker) < 2, "worker", np.shape(worker), "one id, or a sequence of them")
         codes = np.arange(answers.n_workers) if worker is None else self._worker_codes([worker] if one else worker)
-        features = self._opened(X)
+        features = self._open_features(X)
         cells = features.n_rows * len(codes) * answers.n_classes
         if cells > MAX_CELLS:
             message = (
@@ -181,7 +181,7 @@ class CrowdClassifier(FittedModel):
             return float(self.answer_log_likelihood(X, y).mean())
         labels, predicted = np.asarray(y), self.predict(X)
         require(labels.shape == predicted.shape, "y", labels.shape, f"{len(predicted)} labels, one for each row of X")
-        refuse_foreign(labels, self.classes_)
+        require_known_labels(labels, self.classes_)
         return float(np.average(predicted == labels, weights=sample_weight))
 
     def answer_log_likelihood(self, X: Any, answers: Answers) -> Array:
@@ -190,7 +190,7 @@ class CrowdClassifier(FittedModel):
         labels = _positions(answers.classes, self._fitted.classes, "class")
         features = open_features(X, answers)
         out = np.empty(answers.n_answers)
-        starts, size = answers.task_starts, features.together(1024)
+        starts, size = answers.task_starts, features.block_size(1024)
         for first in range(0, answers.n_tasks, size):  # blocks of tasks: never all tasks x workers at once
             end = min(first + size, answers.n_tasks)
             part = slice(starts[first], starts[end])
@@ -205,7 +205,7 @@ class CrowdClassifier(FittedModel):
     # What a model supplies
 
     @abstractmethod
-    def _fit(self, given: FitInput) -> None:
+    def _fit(self, inputs: FitInput) -> None:
         """Set `proba_`, and what else the model has to show."""
 
     @abstractmethod
@@ -222,7 +222,7 @@ class CrowdClassifier(FittedModel):
         out = np.empty((n_rows, n_workers, self._fitted.n_classes))
         if n_workers == 0:
             return out
-        size = features.together(max(1, 20_000_000 // max(n_workers * self._fitted.n_classes**2, 1)))
+        size = features.block_size(max(1, 20_000_000 // max(n_workers * self._fitted.n_classes**2, 1)))
         for first in range(0, n_rows, size):
             rows = np.arange(first, min(first + size, n_rows))
             row, worker = np.repeat(np.arange(len(rows)), n_workers), np.tile(workers, len(rows))
@@ -245,7 +245,7 @@ class CrowdClassifier(FittedModel):
 
     # Small things
 
-    def _opened(self, X: Any) -> Features:
+    def _open_features(self, X: Any) -> Features:
         features = open_features(X)
         if tuple(features.shape) != tuple(self.shape_in_):
             message = f"X has rows of shape {tuple(features.shape)}, the model was fitted on {tuple(self.shape_in_)}."
@@ -263,14 +263,14 @@ class CrowdClassifier(FittedModel):
         return _positions(np.asarray(workers), self._fitted.workers, "worker")
 
 
-def refuse_foreign(labels: Array, classes: Array) -> None:
+def require_known_labels(labels: Array, classes: Array) -> None:
     """Refuse labels of which none is a class: they are written in another way."""
     if len(labels) and not np.isin(labels, classes).any():
         message = f"none of the labels ({labels.tolist()[0]!r}, ...) is a class; classes are {classes.tolist()[:5]}."
         raise UnknownIdError(message)
 
 
-def trainable(answers: Answers, weight: Array | None, gold: Array | None) -> Array:
+def training_mask(answers: Answers, weight: Array | None, gold: Array | None) -> Array:
     """Which tasks are trained on, (tasks,): those with answers, or known, and of a weight above zero."""
     known = np.diff(answers.task_starts) > 0
     if gold is not None:

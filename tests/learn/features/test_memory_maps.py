@@ -91,7 +91,7 @@ def test_rows_of_a_far_map(far, monkeypatch):
         which = index % len(given)
         np.testing.assert_array_equal(open_features(given).rows(which), plain[which])
     monkeypatch.setattr(X, "_mmap", pages)
-    arrays.announce(arrays.backing(part), np.asarray(part), np.array([3, 3, 4, 5, 200]))
+    arrays.prefetch_rows(arrays.find_memory_map(part), np.asarray(part), np.array([3, 3, 4, 5, 200]))
     row, head = 700 * 4, X.offset
     for (start, length), (first, end) in zip(advised, [(43, 46), (240, 241)], strict=True):
         assert start % 4096 == 0
@@ -103,11 +103,13 @@ def test_blocks_of_long_rows_are_short(monkeypatch):
     monkeypatch.setattr(base, "CELLS", 50)
     X = np.arange(240.0).reshape(12, 20)
     features = open_features(X)
-    assert features.together(1000) == 2
+    assert features.block_size(1000) == 2
     assert [len(block) for block in features.blocks()] == [2] * 6
     np.testing.assert_array_equal(np.concatenate(list(features.blocks())), X)
-    np.testing.assert_array_equal(np.concatenate(list(base.SomeRows(features, np.array([5, 1])).lines())), X[[5, 1]])
-    assert len(list(features.lines())) == 1  # it is in memory
+    np.testing.assert_array_equal(
+        np.concatenate(list(base.SomeRows(features, np.array([5, 1])).matrix_blocks())), X[[5, 1]]
+    )
+    assert len(list(features.matrix_blocks())) == 1  # it is in memory
 
 
 def test_reading_all_is_refused_where_there_is_no_room(far, monkeypatch):

@@ -133,8 +133,8 @@ def test_dropout_takes_its_rows_of_the_mask_of_all(shape):
 def test_layers_forget_their_part_after_an_epoch():
     norms = torch.nn.BatchNorm1d(2), BatchNorm(1, 2)
     module = torch.nn.Sequential(*norms)
-    with distributed.layers_told(module, ProcessGroup(0, 2)) as tell:
-        tell(ProcessGroup(0, 2).part(4))
+    with distributed.synchronised_layers(module, ProcessGroup(0, 2)) as set_part:
+        set_part(ProcessGroup(0, 2).part(4))
         assert norms[1].part is not None
         assert "forward" in vars(norms[0])
     assert norms[1].part is None

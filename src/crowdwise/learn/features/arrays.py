@@ -11,7 +11,15 @@ import numpy as np
 
 from crowdwise._core.memory import available
 from crowdwise.errors import FeaturesError
-from crowdwise.learn.features.base import CHANNELS, Array, Features, channels_last, refuse_rows, require_numbers, scaled
+from crowdwise.learn.features.base import (
+    CHANNELS,
+    Array,
+    Features,
+    channels_last,
+    reject_rows,
+    require_numbers,
+    scale_images,
+)
 
 LARGEST = np.finfo(np.float32).max
 CELLS = 1 << 20  # looked at together when values are checked: little enough to stay in the cache
@@ -31,7 +39,7 @@ class ArrayFeatures(Features):
     def __init__(self, array: Array) -> None:
         require_numbers(array)
         self._array = np.asarray(array)
-        self._map = backing(array)
+        self._map = find_memory_map(array)
         self._mapped = self._map is not None
         self._far = self._map is not None and array.nbytes > available() / 2
         self._images = array.dtype == np.uint8 and array.ndim == 4
@@ -55,7 +63,7 @@ class ArrayFeatures(Features):
         """Some rows."""
         if self._far and len(index) > 1:
             order = np.argsort(index)
-            announce(self._map, self._array, index[order])
+            prefetch_rows(self._map, self._array, index[order])
             found = self._converted(self._source[index[order]])  # in the order of the disk
             out = np.empty_like(found)
             out[order] = found
@@ -64,14 +72,14 @@ class ArrayFeatures(Features):
 
     def blocks(self, size: int = 4096) -> Iterator[Array]:
         """All rows in order: views where nothing has to be converted."""
-        size = self.together(size)
+        size = self.block_size(size)
         for start in range(0, self.n_rows, size):
             yield self._converted(self._source[start : start + size])
 
-    def lines(self) -> Iterator[Array]:
+    def matrix_blocks(self) -> Iterator[Array]:
         """What `matrix` holds: at once where X is in memory so."""
         if self._mapped or self._images:
-            yield from super().lines()
+            yield from super().matrix_blocks()
         else:
             yield self.matrix()
 
@@ -84,7 +92,7 @@ class ArrayFeatures(Features):
 
     def check(self, tasks: Array | None = None) -> None:
         """Refuse NaN and infinity, block by block."""
-        refuse_rows(_not_finite(self._array), self.n_rows, tasks)
+        reject_rows(_not_finite(self._array), self.n_rows, tasks)
 
     @property
     def array(self) -> Array | None:
@@ -98,7 +106,7 @@ class ArrayFeatures(Features):
 
     def _converted(self, batch: Array) -> Array:
         if self._images:
-            return scaled(batch)
+            return scale_images(batch)
         batch = np.ascontiguousarray(batch, dtype=np.float32)
         return batch if batch.flags.writeable else batch.copy()  # torch does not take read-only memory
 
@@ -122,10 +130,10 @@ class SparseFeatures(Features):
         """Refuse NaN and infinity among the values stored."""
         at = _not_finite(self._rows.data[:, None])
         bad = np.unique(np.searchsorted(self._rows.indptr, at, side="right") - 1)
-        refuse_rows(bad, self.n_rows, tasks)
+        reject_rows(bad, self.n_rows, tasks)
 
 
-def backing(array: Any) -> Any:
+def find_memory_map(array: Any) -> Any:
     """The memory map that an array is, or is a view of; None where it is none."""
     found = None
     while array is not None:
@@ -134,7 +142,7 @@ def backing(array: Any) -> Any:
     return found
 
 
-def announce(whole: Any, array: Array, rows: Array) -> None:
+def prefetch_rows(whole: Any, array: Array, rows: Array) -> None:
     """Tell the system which rows (increasing) of a view of a memory map are read next; runs of them at once."""
     pages: Any = getattr(whole, "_mmap", None)
     if not hasattr(pages, "madvise") or not array.flags.c_contiguous:

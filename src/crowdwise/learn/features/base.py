@@ -53,7 +53,7 @@ class Features(ABC):
         """Return features of some rows, in any order, read as they are needed."""
         return SomeRows(self, index)
 
-    def together(self, size: int) -> int:
+    def block_size(self, size: int) -> int:
         """How many rows to hold at a time where `size` are wanted: fewer when rows are long."""
         return max(1, min(size, CELLS // int(np.prod(self.shape))))
 
@@ -74,18 +74,18 @@ class Features(ABC):
 
     def blocks(self, size: int = 4096) -> Iterator[Array]:
         """All rows in order, `size` at most at a time. They may be views of X: not to be written to."""
-        size = self.together(size)
+        size = self.block_size(size)
         for start in range(0, self.n_rows, size):
             yield self.rows(np.arange(start, min(start + size, self.n_rows)))
 
-    def lines(self) -> Iterator[Array]:
+    def matrix_blocks(self) -> Iterator[Array]:
         """What `matrix` holds, in blocks: for what takes lines of numbers, and need not see them all at once."""
         for block in self.blocks():
             yield block.reshape(len(block), -1)
 
     def matrix(self) -> Array:
         """All rows, each as one line of numbers, (n_rows, features), in memory."""
-        self.require_room()
+        self.require_memory()
         out = np.empty((self.n_rows, int(np.prod(self.shape))), np.float32)
         done = 0
         for block in self.blocks(256):
@@ -93,7 +93,7 @@ class Features(ABC):
             done += len(block)
         return out
 
-    def require_room(self) -> None:
+    def require_memory(self) -> None:
         """Refuse to be read whole where that, with what models make of it, does not fit: the system would end us."""
         needed, free = COPIES * self.n_rows * float(np.prod(self.shape)), available()
         if needed > free:
@@ -140,10 +140,10 @@ class MoreRows(Features):
         return out
 
 
-def scaled(images: Array) -> Array:
+def scale_images(images: Array) -> Array:
     """Images of bytes, (n, height, width, channels) or channels first, as float32 in [0, 1], channels first.
 
-    >>> scaled(np.full((1, 2, 4, 3), 255, np.uint8)).shape
+    >>> scale_images(np.full((1, 2, 4, 3), 255, np.uint8)).shape
     (1, 3, 2, 4)
     """
     if channels_last(images.shape[1:]):
@@ -186,7 +186,7 @@ def require_numbers(array: Array) -> None:
         raise FeaturesError(message)
 
 
-def refuse_rows(bad: Array, n_rows: int, tasks: Array | None) -> None:
+def reject_rows(bad: Array, n_rows: int, tasks: Array | None) -> None:
     """Name the first rows that hold NaN or infinity, if there are any."""
     if len(bad):
         named = f"rows {preview(bad)}, counted from 0" if tasks is None else f"tasks {preview(tasks[bad])}"

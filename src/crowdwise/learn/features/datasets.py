@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from crowdwise.errors import FeaturesError
-from crowdwise.learn.features.base import Array, Features, from_tensor, require_numbers, scaled
+from crowdwise.learn.features.base import Array, Features, from_tensor, require_numbers, scale_images
 
 
 class DatasetFeatures(Features):
@@ -47,7 +47,7 @@ class DatasetFeatures(Features):
         batch = np.stack(arrays)
         require_numbers(batch)
         images = batch.dtype == np.uint8 and batch.ndim == 4
-        return scaled(batch) if images else np.ascontiguousarray(batch, dtype=np.float32)
+        return scale_images(batch) if images else np.ascontiguousarray(batch, dtype=np.float32)
 
 
 def _as_array(row: Any) -> Array:

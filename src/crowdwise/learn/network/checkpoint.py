@@ -35,7 +35,7 @@ KEY = "checkpoint"
 HASHED = 64  # rows of the features that the fingerprint looks at
 
 
-class Saved:
+class CheckpointFile:
     """A checkpoint file of one fit.
 
     Parameters
@@ -49,7 +49,7 @@ class Saved:
     def __init__(self, path: str | os.PathLike[str], fingerprint: str) -> None:
         self.path, self.fingerprint = Path(path), fingerprint
         if distributed.is_first():  # on another machine its folders may not be there
-            make_room(self.path)
+            create_parent_folder(self.path)
 
     def save(self, trainer: Trainer) -> None:
         """Write the trainer's state, whole or not at all."""
@@ -113,10 +113,10 @@ class Saved:
         """What was written, the state and the tensors; None when there is no file. On many processes, the first's."""
         group = distributed.current()
         try:
-            content = self._content() if group is None else group.read(self._content)
+            content = self._content() if group is None else group.read_on_first(self._content)
             if content is None:
                 return None
-            header, tensors = _parsed(content)
+            header, tensors = _parse(content)
         except (OSError, ValueError, SafetensorError) as error:
             if isinstance(error, CrowdwiseError):
                 raise
@@ -137,7 +137,7 @@ class Saved:
             return None
 
 
-def make_room(path: Path) -> None:
+def create_parent_folder(path: Path) -> None:
     """Make the folder of a checkpoint, where the one above is there."""
     if path.is_dir():
         message = f"checkpoint={str(path)!r} is a folder: give the path of a file in it."
@@ -150,18 +150,18 @@ def make_room(path: Path) -> None:
 
 
 @contextmanager
-def alone_with(path: str | os.PathLike[str]) -> Iterator[None]:
+def lock_checkpoint(path: str | os.PathLike[str]) -> Iterator[None]:
     """Have a checkpoint to this fit alone: another one would go on from its epochs, and write over them."""
     if not distributed.is_first():
         yield
         return
     file = Path(path)
-    make_room(file)
+    create_parent_folder(file)
     with exclusive_access(file.parent, file.name):
         yield
 
 
-def _parsed(content: bytes) -> tuple[dict[str, Any] | None, dict[str, Tensor]]:
+def _parse(content: bytes) -> tuple[dict[str, Any] | None, dict[str, Tensor]]:
     """The header and the tensors of a file."""
     tensors = load(content)  # says when it is no such file
     return checksums.read_metadata(content, KEY, VERSION), tensors
@@ -169,7 +169,7 @@ def _parsed(content: bytes) -> tuple[dict[str, Any] | None, dict[str, Tensor]]:
 
 def fit_fingerprint(answers: Answers, features: Features, parameters: dict[str, Any], *more: Any) -> str:
     """A hash of the answers, the parameters, more arrays, and the features: their shape, and some rows among all."""
-    facts = [(name, _known_by(value)) for name, value in sorted(parameters.items())]
+    facts = [(name, _identity(value)) for name, value in sorted(parameters.items())]
     found = hashlib.sha256(fingerprint(features.shape, facts).encode())
     found.update(features.rows(np.linspace(0, features.n_rows - 1, HASHED).astype(np.int64)).tobytes())
     for column in (answers.task, answers.worker, answers.label, answers.weight, answers.pseudo, *more):
@@ -177,7 +177,7 @@ def fit_fingerprint(answers: Answers, features: Features, parameters: dict[str, 
     return found.hexdigest()
 
 
-def _known_by(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     """What tells a parameter from another: itself, if the next process has the same."""
     if hasattr(value, "state_dict"):  # a network, whose weights may be drawn anew: those that count are in the file
         return repr(value)

@@ -47,38 +47,38 @@ class ProcessGroup:
         if not tensors:
             return
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
-        _add_up(flat).div_(self.size)
+        _all_reduce(flat).div_(self.size)
         for tensor, mean in zip(tensors, torch.split(flat, [tensor.numel() for tensor in tensors]), strict=True):
             tensor.copy_(mean.view_as(tensor))
 
-    def start_alike(self, module: nn.Module) -> None:
+    def broadcast_state(self, module: nn.Module) -> None:
         """Take the parameters and buffers of the first process."""
         for value in module.state_dict().values():
             same = value.contiguous()
-            _told(partial(torch.distributed.broadcast, same, 0))
+            _communicate(partial(torch.distributed.broadcast, same, 0))
             value.copy_(same)  # nothing to do but where it lies in another order
 
-    def measured(self, measure: Callable[[], float]) -> float:
+    def measure_on_first(self, measure: Callable[[], float]) -> float:
         """What the first process measures: all decide by the same number."""
         value = torch.tensor([measure() if self.rank == 0 else 0.0], dtype=torch.float64)
-        return float(_add_up(value))
+        return float(_all_reduce(value))
 
-    def read(self, read: Callable[[], bytes | None]) -> bytes | None:
+    def read_on_first(self, read: Callable[[], bytes | None]) -> bytes | None:
         """What the first process reads, which may be the only one that has the file."""
         content = read() if self.rank == 0 else None
         length = torch.tensor([0 if content is None else len(content) + 1])
-        if not (n_bytes := int(_add_up(length))):
+        if not (n_bytes := int(_all_reduce(length))):
             return None
         data = torch.zeros(n_bytes - 1, dtype=torch.uint8)
         if content is not None:
             data.copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
-        return _add_up(data).numpy().tobytes()
+        return _all_reduce(data).numpy().tobytes()
 
-    def agree(self, stamp: str) -> None:
+    def require_same_fit(self, stamp: str) -> None:
         """Refuse to train when another process is about to train something else, by a hexadecimal digest of it."""
         stamps = torch.zeros(self.size, 8, dtype=torch.int64)
         stamps[self.rank] = torch.tensor([int(stamp[8 * i : 8 * i + 8], 16) for i in range(8)])
-        others = (_add_up(stamps) != stamps[self.rank]).any(dim=1).nonzero().flatten().tolist()
+        others = (_all_reduce(stamps) != stamps[self.rank]).any(dim=1).nonzero().flatten().tolist()
         if others:
             message = (
                 f"process {self.rank} and process {others[0]} of {self.size} were given other data or settings: every "
@@ -96,9 +96,9 @@ class Part:
     rows: slice
     n_rows: int  # of the whole batch
 
-    def whole(self, own: Tensor) -> Tensor:
+    def gather_rows(self, own: Tensor) -> Tensor:
         """All rows, (models, n_rows, ...), from those of each process, (models, rows of its own, ...)."""
-        return _Whole.apply(own, self)  # type: ignore[no-untyped-call]
+        return _GatherRows.apply(own, self)  # type: ignore[no-untyped-call]
 
     def var_mean(self, x: Tensor, dim: list[int]) -> tuple[Tensor, Tensor, int]:
         """Variance and mean over these dimensions and the rows of all processes, kept; and over how many numbers."""
@@ -106,8 +106,8 @@ class Part:
         for each in dim:
             here *= x.shape[each]
         n = here * self.n_rows // (self.rows.stop - self.rows.start)
-        mean = _Total.apply(x.sum(dim, keepdim=True)) / n  # type: ignore[no-untyped-call]
-        return _Total.apply((x - mean).square().sum(dim, keepdim=True)) / n, mean, n  # type: ignore[no-untyped-call]
+        mean = _SumOverProcesses.apply(x.sum(dim, keepdim=True)) / n  # type: ignore[no-untyped-call]
+        return _SumOverProcesses.apply((x - mean).square().sum(dim, keepdim=True)) / n, mean, n  # type: ignore[no-untyped-call]
 
 
 def current() -> ProcessGroup | None:
@@ -144,7 +144,7 @@ def is_first() -> bool:
 
 
 @contextmanager
-def layers_told(module: nn.Module, group: ProcessGroup | None) -> Iterator[Callable[[Part | None], None]]:
+def synchronised_layers(module: nn.Module, group: ProcessGroup | None) -> Iterator[Callable[[Part | None], None]]:
     """Yields a function that tells layers which rows of a batch they see: dropout, and all batch normalisation."""
     if group is None:
         yield lambda part: None
@@ -155,14 +155,14 @@ def layers_told(module: nn.Module, group: ProcessGroup | None) -> Iterator[Calla
     layers += [layer for layer in inside if isinstance(layer, Dropout)]  # others draw for the answers of a whole batch
     foreign: list[Any] = [layer for layer in every if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
 
-    def tell(part: Part | None) -> None:
+    def set_part(part: Part | None) -> None:
         for layer in layers:
             layer.part = part
         for layer in foreign:
-            layer.forward = lambda x, layer=layer: _normalised(layer, x, part)
+            layer.forward = lambda x, layer=layer: _normalise(layer, x, part)
 
     try:
-        yield tell
+        yield set_part
     finally:
         for layer in layers:
             layer.part = None
@@ -170,7 +170,7 @@ def layers_told(module: nn.Module, group: ProcessGroup | None) -> Iterator[Calla
             layer.__dict__.pop("forward", None)
 
 
-def _normalised(layer: Any, x: Tensor, part: Part | None) -> Tensor:
+def _normalise(layer: Any, x: Tensor, part: Part | None) -> Tensor:
     """What a layer of batch normalisation says of (rows, channels, ...) by the moments of all processes' rows."""
     if part is None or not (layer.training or layer.running_mean is None):
         return type(layer).forward(layer, x)
@@ -188,7 +188,7 @@ def _normalised(layer: Any, x: Tensor, part: Part | None) -> Tensor:
     return out * layer.weight.view(shape) + layer.bias.view(shape)
 
 
-class _Whole(torch.autograd.Function):
+class _GatherRows(torch.autograd.Function):
     """Rows of all processes, by a sum: where a process has no rows it has zeros."""
 
     @staticmethod
@@ -196,33 +196,33 @@ class _Whole(torch.autograd.Function):
         ctx.part = part
         out = own.new_zeros(own.shape[0], part.n_rows, *own.shape[2:])
         out[:, part.rows] = own
-        return _add_up(out)
+        return _all_reduce(out)
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None]:
         return slopes[0][:, ctx.part.rows] * ctx.part.size, None
 
 
-class _Total(torch.autograd.Function):
+class _SumOverProcesses(torch.autograd.Function):
     """Sum over processes; what comes back is summed too, as each process has a use of its own for it."""
 
     @staticmethod
     def forward(ctx: Any, own: Tensor) -> Tensor:
-        return _add_up(own.clone())
+        return _all_reduce(own.clone())
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> Tensor:
-        return _add_up(slopes[0].clone())
+        return _all_reduce(slopes[0].clone())
 
 
-def _add_up(tensor: Tensor) -> Tensor:
+def _all_reduce(tensor: Tensor) -> Tensor:
     """Sum over processes, in place."""
     tensor = tensor.contiguous()
-    _told(partial(torch.distributed.all_reduce, tensor))
+    _communicate(partial(torch.distributed.all_reduce, tensor))
     return tensor
 
 
-def _told(message: Callable[[], Any]) -> None:
+def _communicate(message: Callable[[], Any]) -> None:
     """Send and receive, or say that somebody is not there any more."""
     try:
         message()

@@ -39,24 +39,24 @@ def confusion_gradients(logits: Tensor, confusion: Tensor, batch: Batch) -> tupl
     return _gradients(_confusion_pass, logits, confusion, batch)
 
 
-def confusion_of(logits: Tensor) -> Tensor:
+def confusion_from_logits(logits: Tensor) -> Tensor:
     """Softmax over the labels of logits (workers, labels, classes): torch is slow along a short axis in the middle.
 
-    >>> confusion_of(torch.zeros(1, 2, 3))
+    >>> confusion_from_logits(torch.zeros(1, 2, 3))
     tensor([[[0.5000, 0.5000, 0.5000],
              [0.5000, 0.5000, 0.5000]]])
     """
     values = logits.detach().numpy()
     out = np.empty_like(values)
-    _below_top(values, out)
+    _subtract_max(values, out)
     np.exp(out, out=out)
-    _sum_to_one(out)
+    _normalise(out)
     return torch.from_numpy(out)
 
 
-def through_confusion(slope: Tensor, confusion: Tensor, cost: Tensor) -> float:
+def backpropagate_confusion(slope: Tensor, confusion: Tensor, cost: Tensor) -> float:
     """Turn slopes by confusions into slopes by their logits, in place, with a cost (workers,) of traces; its sum."""
-    return float(_through_labels(slope.numpy(), confusion.numpy(), cost.numpy()))
+    return float(_backpropagate_labels(slope.numpy(), confusion.numpy(), cost.numpy()))
 
 
 def conal_gradients(
@@ -121,8 +121,8 @@ def _matrix_pass(fixed: int) -> Any:
                 for k in range(n_classes):
                     back += maps[w, c, k] * z[k]
                     d_maps[w, c, k] += f[i, c] * z[k]
-                d_logits[i, c] += back  # by f, until `_through_softmax`
-        _through_softmax(f, d_logits, n_classes)
+                d_logits[i, c] += back  # by f, until `_backpropagate_softmax`
+        _backpropagate_softmax(f, d_logits, n_classes)
         return loss
 
     return run
@@ -151,7 +151,7 @@ def _confusion_pass(fixed: int) -> Any:
             for c in range(n_classes):
                 d_logits[i, c] -= slope * table[w, k, c]
                 d_table[w, k, c] -= slope * f[i, c]
-        _through_softmax(f, d_logits, n_classes)
+        _backpropagate_softmax(f, d_logits, n_classes)
         return loss
 
     return run
@@ -215,7 +215,7 @@ def _conal_pass(
             for k in range(n_classes):
                 d_logits[i, c] += common[i // n_rows, c, k] * d_shared[i, k]
                 d_common[i // n_rows, c, k] += f[i, c] * d_shared[i, k]
-    _through_softmax(f, d_logits, n_classes)
+    _backpropagate_softmax(f, d_logits, n_classes)
     return loss
 
 
@@ -234,7 +234,7 @@ def _softmax(logits: Array, n_classes: int) -> Array:
 
 
 @_fast
-def _through_softmax(f: Array, slope: Array, n_classes: int) -> None:
+def _backpropagate_softmax(f: Array, slope: Array, n_classes: int) -> None:
     """Turn slopes by probabilities into slopes by their logits, in place."""
     for i in range(len(f)):
         mean = np.float32(0.0)
@@ -245,7 +245,7 @@ def _through_softmax(f: Array, slope: Array, n_classes: int) -> None:
 
 
 @_fast
-def _below_top(values: Array, out: Array) -> None:
+def _subtract_max(values: Array, out: Array) -> None:
     """Less the largest over labels, so that no exponential overflows."""
     n_workers, n_labels, n_classes = values.shape
     top = np.empty(n_classes, np.float32)
@@ -260,7 +260,7 @@ def _below_top(values: Array, out: Array) -> None:
 
 
 @_fast
-def _sum_to_one(values: Array) -> None:
+def _normalise(values: Array) -> None:
     """Over labels, in place."""
     n_workers, n_labels, n_classes = values.shape
     total = np.empty(n_classes, np.float32)
@@ -275,7 +275,7 @@ def _sum_to_one(values: Array) -> None:
 
 
 @_fast
-def _through_labels(slope: Array, confusion: Array, cost: Array) -> float:
+def _backpropagate_labels(slope: Array, confusion: Array, cost: Array) -> float:
     n_workers, n_labels, n_classes = slope.shape
     mean, total = np.empty(n_classes, np.float32), 0.0
     for w in range(n_workers):

@@ -41,6 +41,6 @@ def answer_weights(loss: Loss, answers: Answers) -> Array | None:
     return None if weight is None else weight[answers.label]
 
 
-def focus(loss: Loss) -> float:
+def focal_gamma(loss: Loss) -> float:
     """Gamma of the focal loss, 0 for the others."""
     return 2.0 if loss in ("focal", "cb_focal") else 0.0

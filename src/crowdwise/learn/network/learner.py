@@ -16,15 +16,15 @@ import numpy as np
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers
 from crowdwise.errors import CrowdwiseError, ParameterError
-from crowdwise.learn.base import Array, CrowdClassifier, FitInput, refuse_foreign, trainable
+from crowdwise.learn.base import Array, CrowdClassifier, FitInput, require_known_labels, training_mask
 from crowdwise.learn.features import Features, open_features
-from crowdwise.learn.features.scaling import moments
+from crowdwise.learn.features.scaling import mean_and_scale
 from crowdwise.learn.network import checkpoint
 from crowdwise.learn.network.architectures import Spec, build_network
 from crowdwise.learn.network.batches import Batches
-from crowdwise.learn.network.imbalance import Loss, answer_weights, focus
+from crowdwise.learn.network.imbalance import Loss, answer_weights, focal_gamma
 from crowdwise.learn.network.modules import Network
-from crowdwise.learn.network.prediction import held_out, predict_answers, predict_mean, predict_members
+from crowdwise.learn.network.prediction import held_out_log_likelihood, predict_answers, predict_mean, predict_members
 from crowdwise.learn.network.torch_support import torch
 from crowdwise.learn.network.training import CrowdModule, Monitor, Scheduler, Settings, Trainer, rate_factor
 from crowdwise.learn.wrapper import Wrapper
@@ -164,35 +164,35 @@ class NetworkLearner(CrowdClassifier):
         """Train; methods with more than one phase do more."""
         trainer.run()
 
-    def _inferred(self, features: Features, answers: Answers, gold: Array | None) -> Array:
+    def _infer_truth(self, features: Features, answers: Answers, gold: Array | None) -> Array:
         """`proba_`: what the model believes of the training tasks."""
         return self._predict_proba(features)
 
     @property
-    def _by_epochs(self) -> bool:
+    def _uses_training_loop(self) -> bool:
         """Whether the training loop is used, and not a solver in its place."""
         return True
 
     # Fitting
 
-    def _fit(self, given: FitInput) -> None:
-        features, answers, weight, gold, validation, callback = given
+    def _fit(self, inputs: FitInput) -> None:
+        features, answers, weight, gold, validation, callback = inputs
         if gold is not None and self.answer_loss:
             message = f"{type(self).__name__} infers no labels to hold fixed: give gold as answers of a trusted worker."
             raise ParameterError(message)
-        kept, monitor = self._monitored(features, answers, validation)
+        kept, monitor = self._epoch_selection(features, answers, validation)
         self.module_ = self._module(self._network(features, answers.n_classes), kept).to(self.device)
         self._prepare(self.module_, features, kept, weight, gold)
         trainer = self._trainer(self.module_, features, kept, weight, gold, monitor=monitor, callback=callback)
         self._train(trainer)
         trainer.finish()
-        self.proba_ = self._inferred(features, answers, gold)
+        self.proba_ = self._infer_truth(features, answers, gold)
 
     def _network(self, features: Features, n_classes: int, n_models: int | None = None) -> Network:
         n_models = self.n_models if n_models is None else n_models
         network = build_network(self.network, features.shape, n_classes, n_models, self.random_state)
         if getattr(network, "wants_scale", False):
-            network.standardise(*moments(features))
+            network.standardise(*mean_and_scale(features))
         return network
 
     def _trainer(
@@ -210,16 +210,17 @@ class NetworkLearner(CrowdClassifier):
         batches = Batches(
             features, pools, batch_size=self.batch_size, n_models=module.n_models,
             weight=weights or None, task_weight=weight,
-            active=np.any([trainable(pool, weight, gold) for pool in pools], axis=0),
-            resample=self.sampling == "resample", gamma=focus(self.loss), device=self.device, seed=self.random_state,
+            active=np.any([training_mask(pool, weight, gold) for pool in pools], axis=0),
+            resample=self.sampling == "resample", gamma=focal_gamma(self.loss), device=self.device,
+            seed=self.random_state,
         )  # fmt: skip
-        saved = None
+        file = None
         if self.checkpoint is not None:
             settings = {k: v for k, v in self.get_params().items() if k != "checkpoint"}
             monitor = options.get("monitor")
             stamp = checkpoint.fit_fingerprint(answers, features, settings, weight, gold, monitor and monitor.stamp)
-            saved = checkpoint.Saved(self.checkpoint, stamp)
-        return Trainer(module, batches, self._settings(), history=self.history_, saved=saved, **options)
+            file = checkpoint.CheckpointFile(self.checkpoint, stamp)
+        return Trainer(module, batches, self._settings(), history=self.history_, checkpoint_file=file, **options)
 
     def _answer_weight(self, answers: Answers) -> Array | None:
         """How much each answer counts, by its label and by itself; None where all count alike."""
@@ -234,13 +235,15 @@ class NetworkLearner(CrowdClassifier):
             self.patience, self.device, self.random_state,
         )  # fmt: skip
 
-    def _monitored(
+    def _epoch_selection(
         self, features: Features, answers: Answers, validation: tuple[Any, Any] | None
     ) -> tuple[Answers, Monitor | None]:
         """The answers to train on, and what to measure after each epoch, by `select`."""
         if self.select == "held_out":
             kept, held = split_answers(answers, self.hidden, self.random_state)
-            return kept, Monitor("held_out", lambda module: held_out(module, features, held, self.device))
+            return kept, Monitor(
+                "held_out", lambda module: held_out_log_likelihood(module, features, held, self.device)
+            )
         if self.select == "validation":
             if validation is None:
                 message = "select='validation' needs tasks of known label: fit(..., validation=(X, labels))."
@@ -249,7 +252,7 @@ class NetworkLearner(CrowdClassifier):
             if rows.n_rows != len(labels) or not len(labels):
                 message = f"validation has {rows.n_rows} rows of X and {len(labels)} labels."
                 raise ParameterError(message)
-            refuse_foreign(labels, answers.classes)
+            require_known_labels(labels, answers.classes)
             classes = answers.classes
             return answers, Monitor(
                 "validation",
@@ -288,7 +291,7 @@ class NetworkLearner(CrowdClassifier):
     def member_proba(self, X: Any) -> Array:
         """What each of the `n_models` networks says, (models, tasks, classes)."""
         self._fitted  # noqa: B018 (says when the model is not fitted)
-        return predict_members(self.module_, self._opened(X), self.device)
+        return predict_members(self.module_, self._open_features(X), self.device)
 
     def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:
         return predict_answers(self.module_, features.rows(rows), row, worker, self.device).exp().mean(0).numpy()
@@ -314,7 +317,7 @@ def trains_network(model: Any) -> bool:
     """Whether a learner, or the one that it is a framework around, trains a network by the training loop."""
     while isinstance(model, Wrapper):
         model = model._new_base()
-    return isinstance(model, NetworkLearner) and model._by_epochs
+    return isinstance(model, NetworkLearner) and model._uses_training_loop
 
 
 def require_device(device: str) -> None:
@@ -326,7 +329,7 @@ def require_device(device: str) -> None:
         raise ParameterError(message) from None
 
 
-def closed_form(model: NetworkLearner, why: str) -> None:
+def reject_epoch_options(model: NetworkLearner, why: str) -> None:
     """Refuse options of the training loop where a solver takes its place."""
     for name, idle in (("select", "last"), ("n_models", 1), ("checkpoint", None)):
         value = getattr(model, name)

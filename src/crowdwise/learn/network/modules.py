@@ -233,12 +233,12 @@ class Convolutions(nn.Module):
         return self.layers(x)
 
 
-class Copies(Network):
+class NetworkList(Network):
     """Networks that are trained one after another in each step: for modules without an axis of models."""
 
-    def __init__(self, members: Sequence[nn.Module], width: int, n_classes: int, *, foreign: bool = False) -> None:
+    def __init__(self, members: Sequence[nn.Module], width: int, n_classes: int, *, user_module: bool = False) -> None:
         super().__init__()
-        self.foreign = foreign  # a user's module may draw from torch's own generator
+        self.is_user_module = user_module  # a user's module may draw from torch's own generator
         self.members = nn.ModuleList(members)
         self.n_models, self.width, self.n_classes = len(members), width, n_classes
         self.splits = all(hasattr(m, "embed") and hasattr(m, "head") for m in members)
@@ -263,7 +263,7 @@ class Copies(Network):
         self.n_models = len(models)
 
 
-def from_module(module: nn.Module, shape: tuple[int, ...], n_classes: int, n_models: int) -> Copies:
+def from_module(module: nn.Module, shape: tuple[int, ...], n_classes: int, n_models: int) -> NetworkList:
     """Copies of the user's module (which is left as it is), checked by one row of zeros."""
     members = [copy.deepcopy(module) for _ in range(n_models)]
     trial: Any = members[0]
@@ -281,7 +281,7 @@ def from_module(module: nn.Module, shape: tuple[int, ...], n_classes: int, n_mod
             f"the network gives {tuple(out.shape)} for 2 tasks of shape {shape}; logits (2, {n_classes}) are needed."
         )
         raise ParameterError(message)
-    return Copies(members, width, n_classes, foreign=True)
+    return NetworkList(members, width, n_classes, user_module=True)
 
 
 def draw(module: nn.Module, seed: Sequence[int]) -> None:

@@ -19,17 +19,17 @@ ANSWERED = 1024  # tasks at a time, where answers are predicted
 
 def predict_members(module: CrowdModule, features: Features, device: str) -> Array:
     """Class probabilities of each model, (models, rows, classes)."""
-    return np.concatenate(list(_predicted(module, features, device)), axis=1)
+    return np.concatenate(list(_predict_blocks(module, features, device)), axis=1)
 
 
 def predict_mean(module: CrowdModule, features: Features, device: str) -> Array:
     """Class probabilities (rows, classes), the mean over models."""
-    return np.concatenate([members.mean(axis=0) for members in _predicted(module, features, device)])
+    return np.concatenate([members.mean(axis=0) for members in _predict_blocks(module, features, device)])
 
 
-def _predicted(module: CrowdModule, features: Features, device: str) -> Iterator[Array]:
+def _predict_blocks(module: CrowdModule, features: Features, device: str) -> Iterator[Array]:
     """Class probabilities of each model, (models, block, classes), block by block."""
-    with _predicting(module):
+    with _prediction_mode(module):
         for block in features.blocks(BLOCK):
             log_f = module.class_log_proba(_as_input(block, module.n_models, device))
             yield log_f.double().softmax(2).cpu().numpy()
@@ -37,22 +37,22 @@ def _predicted(module: CrowdModule, features: Features, device: str) -> Iterator
 
 def predict_answers(module: CrowdModule, rows: Array, row: Array, worker: Array, device: str) -> Tensor:
     """Log P(label), (models, answers, classes), of worker[a] on the task of features rows[row[a]] under each model."""
-    with _predicting(module):
+    with _prediction_mode(module):
         x = _as_input(rows, module.n_models, device)
         models = np.arange(module.n_models)[:, None]
         at = torch.from_numpy((row + models * len(rows)).ravel()).to(x.device)
         who = torch.from_numpy((worker + models * module.n_workers).ravel()).to(x.device)
-        log_p = module.answers_from(x, at, who)
+        log_p = module.predict_answer_log_proba(x, at, who)
         return log_p.view(module.n_models, len(row), -1).cpu().double()
 
 
-def held_out(module: CrowdModule, features: Features, held: Answers, device: str) -> float:
+def held_out_log_likelihood(module: CrowdModule, features: Features, held: Answers, device: str) -> float:
     """Mean log-likelihood of hidden answers, under the mean over models."""
     answered = np.flatnonzero(np.diff(held.task_starts))
     place = np.empty(held.n_tasks, np.int64)
     place[answered] = np.arange(len(answered))
     where, worker = place[held.task], held.worker.astype(np.int64)  # (held,); where is increasing
-    total, size = 0.0, features.together(ANSWERED)
+    total, size = 0.0, features.block_size(ANSWERED)
     for first in range(0, len(answered), size):
         tasks = answered[first : first + size]
         part = slice(*np.searchsorted(where, [first, first + len(tasks)]))
@@ -63,7 +63,7 @@ def held_out(module: CrowdModule, features: Features, held: Answers, device: str
 
 
 @contextmanager
-def _predicting(module: CrowdModule) -> Iterator[None]:
+def _prediction_mode(module: CrowdModule) -> Iterator[None]:
     was = module.training
     module.eval()
     try:

@@ -71,7 +71,7 @@ class TargetModule(CrowdModule):
         self.n_models = len(models)
 
     def loss(self, batch: Batch) -> Tensor:  # noqa: D102
-        log_f = batch.whole(self.class_log_proba(batch.x)).flatten(0, 1)  # (models * rows, classes)
+        log_f = batch.gather_rows(self.class_log_proba(batch.x)).flatten(0, 1)  # (models * rows, classes)
         task = batch.tensor(batch.task)
         if self.n_models > 1:  # row m * B + b is of model m
             model = torch.arange(self.n_models, device=task.device).repeat_interleave(len(task) // self.n_models)

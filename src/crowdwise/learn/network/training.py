@@ -41,7 +41,7 @@ class CrowdModule(nn.Module):
 
     def loss(self, batch: Batch) -> Tensor:
         """The loss of a batch: minus the mean log probability of its answers, and what `penalty` adds."""
-        log_f = batch.whole(self.class_log_proba(batch.x)).flatten(0, 1)  # (models * rows, classes)
+        log_f = batch.gather_rows(self.class_log_proba(batch.x)).flatten(0, 1)  # (models * rows, classes)
         log_p = self.label_log_proba(log_f, batch)  # (answers,)
         return batch.answer_loss(log_p) + self.penalty(log_f)
 
@@ -68,7 +68,7 @@ class CrowdModule(nn.Module):
     def answer_log_proba(self, x: Tensor, log_f: Tensor, row: Tensor, worker: Tensor) -> Tensor:
         """Log P(each label), (answers, classes), of worker[a] on row[a]; rows and workers of all models end to end."""
 
-    def answers_from(self, x: Tensor, row: Tensor, worker: Tensor) -> Tensor:
+    def predict_answer_log_proba(self, x: Tensor, row: Tensor, worker: Tensor) -> Tensor:
         """The same from features alone, to predict."""
         return self.answer_log_proba(x, self.class_log_proba(x).flatten(0, 1), row, worker)
 
@@ -117,7 +117,7 @@ class Trainer:
         Gets a record for each epoch.
     callback : callable, optional
         Called with each record, the seconds it took, the module, and the phase.
-    saved : checkpoint.Saved, optional
+    checkpoint_file : checkpoint.Saved, optional
         Where to keep the state after each epoch, and to go on from.
     phase : int
         Which of a method's trainings this is, for methods that train more than once.
@@ -136,13 +136,13 @@ class Trainer:
         monitor: Monitor | None = None,
         history: list[dict[str, Any]] | None = None,
         callback: Callback | None = None,
-        saved: checkpoint.Saved | None = None,
+        checkpoint_file: checkpoint.CheckpointFile | None = None,
         phase: int = 0,
         parameters: list[nn.Parameter] | None = None,
         loss: Callable[[Batch], Tensor] | None = None,
     ) -> None:
         self.module, self.batches, self.settings = module, batches, settings
-        self.monitor, self.callback, self.saved, self.phase = monitor, callback, saved, phase
+        self.monitor, self.callback, self.checkpoint_file, self.phase = monitor, callback, checkpoint_file, phase
         self.history = [] if history is None else history
         self.loss = loss
         self.epoch, self.best, self.best_epoch, self.stopped = 0, -math.inf, -1, False
@@ -150,18 +150,18 @@ class Trainer:
         self.optimiser = _optimiser(module, settings, parameters)
         self.group = distributed.current()
         if self.group is not None:
-            self.group.agree(self._stamp())
-            self.group.start_alike(module)
-        if saved is not None:
-            saved.load_into(self)
+            self.group.require_same_fit(self._fingerprint())
+            self.group.broadcast_state(module)
+        if checkpoint_file is not None:
+            checkpoint_file.load_into(self)
 
     def run(self, epochs: int | None = None) -> None:
         """Train for this many epochs more, or for all that are left."""
         end = self.settings.epochs if epochs is None else self.epoch + epochs
         while self.epoch < end and not self.stopped:
             self._one_epoch()
-            if self.saved is not None:
-                self.saved.save(self)
+            if self.checkpoint_file is not None:
+                self.checkpoint_file.save(self)
 
     def finish(self) -> None:
         """Go back to the best epoch, where one was looked for, and leave the module ready to predict."""
@@ -179,12 +179,12 @@ class Trainer:
         with (
             _seeded(module, seed, 0 if group is None else group.rank),
             _threads(module, self.batches),
-            distributed.layers_told(module, group) as tell,
+            distributed.synchronised_layers(module, group) as set_part,
         ):
             for batch in self.batches.epoch(self.epoch + 1_000_000 * self.phase):
                 for parameter in trained:  # what zero_grad does, without its ceremony
                     parameter.grad = None
-                tell(batch.part)
+                set_part(batch.part)
                 loss = self.backward(batch)
                 if group is not None:
                     group.average([parameter.grad for parameter in trained if parameter.grad is not None])
@@ -199,7 +199,7 @@ class Trainer:
             raise TrainingError(message)
         record = {"epoch": self.epoch + 1, "epochs": self.settings.epochs, "loss": mean}
         if self.monitor is not None:
-            self.look(record)
+            self.measure_epoch(record)
         self.epoch += 1
         self.history.append(record)
         if self.callback is not None:  # how long it took is for the eye: it would make two equal runs differ
@@ -214,13 +214,13 @@ class Trainer:
         loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
 
-    def look(self, record: dict[str, Any]) -> None:
+    def measure_epoch(self, record: dict[str, Any]) -> None:
         """Measure, and keep the state when it is the best so far."""
         assert self.monitor is not None
         self.module.eval()
         with torch.no_grad():
             measure = partial(self.monitor.measure, self.module)
-            score = measure() if self.group is None else self.group.measured(measure)
+            score = measure() if self.group is None else self.group.measure_on_first(measure)
         record[self.monitor.name] = score
         if score > self.best:
             self.best, self.best_epoch = score, self.epoch
@@ -228,7 +228,7 @@ class Trainer:
         elif self.settings.patience is not None and self.epoch - self.best_epoch >= self.settings.patience:
             self.stopped = True
 
-    def _stamp(self) -> str:
+    def _fingerprint(self) -> str:
         """A digest of what is trained on and how: the same for all processes of a group."""
         settings = {name: value for name, value in vars(self.settings).items() if name != "device"}
         if callable(self.settings.scheduler):  # its text may hold where it lies in memory
@@ -334,7 +334,7 @@ def _seeded(module: nn.Module, seed: list[int], rank: int) -> Iterator[None]:
         if isinstance(layer, Dropout):
             layer.reseed(state)
         else:
-            borrowed = borrowed or getattr(layer, "foreign", False)
+            borrowed = borrowed or getattr(layer, "is_user_module", False)
     if not borrowed:
         yield
         return
