@@ -169,7 +169,7 @@ def test_other_commands_run_in_one_process():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ("--features nothere.npy", "there is no file or folder 'nothere.npy'"),
+        ("--features nothere.npy", "no file or folder 'nothere.npy'"),
         ("nothere.csv", "there is no file 'nothere.csv'"),
         ("--gold nothere.csv", "there is no file 'nothere.csv'"),
         ("--set lr=banana", "lr='banana'"),
