@@ -20,8 +20,8 @@ def answers_of(truth, confusion, per_task=3, seed=0):
     n_tasks, (n_workers, n_classes, _) = len(truth), confusion.shape
     task = np.repeat(np.arange(n_tasks), per_task)
     worker = np.argsort(rng.random((n_tasks, n_workers)), axis=1)[:, :per_task].ravel()
-    says = confusion[worker, truth[task]].cumsum(axis=1)
-    label = np.minimum((rng.random((len(task), 1)) > says).sum(axis=1), n_classes - 1)
+    cumulative = confusion[worker, truth[task]].cumsum(axis=1)
+    label = np.minimum((rng.random((len(task), 1)) > cumulative).sum(axis=1), n_classes - 1)
     return cw.Answers.from_codes(task, worker, label, tasks=n_tasks, workers=n_workers, classes=n_classes)
 
 

@@ -216,10 +216,10 @@ def test_the_loss_with_weight_zero_equals_the_loss_without_the_task(name, data):
     if not trains_networks(quick(name)) or hasattr(quick(name), "base"):
         pytest.skip("has no loss, or a loss on pseudo-answers too")
     X, answers, _ = data
-    kept = np.arange(90) % 3 > 0
+    included = np.arange(90) % 3 > 0
     options = {"network": cw.MLP(4, dropout=0.0, standardise=False), "batch_size": 90, "lr": 1e-9, "epochs": 1}
-    weighted = quick(name, **options).fit(X, answers, sample_weight=kept)
-    removed = quick(name, **options).fit(X[kept], answers[np.flatnonzero(kept)])
+    weighted = quick(name, **options).fit(X, answers, sample_weight=included)
+    removed = quick(name, **options).fit(X[included], answers[np.flatnonzero(included)])
     np.testing.assert_allclose(weighted.history_[0]["loss"], removed.history_[0]["loss"], rtol=0.02)
 
 
@@ -328,5 +328,5 @@ def test_held_out_answers_select_an_epoch(name, data):
     assert len(scores) >= 8
     assert np.isfinite(scores).all()
     if model.answer_loss and name not in ("doctornet", "crowding"):  # which train on after selecting an epoch
-        _, held = split_answers(answers, 0.1, 0)
-        np.testing.assert_allclose(model.answer_log_likelihood(X, held).mean(), max(scores), atol=1e-5)
+        _, held_out = split_answers(answers, 0.1, 0)
+        np.testing.assert_allclose(model.answer_log_likelihood(X, held_out).mean(), max(scores), atol=1e-5)

@@ -56,7 +56,7 @@ class CrowdClassifier(FittedModel):
 
     * `_fit(inputs)` fits the model and sets `proba_`.
     * `_predict_proba(features)` returns class probabilities (rows, classes).
-    * `_proba_of_answers(features, rows, row, worker)` returns P(label) of given task-worker pairs (answers, classes);
+    * `_proba_of_answers(features, rows, row, worker)` returns P(label) of task-worker pairs (answers, classes);
       `answer_proba`, `answer_log_likelihood` and `score` call it.
 
     It may override `_check_parameters` (constructor arguments), `_takes_validation` (whether `fit` uses `validation`),
@@ -312,12 +312,12 @@ def _positions(ids: Array, table: Array, what: str) -> Array:
     order = np.argsort(table, kind="stable")
     try:
         at = np.minimum(np.searchsorted(table, ids, sorter=order), len(table) - 1)
-        found = order[at]
-        bad = np.flatnonzero(table[found] != ids)
+        position = order[at]
+        bad = np.flatnonzero(table[position] != ids)
     except TypeError:  # for example numbers looked up among strings
-        bad, found = np.arange(len(ids)), np.empty(0, np.int64)
+        bad, position = np.arange(len(ids)), np.empty(0, np.int64)
     if len(bad):
         more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
         message = f"{what} {ids.tolist()[bad[0]]!r}{more} was not in the answers the model was fitted on."
         raise UnknownIdError(message)
-    return found.astype(np.int64)
+    return position.astype(np.int64)

@@ -39,19 +39,19 @@ def fake(monkeypatch):
 
 def test_images_are_encoded_in_batches_and_cached(fake, tmp_path):
     expected = BYTES.mean(axis=(1, 2)) / 255
-    first = encode_images(BYTES, batch_size=2, cache=tmp_path / "kept")
+    first = encode_images(BYTES, batch_size=2, cache=tmp_path / "cache")
     assert first.dtype == np.float32
     np.testing.assert_allclose(first, expected, rtol=1e-5)
     assert fake.sizes == [2, 2, 1]
-    again = encode_images(BYTES, cache=tmp_path / "kept")
+    again = encode_images(BYTES, cache=tmp_path / "cache")
     np.testing.assert_array_equal(again, first)
     assert fake.sizes == [2, 2, 1]
     changed = BYTES.copy()
     changed[4, 5, 4, 2] ^= 1
-    encode_images(changed, cache=tmp_path / "kept")
-    encode_images(BYTES[::-1], cache=tmp_path / "kept")
+    encode_images(changed, cache=tmp_path / "cache")
+    encode_images(BYTES[::-1], cache=tmp_path / "cache")
     assert len(fake.sizes) == 3 + 2 + 2
-    names = [file.name for file in (tmp_path / "kept").iterdir()]
+    names = [file.name for file in (tmp_path / "cache").iterdir()]
     version = importlib.metadata.version("crowdwise")
     assert len(names) == 3
     assert all(name.startswith(f"fake-IMAGES-{version}-") and name.endswith(".safetensors") for name in names)
@@ -118,9 +118,9 @@ def test_images_in_a_folder_may_differ_in_size(fake, tmp_path):
     for name, pixels in (("b", BYTES[0]), ("a", BYTES[1, 1:]), ("c", BYTES[2])):
         pillow.fromarray(pixels).save(tmp_path / f"{name}.png")
     answers = Answers.from_arrays(["a", "b"], ["w", "w"], ["x", "y"])
-    out = encode_images(tmp_path, answers=answers, cache=tmp_path / "kept")
+    out = encode_images(tmp_path, answers=answers, cache=tmp_path / "cache")
     np.testing.assert_allclose(out, [BYTES[1, 1:].mean((0, 1)) / 255, BYTES[0].mean((0, 1)) / 255], rtol=1e-5)
-    np.testing.assert_array_equal(encode_images(tmp_path, answers=answers, cache=tmp_path / "kept"), out)
+    np.testing.assert_array_equal(encode_images(tmp_path, answers=answers, cache=tmp_path / "cache"), out)
     assert fake.sizes == [2]
 
 
@@ -163,12 +163,12 @@ def test_missing_packages_name_the_extra(monkeypatch):
 
 @pytest.fixture
 def offline(monkeypatch):
-    def refuse(*_):
+    def fail(*_):
         message = "the encoder used the network"
         raise AssertionError(message)
 
-    monkeypatch.setattr("socket.socket.connect", refuse)
-    monkeypatch.setattr("socket.getaddrinfo", refuse)
+    monkeypatch.setattr("socket.socket.connect", fail)
+    monkeypatch.setattr("socket.getaddrinfo", fail)
 
 
 def need(package, extra):

@@ -28,8 +28,8 @@ def times(drawn: Batches, model: int, epoch: int = 3) -> Array:
         mine = batch.worker // ANSWERS.n_workers == model
         worker = batch.worker[mine] % ANSWERS.n_workers
         out.append(np.column_stack([batch.task[batch.row[mine]], worker, batch.label[mine], batch.weight[mine]]))
-    found = np.concatenate(out)
-    return found[np.lexsort(found.T[1::-1])]  # (answers, 4)
+    counts = np.concatenate(out)
+    return counts[np.lexsort(counts.T[1::-1])]  # (answers, 4)
 
 
 def test_each_model_samples_its_own_answers() -> None:

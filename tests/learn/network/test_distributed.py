@@ -22,7 +22,7 @@ NAMES = list(parallel_job.learners())
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """The folder with the results of each process of each job."""
-    folder = tmp_path_factory.mktemp("found")
+    folder = tmp_path_factory.mktemp("results")
     command = [sys.executable, "-m", "tests.helpers.parallel_job", folder]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=3600, check=False)
@@ -31,7 +31,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def found(folder):
+def results(folder):
     """Results of a single process, and of each of two."""
     return [dict(np.load(folder / f"every_learner-{who}.npz")) for who in ("alone", 0, 1)]
 
@@ -45,8 +45,8 @@ def part_of(results, name, what):
     return [{key: value for key, value in each.items() if key.startswith(f"{name}/{what}")} for each in results]
 
 
-def test_gradients_equal_those_of_a_single_process(found, name):
-    alone, first, second = part_of(found, name, "gradient")
+def test_gradients_equal_those_of_a_single_process(results, name):
+    alone, first, second = part_of(results, name, "gradient")
     assert alone.keys() == first.keys() == second.keys()
     assert bool(alone) == (
         name not in ("raykar", "joint-em", "cpc", "crowdlab", "adaptive-difficulty", "fixed-difficulty")
@@ -55,16 +55,16 @@ def test_gradients_equal_those_of_a_single_process(found, name):
         np.testing.assert_allclose(first[key], gradient, rtol=0, atol=1e-6, err_msg=key)
 
 
-def test_results_equal_those_of_a_single_process(found, name):
-    alone, first, _ = part_of(found, name, "")
+def test_results_equal_those_of_a_single_process(results, name):
+    alone, first, _ = part_of(results, name, "")
     np.testing.assert_array_equal(first[f"{name}/steps"], alone[f"{name}/steps"])
     np.testing.assert_allclose(first[f"{name}/proba"], alone[f"{name}/proba"], rtol=0, atol=1e-5)
     for key in (key for key in alone if "/state/" in key):  # Adam amplifies rounding of gradients near 0
         np.testing.assert_allclose(first[key], alone[key], rtol=0, atol=2e-4, err_msg=key)
 
 
-def test_all_processes_end_with_the_same_model(found, name):
-    _, first, second = part_of(found, name, "")
+def test_all_processes_end_with_the_same_model(results, name):
+    _, first, second = part_of(results, name, "")
     assert first.keys() == second.keys()
     for key, value in first.items():
         np.testing.assert_array_equal(second[key], value, err_msg=key)
@@ -78,9 +78,9 @@ def three(folder):
 
 def test_parts_of_a_batch_may_differ_in_size(three):
     alone, *each = three
-    for found in each:
+    for result in each:
         for key in (key for key in alone if key.startswith("uneven")):
-            np.testing.assert_allclose(found[key], alone[key], rtol=0, atol=1e-6, err_msg=key)
+            np.testing.assert_allclose(result[key], alone[key], rtol=0, atol=1e-6, err_msg=key)
 
 
 def test_dropout_of_torch_has_its_own_masks_in_each_process(three):
@@ -91,12 +91,12 @@ def test_dropout_of_torch_has_its_own_masks_in_each_process(three):
 
 def test_every_process_raises_the_same_errors(three):
     _, *each = three
-    assert [int(found["errors"]) for found in each] == [len(parallel_job.ERRORS)] * 3
+    assert [int(result["errors"]) for result in each] == [len(parallel_job.ERRORS)] * 3
 
 
 def test_only_the_first_process_reads_and_writes_the_checkpoint(three, folder):
     _, *each = three
-    assert [found["resumed epochs"].tolist() for found in each] == [[]] * 3
+    assert [result["resumed epochs"].tolist() for result in each] == [[]] * 3
     np.testing.assert_array_equal(each[0]["resumed"], each[2]["resumed"])
     assert (folder / "state").exists()
     assert not (folder / "nowhere").exists()
@@ -104,7 +104,7 @@ def test_only_the_first_process_reads_and_writes_the_checkpoint(three, folder):
 
 def test_processes_may_fit_alone(three):
     _, *each = three
-    assert [int(found["alone"]) for found in each] == [1, 2, 3]
+    assert [int(result["alone"]) for result in each] == [1, 2, 3]
 
 
 # Parts of the machinery, in one process
@@ -144,7 +144,7 @@ def test_there_is_no_group_by_default():
     assert distributed.current() is None
 
 
-def test_gradients_of_the_first_steps_are_recorded(found):
-    steps = found[0]["crowdlayer/steps"]
+def test_gradients_of_the_first_steps_are_recorded(results):
+    steps = results[0]["crowdlayer/steps"]
     assert steps.tolist() == [6]
-    assert sum(key.startswith("crowdlayer/gradient") for key in found[0]) == RECORDED * 5
+    assert sum(key.startswith("crowdlayer/gradient") for key in results[0]) == RECORDED * 5

@@ -97,11 +97,11 @@ def test_each_model_samples_from_its_own_pool(data, resample):
             seen |= {(m, *key): w / scale for key, w in zip(keys, batch.weight[mine], strict=True)}
     for m, pool in enumerate(pools):
         keys = [(m, *key) for key in zip(pool.task, pool.worker, pool.label, strict=True)]
-        found = np.array([seen.pop(key) for key in keys])
+        weights = np.array([seen.pop(key) for key in keys])
         if resample:
-            np.testing.assert_allclose(found.sum(), pool.n_answers, rtol=1e-5)  # as many samples as answers
+            np.testing.assert_allclose(weights.sum(), pool.n_answers, rtol=1e-5)  # as many samples as answers
         else:
-            np.testing.assert_allclose(found, own[m] / own[m].mean(), rtol=1e-5)
+            np.testing.assert_allclose(weights, own[m] / own[m].mean(), rtol=1e-5)
     assert not seen
 
 
@@ -252,9 +252,9 @@ def test_the_selected_epoch_has_the_recorded_held_out_likelihood(data):
     model = cw.CrowdLayer(epochs=12, lr=0.02, select="held_out", hidden=0.3).fit(X, answers)
     from crowdwise.truth.vote_check import split_answers
 
-    _, held = split_answers(answers, 0.3, 0)
+    _, held_out = split_answers(answers, 0.3, 0)
     best = max(record["held_out"] for record in model.history_)
-    np.testing.assert_allclose(model.answer_log_likelihood(X, held).mean(), best, atol=1e-5)
+    np.testing.assert_allclose(model.answer_log_likelihood(X, held_out).mean(), best, atol=1e-5)
 
 
 def test_patience_stops_the_training(data):

@@ -46,20 +46,20 @@ def predict_answers(module: CrowdModule, rows: Array, row: Array, worker: Array,
         return log_p.view(module.n_models, len(row), -1).cpu().double()
 
 
-def held_out_log_likelihood(module: CrowdModule, features: Features, held: Answers, device: str) -> float:
+def held_out_log_likelihood(module: CrowdModule, features: Features, held_out: Answers, device: str) -> float:
     """Return the mean log-likelihood of held-out answers; probabilities are the mean over models."""
-    answered = np.flatnonzero(np.diff(held.task_starts))
-    position = np.empty(held.n_tasks, np.int64)
+    answered = np.flatnonzero(np.diff(held_out.task_starts))
+    position = np.empty(held_out.n_tasks, np.int64)
     position[answered] = np.arange(len(answered))
-    row, worker = position[held.task], held.worker.astype(np.int64)  # (held,); row is increasing
+    row, worker = position[held_out.task], held_out.worker.astype(np.int64)  # (held_out,); row is increasing
     total, size = 0.0, features.block_size(ANSWERED)
     for first in range(0, len(answered), size):
         tasks = answered[first : first + size]
         part = slice(*np.searchsorted(row, [first, first + len(tasks)]))
         log_p = predict_answers(module, features.rows(tasks), row[part] - first, worker[part], device)
-        proba = log_p.exp().mean(0).numpy()[np.arange(part.stop - part.start), held.label[part]]
+        proba = log_p.exp().mean(0).numpy()[np.arange(part.stop - part.start), held_out.label[part]]
         total += float(np.log(np.maximum(proba, 1e-12)).sum())
-    return total / held.n_answers
+    return total / held_out.n_answers
 
 
 @contextmanager
