@@ -109,9 +109,9 @@ def test_damaged_training_checkpoints_are_rejected(tmp_path):
     pytest.importorskip("torch")
     import torch
 
-    from crowdwise.learn.network.checkpoint import Saved
+    from crowdwise.learn.network.checkpoint import CheckpointFile
 
-    saved = Saved(tmp_path / "state", "of these data")
+    saved = CheckpointFile(tmp_path / "state", "of these data")
     saved.write({"module/w": torch.arange(6.0)}, {"phase": 0, "epoch": 3})
     content, rng = (tmp_path / "state").read_bytes(), np.random.default_rng(2)
     for _ in range(200):
