@@ -35,7 +35,7 @@ from scipy.stats import chisquare, norm
 
 import crowdwise as cw
 from crowdwise.evaluate import ece
-from crowdwise.run.tables.workers import judge
+from crowdwise.run.tables.workers import rate_workers
 from crowdwise.truth import tables
 
 HERE = Path(__file__).parent
@@ -242,7 +242,7 @@ def interval(kind: str, model: Any, level: float) -> tuple[Array, Array]:
     tables._NORMAL_95 = float(norm.ppf((1 + level) / 2))
     try:
         answers = model.answers_
-        table = judge(answers, model.proba_, model.codes_) if kind == "run" else tables.worker_table(model, kind)
+        table = rate_workers(answers, model.proba_, model.codes_) if kind == "run" else tables.worker_table(model, kind)
     finally:
         tables._NORMAL_95 = before
     return table["quality_low"].to_numpy(), table["quality_high"].to_numpy()

@@ -98,11 +98,11 @@ class GraphCompletion(NetworkLearner):
         if weight is not None:
             module.strength *= module.strength.new_tensor(weight[answers.task])
 
-    def _inferred(self, features: Features, answers: Answers, gold: Array | None) -> Array:
+    def _infer_truth(self, features: Features, answers: Answers, gold: Array | None) -> Array:
         every = np.arange(answers.n_tasks)
         mean = np.full(answers.n_tasks, answers.n_workers)  # the mean worker stands after the others
         return np.concatenate(
-            [self.complete(features, *block) for block in blocks_of(every, mean, features.together(BLOCK))]
+            [self.complete(features, *block) for block in blocks_of(every, mean, features.block_size(BLOCK))]
         )
 
     def complete(self, features: Features, tasks: Array, row: Array, worker: Array) -> Array:
@@ -145,7 +145,7 @@ class GraphModule(CrowdModule):
         keep[at] = (self.hide(keep[at]) > 0).to(keep.dtype)
         hidden = keep[at] == 0
         to_tasks, to_workers = self.links(keep)
-        features = batch.whole(self.network.embed(batch.x))  # (1, rows, width)
+        features = batch.gather_rows(self.network.embed(batch.x))  # (1, rows, width)
         u = self.task_vectors(features, self.task_messages(to_tasks)[batch.tensor(batch.task)])
         log_p = self.decode(u, self.worker_vectors(to_workers), batch.tensor(batch.row), batch.tensor(batch.worker))
         said = log_p.gather(1, batch.tensor(batch.label)[:, None])[:, 0]

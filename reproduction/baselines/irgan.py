@@ -27,7 +27,7 @@ from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers
 from crowdwise.learn.base import Array
 from crowdwise.learn.features import Features
-from crowdwise.learn.features.scaling import moments
+from crowdwise.learn.features.scaling import mean_and_scale
 from crowdwise.learn.methods.crowdlayer import CrowdLayer, CrowdLayerModule, Kind
 from crowdwise.learn.network.architectures import build_network
 from crowdwise.learn.network.batches import Batch
@@ -106,7 +106,7 @@ class IRGAN(CrowdLayer):
     ) -> None:
         assert isinstance(module, GameModule)
         if getattr(module.discriminator.network, "wants_scale", False):
-            module.discriminator.network.standardise(*moments(features))
+            module.discriminator.network.standardise(*mean_and_scale(features))
 
     def _train(self, trainer: Trainer) -> None:
         trainer.run()
@@ -150,7 +150,7 @@ class Discriminator(nn.Module):
 
     def scores(self, batch: Batch) -> Tensor:
         """M_c v_i of each row, (models * rows, classes, width); the worker's vector is still to come."""
-        v = batch.whole(self.task(self.network.embed(batch.x)))  # (models, rows, width)
+        v = batch.gather_rows(self.task(self.network.embed(batch.x)))  # (models, rows, width)
         return torch.einsum("mcde,mre->mrcd", self.matrix, v).flatten(0, 1)
 
     def score(self, scores: Tensor, row: Tensor, worker: Tensor, label: Tensor) -> Tensor:
@@ -195,7 +195,7 @@ class GameModule(CrowdLayerModule):
 
     def said(self, batch: Batch, row: Tensor, worker: Tensor) -> Tensor:
         """Log G of all labels, (pairs, classes)."""
-        log_f = batch.whole(self.class_log_proba(batch.x)).flatten(0, 1)  # (models * rows, classes)
+        log_f = batch.gather_rows(self.class_log_proba(batch.x)).flatten(0, 1)  # (models * rows, classes)
         return self.answer_log_proba(batch.x, log_f, row, worker)
 
     def missing_pairs(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:

@@ -24,7 +24,7 @@ from crowdwise.ambiguity.pruned import Pruned
 from crowdwise.evaluate.calibration import reliability
 from crowdwise.learn.base import Array
 from crowdwise.learn.network.architectures import MLP
-from crowdwise.learn.network.modules import draw
+from crowdwise.learn.network.modules import initialise
 from crowdwise.learn.network.torch_support import nn
 from reproduction.cells import Cell, Figures, Method, Setting
 from reproduction.experiments import Experiment, Published
@@ -70,7 +70,7 @@ def twice(make: Callable[..., Make]) -> Make:
     def build(setting: Setting) -> Any:
         layers = [nn.Linear(512, 128), nn.ReLU(), nn.Dropout(0.5), nn.Linear(128, 8), nn.Softmax(dim=-1)]
         network = nn.Sequential(*layers)
-        draw(network, [setting.seed])
+        initialise(network, [setting.seed])
         return make(network=network)(setting)
 
     return build

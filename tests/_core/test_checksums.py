@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 from crowdwise._core import checksums
 from crowdwise._core.json_schema import Field, check
 from crowdwise.choose import checkpoint
-from crowdwise.choose.scores import Outcome
+from crowdwise.choose.scores import CaughtWarning, Outcome
 from crowdwise.engines.spark import checkpoint as spark_checkpoint
 from crowdwise.errors import CrowdwiseError, ModelFileError
 from crowdwise.truth.methods.dawid_skene import Parameters
@@ -82,7 +82,8 @@ def test_schema_error_names_the_field():
 
 
 def test_damaged_fold_checkpoints_are_ignored(tmp_path):
-    checkpoint.write(tmp_path / "fit", Outcome(np.arange(9.0), 1.0, None, ("a warning",), np.ones((2, 13))))
+    caught = (CaughtWarning("UserWarning", "text"),)
+    checkpoint.write(tmp_path / "fit", Outcome(np.arange(9.0), 1.0, None, caught, np.ones((2, 13))))
     content, rng = (tmp_path / "fit").read_bytes(), np.random.default_rng(0)
     for _ in range(200):
         changed = damage(content, rng)
@@ -108,9 +109,9 @@ def test_damaged_training_checkpoints_are_rejected(tmp_path):
     pytest.importorskip("torch")
     import torch
 
-    from crowdwise.learn.network.checkpoint import Saved
+    from crowdwise.learn.network.checkpoint import CheckpointFile
 
-    saved = Saved(tmp_path / "state", "of these data")
+    saved = CheckpointFile(tmp_path / "state", "of these data")
     saved.write({"module/w": torch.arange(6.0)}, {"phase": 0, "epoch": 3})
     content, rng = (tmp_path / "state").read_bytes(), np.random.default_rng(2)
     for _ in range(200):

@@ -14,7 +14,7 @@ import crowdwise as cw
 from crowdwise._core.fingerprints import fingerprint
 from crowdwise.choose import choose
 from crowdwise.choose.checkpoint import Keep, read, write
-from crowdwise.choose.scores import Outcome
+from crowdwise.choose.scores import CaughtWarning, Outcome
 from crowdwise.errors import CrowdwiseError, UnwritableError
 from tests.helpers.choose_candidates import QUICK, Astray
 
@@ -123,7 +123,10 @@ def test_damaged_files_are_fitted_again(crowd, tmp_path):
 
 def test_an_outcome_is_read_as_it_was_written(tmp_path):
     scores, sums = np.random.default_rng(0).normal(size=7), np.ones((3, 13))
-    for outcome in (Outcome(scores, 1.5, None, ("é", "two"), sums), Outcome(scores, 0.1, None, ())):
+    for outcome in (
+        Outcome(scores, 1.5, None, (CaughtWarning("UserWarning", "é"),), sums),
+        Outcome(scores, 0.1, None, ()),
+    ):
         write(tmp_path / "fit", outcome)
         back = read(tmp_path / "fit")
         assert back.scores.tobytes() == scores.tobytes()

@@ -9,16 +9,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from crowdwise import DawidSkene
 from crowdwise.cli import app
-from crowdwise.io import write
-from crowdwise.run import folder, folder_format
-from crowdwise.run.feedback import feedback, feedback_all, in_need
-from crowdwise.run.folder import Run
-from crowdwise.run.tables.labels import Disagreement, Labelled, label_table
-from crowdwise.run.tables.tasks import task_table
-from crowdwise.run.tables.workers import judge
+from crowdwise.run.feedback import feedback, feedback_all, workers_below_crowd
+from crowdwise.run.folder import WORKERS, Run
 from crowdwise.simulate import answer, crowd, draw_truth
+from tests.helpers.report_folders import build_for_feedback
 
 CONFUSED, GUESSES = 3, 5  # workers
 
@@ -29,18 +24,8 @@ def today(tmp_path_factory):
     confusion = crowd(8, 3, "one-coin", accuracy=(0.8, 0.9), seed=3)
     confusion[CONFUSED, 1] = [0.05, 0.25, 0.7]
     confusion[GUESSES] = 1 / 3
-    model = DawidSkene().fit(answer(draw_truth(400, 3, seed=0), confusion, 4, seed=2))
-    labelled = Labelled(model.answers_, model.proba_, model.codes_)
-    quality = judge(*labelled)
-    ranked = Disagreement(labelled, quality.column("quality").to_numpy())
-    path = tmp_path_factory.mktemp("runs") / "today"
-    path.mkdir()
-    write(label_table(labelled, ranked, 0.9), path / folder.LABELS)
-    write(quality, path / folder.WORKERS)
-    write(task_table(ranked, None, {}), path / folder.TASKS)
-    model.save(path / folder.MODEL)
-    (path / folder.METRICS).write_text(json.dumps(folder_format.sealed(folder_format.empty(), path, folder.READ)))
-    return path
+    answers = answer(draw_truth(400, 3, seed=0), confusion, 4, seed=2)
+    return build_for_feedback(tmp_path_factory.mktemp("runs") / "today", answers).path
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +46,7 @@ def test_one_worker_is_told_what_the_library_says(today):
 def test_without_a_worker_who_needs_it_most(today):
     shown = run(f"feedback {today}")
     rows = [line.split() for line in shown.stdout.splitlines()[2:]]
-    expected = in_need(Run(today)).column("worker").to_pylist()
+    expected = workers_below_crowd(Run(today)).column("worker").to_pylist()
     assert [int(row[0]) for row in rows] == expected
     assert expected[0] == GUESSES
     assert "--worker ID" in shown.stderr
@@ -102,7 +87,7 @@ def test_a_worker_with_nothing_to_tell_still_makes_a_table(today):
 @pytest.mark.parametrize(
     ("rest", "words"),
     [
-        ("--worker 77", "no worker '77' in this run"),
+        ("--worker 77", "No worker '77' in this run"),
         ("--worker 3 --all", "not both"),
         ("--out all.txt", "needs --worker ID or --all"),
         ("--all --out all.docx", "must end in .csv, .txt or .json"),
@@ -117,9 +102,9 @@ def test_mistakes_in_plain_words(today, rest, words):
 
 
 def test_files_of_the_run_are_not_replaced(today):
-    before = (today / folder.WORKERS).read_bytes()
-    assert "file of the run" in run(f"feedback {today} --all --out {today / folder.WORKERS}", code=1).stderr
-    assert (today / folder.WORKERS).read_bytes() == before
+    before = (today / WORKERS).read_bytes()
+    assert "file of the run" in run(f"feedback {today} --all --out {today / WORKERS}", code=1).stderr
+    assert (today / WORKERS).read_bytes() == before
 
 
 def test_no_run(tmp_path):

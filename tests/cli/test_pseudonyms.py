@@ -146,7 +146,7 @@ def test_who_can_be_asked_is_named_by_nobody(place):
     run(f"next mine/numbers.csv -b 1 --workers {MARK},2 --pseudonymise mine/key", code=1)
     run("run mine/answers.csv --out run -m dawid-skene --folds 2 --jobs 1 --pseudonymise mine/key")
     said = run(f"feedback run --worker {MARK}-none --pseudonymise mine/key", code=1)
-    assert "no worker 'w-" in said
+    assert "No worker 'w-" in said
     assert "needs --worker ID" in run("feedback run --all --pseudonymise mine/key", code=1)
 
 

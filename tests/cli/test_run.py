@@ -47,7 +47,7 @@ def test_run_says_what_came_out_and_where(crowd):
     assert "runs/today/labels.csv" in result.stdout and "runs/today/report.html" in result.stdout
     assert f"{made.metrics['method']} *" in result.stdout
     assert f"{made.metrics['truth']['accuracy']:.3f}" in result.stdout
-    assert "[2/6] Choosing a method" in result.stderr
+    assert "[2/6] Comparing methods" in result.stderr
     entry = made.config["inputs"][0]
     assert entry["role"] == "answers" and entry["bytes"] == Path("answers.csv").stat().st_size
 
@@ -84,7 +84,7 @@ def test_joint_em_is_taken_by_default_and_is_told_of_declared_shares(crowd):
     common = "--features X.npy --method one-coin --method joint-em --folds 2 --jobs 1"
     result = run(f"run answers.csv {common} --out out")
     assert Run("out").metrics["choice"]["default"] == Run("out").metrics["method"] == "joint-em"
-    assert "The labels are joint-em's, the default; none of the others (2) was better" in result.stdout
+    assert "The labels come from joint-em, the default method. None of the 2 alternatives beat it" in result.stdout
     assert np.array_equal(cw.load("out/model.safetensors").predict(np.eye(3)), [0, 1, 2])
     assert "the default" in Path("out/report.html").read_text()
     Path("shares.json").write_text('{"0": 0.98, "1": 0.01, "2": 0.01}')
@@ -99,7 +99,7 @@ def test_resume_and_refusals():
     assert "--resume" in run(f"run answers.csv {QUICK} --out out", 1).stderr
     again = json.loads(run(f"run answers.csv {QUICK} --out out --resume --json").stdout)
     assert again["method"] == Run("out").metrics["method"]
-    assert "another options accept" in run(f"run answers.csv {QUICK} --out out --resume --accept 0.8", 1).stderr
+    assert "accept was 0.9, now it is 0.8" in run(f"run answers.csv {QUICK} --out out --resume --accept 0.8", 1).stderr
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ def test_resume_and_refusals():
         ("run answers.csv --class-prior balanced", "joint-em"),
         ("run answers.csv --class-prior 0=much", "--class-prior 0=much: expected balanced"),
         ("run answers.csv --class-prior nowhere.json", "--class-prior nowhere.json: expected balanced"),
-        ("report nowhere", "no run folder"),
+        ("report nowhere", "No run folder"),
         ("report .", "no metrics.json"),
-        ("compare nowhere nowhere", "no run folder"),
+        ("compare nowhere nowhere", "No run folder"),
     ],
 )
 def test_mistakes_are_said_in_plain_words(line, words):
@@ -187,7 +187,7 @@ def test_without_a_report_none_is_promised(monkeypatch):
     def missing(*_):
         raise MissingDependencyError("the report needs altair: pip install 'crowdwise[report]'.")
 
-    monkeypatch.setattr("crowdwise.report.report", missing)
+    monkeypatch.setattr("crowdwise.report.write_report", missing)
     result = run("run answers.csv --method one-coin --out out")
     assert "report.html" not in result.stdout and "crowdwise[report]" in result.stderr
     assert "labels.csv" in result.stdout and not Path("out/report.html").exists()
@@ -196,7 +196,7 @@ def test_without_a_report_none_is_promised(monkeypatch):
 def test_a_log_says_how_far_it_is(monkeypatch):
     monkeypatch.setattr("crowdwise.cli.run.INTERVAL", 0)
     lines = run(f"run answers.csv {QUICK} --out out").stderr.splitlines()
-    assert any(line.startswith("[2/6] Choosing a method: dawid-skene, ") and "left" in line for line in lines)
+    assert any(line.startswith("[2/6] Comparing methods: dawid-skene, ") and "left" in line for line in lines)
     assert [line[:5] for line in lines if line.startswith("[")] == sorted(
         line[:5] for line in lines if line.startswith("[")
     )

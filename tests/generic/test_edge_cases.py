@@ -9,7 +9,7 @@ import crowdwise as cw
 from crowdwise import acquire, choose, evaluate
 from crowdwise.errors import CrowdwiseWarning, EmptyError, ParameterError, WeightError
 from crowdwise.evaluate import summarise
-from crowdwise.run.tables.workers import judge
+from crowdwise.run.tables.workers import rate_workers
 from crowdwise.truth.em import EMModel
 from crowdwise.truth.tables import label_table, worker_table
 from crowdwise.truth.vote_check import check_against_vote
@@ -95,7 +95,7 @@ def test_tables_of_what_was_found():
     for case, answers in CROWDS.items():
         model = cw.MajorityVote().fit(answers)
         tables = (label_table(model), worker_table(model), worker_table(model, "belief"),
-                  judge(answers, model.proba_, model.codes_))  # fmt: skip
+                  rate_workers(answers, model.proba_, model.codes_))  # fmt: skip
         for table in tables:
             for name in ("confidence", "agreement", "quality", "quality_low", "quality_high", "informativeness"):
                 if name in table.column_names and table[name].type == "double":

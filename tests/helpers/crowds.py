@@ -1,4 +1,4 @@
-"""Small crowds with features, for the tests of the learners."""
+"""Small crowds with features, for tests of learners."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ import crowdwise as cw
 
 
 def blobs(n_tasks=300, n_classes=3, n_features=6, distance=3.0, shares=None, seed=0):
-    """Gaussian blobs: features (tasks, features) float32 and true codes."""
+    """Return features (tasks, features), float32, in Gaussian blobs, and the true class codes."""
     rng = np.random.default_rng(seed)
     centre = np.random.default_rng(99).normal(size=(n_classes, n_features))
     centre *= distance / np.linalg.norm(centre, axis=1, keepdims=True)
@@ -15,18 +15,18 @@ def blobs(n_tasks=300, n_classes=3, n_features=6, distance=3.0, shares=None, see
 
 
 def answers_of(truth, confusion, per_task=3, seed=0):
-    """Answers of workers with these confusion matrices [w, c, l], `per_task` of them on each task."""
+    """Return answers of workers with these confusion matrices [w, c, l], `per_task` per task."""
     rng = np.random.default_rng([seed, 1])
     n_tasks, (n_workers, n_classes, _) = len(truth), confusion.shape
     task = np.repeat(np.arange(n_tasks), per_task)
     worker = np.argsort(rng.random((n_tasks, n_workers)), axis=1)[:, :per_task].ravel()
-    says = confusion[worker, truth[task]].cumsum(axis=1)
-    label = np.minimum((rng.random((len(task), 1)) > says).sum(axis=1), n_classes - 1)
+    cumulative = confusion[worker, truth[task]].cumsum(axis=1)
+    label = np.minimum((rng.random((len(task), 1)) > cumulative).sum(axis=1), n_classes - 1)
     return cw.Answers.from_codes(task, worker, label, tasks=n_tasks, workers=n_workers, classes=n_classes)
 
 
 def uneven(n_workers=8, n_classes=3, good=(0.55, 0.95), seed=0):
-    """Confusion matrices of workers of uneven accuracy, errors spread unevenly."""
+    """Return confusion matrices of workers with different accuracies and unevenly distributed errors."""
     rng = np.random.default_rng([seed, 2])
     confusion = rng.dirichlet(np.ones(n_classes), size=(n_workers, n_classes))
     right = rng.uniform(*good, size=(n_workers, n_classes))
@@ -38,7 +38,7 @@ def uneven(n_workers=8, n_classes=3, good=(0.55, 0.95), seed=0):
 
 
 def swapping(n_workers=8, n_classes=3, swap=0.7, n_good=4, accuracy=0.85):
-    """Good workers, and workers who take class 0 for class 1 most of the time: what majority vote falls for."""
+    """Return confusion matrices of good workers, and of workers who mostly answer 1 for class 0: votes are wrong."""
     confusion = np.full((n_workers, n_classes, n_classes), (1 - accuracy) / (n_classes - 1))
     diagonal = np.arange(n_classes)
     confusion[:, diagonal, diagonal] = accuracy
@@ -48,7 +48,7 @@ def swapping(n_workers=8, n_classes=3, swap=0.7, n_good=4, accuracy=0.85):
 
 
 def copied(answers, times):
-    """The same answers, each given by so many workers who copy."""
+    """Return each answer `times` times, by workers who copy each other."""
     n = answers.n_answers
     worker = np.repeat(answers.worker, times) * times + np.tile(np.arange(times), n)
     return cw.Answers.from_codes(

@@ -46,7 +46,7 @@ from crowdwise.io import write
 Content = dict[str, bytes]
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload([
-    "crowdwise.cli", "crowdwise.run.main", "crowdwise.report", "reproduction.catalogue", "crowdwise.io.model_files",
+    "crowdwise.cli", "crowdwise.run.pipeline", "crowdwise.report", "reproduction.catalogue", "crowdwise.io.model_files",
     "reproduction.runner", "reproduction.outputs", "crowdwise.learn.methods.crowdlayer", "crowdwise.truth.tables",
     "crowdwise.learn.features.sources", "crowdwise.io", "crowdwise.evaluate", "altair", "torch._dynamo", "numba.typed",
 ])  # fmt: skip

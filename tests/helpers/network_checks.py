@@ -1,4 +1,4 @@
-"""Checks that several network learners share: gradients, and networks trained side by side."""
+"""Checks shared by the tests of network learners: gradients, and several networks trained at once."""
 
 import numpy as np
 import pytest
@@ -10,14 +10,14 @@ from crowdwise.learn.features import open_features
 from crowdwise.learn.network.batches import Batches
 from crowdwise.learn.network.modules import Dense
 
-# Six of ten do not look and mostly say class 0: they win most votes, and a network trained on votes learns it too.
+# Six of ten workers answer mostly 0 regardless of the class: they win most votes, and a network trained on votes errs.
 GOOD = np.full((3, 3), 0.05) + 0.85 * np.eye(3)
 SPAM = np.array([GOOD] * 4 + [np.tile([0.8, 0.1, 0.1], (3, 1))] * 6)
 QUICK = {"network": "logistic", "lr": 2e-2, "epochs": 30}
 
 
 def gaussian_crowd(confusion, seed, n_tasks=600, per_task=3.0, spread=2.5):
-    """A Gaussian for each class, answered by workers of known confusion: X, answers, and as many test tasks."""
+    """Return X and answers of tasks with Gaussian features by class, and X and truth of as many test tasks."""
     rng = np.random.default_rng(seed)
     n_classes = confusion.shape[-1]
     truth = rng.integers(0, n_classes, 2 * n_tasks)
@@ -27,7 +27,7 @@ def gaussian_crowd(confusion, seed, n_tasks=600, per_task=3.0, spread=2.5):
 
 
 def small(n_models=2, weight=False, gamma=0.0, seed=0):
-    """Twelve tasks of four features, four workers (the last is silent), three classes: answers, and a batch of all."""
+    """Return answers and one batch: 12 tasks, 4 features, 3 classes, 4 workers of whom the last has no answers."""
     rng = np.random.default_rng(seed)
     task, worker = simulate.assign(12, 3, 2, seed=rng)
     label = rng.integers(0, 3, len(task))
@@ -42,7 +42,7 @@ def small(n_models=2, weight=False, gamma=0.0, seed=0):
 
 
 def shaken(module, seed=0):
-    """In double precision, and away from where it starts, so that nothing is equal by symmetry."""
+    """Convert to double precision and perturb the parameters, so that nothing is equal by symmetry."""
     rng = np.random.default_rng(seed)
     module.double().eval()
     with torch.no_grad():
@@ -56,7 +56,7 @@ def dense(n_models=2, n_features=4):
 
 
 def assert_gradients(module, batch, n_directions=3, step=1e-5):
-    """The gradient of each parameter along random directions, against finite differences."""
+    """Compare the gradient of each parameter along random directions with finite differences."""
     rng = np.random.default_rng(1)
     module.zero_grad()
     module.loss(batch).backward()
@@ -79,7 +79,7 @@ def weights_of(batch):
 
 
 def assert_members_stand_alone(module, batch):
-    """What one model learns does not depend on the others."""
+    """Check that the gradient of one model does not depend on the others."""
     n = len(module.logits if hasattr(module, "logits") else module.matrix) // module.n_models
     name = "logits" if hasattr(module, "logits") else "matrix"
     module.zero_grad()

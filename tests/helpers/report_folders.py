@@ -1,4 +1,4 @@
-"""Small run folders to draw reports of, as `crowdwise.run.folder` wants them; any text may be hostile."""
+"""Small run folders for tests of the report and of feedback; any text in them may be hostile."""
 
 from __future__ import annotations
 
@@ -18,9 +18,14 @@ import pyarrow.parquet as pq
 
 from crowdwise import Answers, DawidSkene, simulate
 from crowdwise.evaluate.summary import summarise
+from crowdwise.io import write
 from crowdwise.io.csv_escaping import escape
+from crowdwise.report.source import VERDICTS
+from crowdwise.run import folder
 from crowdwise.run.folder import Run
-from crowdwise.run.tables.labels import VERDICTS
+from crowdwise.run.tables.labels import Labelling, label_table
+from crowdwise.run.tables.tasks import Disagreement, task_table
+from crowdwise.run.tables.workers import rate_workers
 
 HOSTILE = [
     "</script><script>window.hacked=1</script>",
@@ -47,14 +52,14 @@ HOSTILE = [
     "<math><mtext><style><img title='</style><img src=x onerror=window.hacked=15>'>",
     "&lt;script&gt;&#60;b&#62;",
 ]
-FILE = '"><img src=x onerror=window.hacked=16>{{7*7}}'  # a name that a file or a folder can have
+FILE = '"><img src=x onerror=window.hacked=16>{{7*7}}'  # a valid name of a file or folder
 
 
 def build(
     path: Path, *, tasks: int = 120, workers: int = 9, classes: int = 3, truth: bool = True, hostile: bool = False,
     images: int = 4, history: bool = True, long_text: bool = False, **changes: Any,
 ) -> Run:  # fmt: skip
-    """Write a folder and read it; `changes` replace figures of metrics.json."""
+    """Write a complete folder and return its run; `changes` replace figures of metrics.json."""
     path.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(0)
     answers = _answers(tasks, workers, classes, hostile=hostile)
@@ -108,8 +113,30 @@ def build(
     return Run(path)
 
 
+def build_for_feedback(path: Path, answers: Answers, texts: list[str] | None = None) -> Run:
+    """Write the files that feedback reads, labelled by Dawid-Skene, and return the run."""
+    path.mkdir()
+    model = DawidSkene().fit(answers)
+    labelling = Labelling(answers, model.proba_, model.codes_)
+    workers = rate_workers(*labelling)
+    ranking = Disagreement(labelling, workers.column("quality").fill_null(0.5).to_numpy())
+    write(label_table(labelling, ranking, 0.9), path / folder.LABELS)
+    write(workers, path / folder.WORKERS)
+    write(task_table(ranking, texts, {}), path / folder.TASKS)
+    model.save(path / folder.MODEL)
+    (path / folder.METRICS).write_text(json.dumps(folder.seal_metrics(_empty_metrics(), path)))
+    return Run(path)
+
+
+def _empty_metrics() -> dict[str, Any]:
+    """The required fields of metrics.json, each with an empty value."""
+    kinds = {name: field.kind for name, field in folder.FIELDS.items() if field.needed and name != "format"}
+    last = {name: kind if isinstance(kind, type) else kind[-1] for name, kind in kinds.items()}
+    return {name: None if kind is folder.NONE else kind() for name, kind in last.items()}
+
+
 def png(grey: np.ndarray) -> bytes:
-    """A grey picture, without a library."""
+    """A grey image in PNG format, made without a library."""
 
     def chunk(kind: bytes, body: bytes) -> bytes:
         return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
@@ -291,7 +318,7 @@ def _csv(table: pa.Table, path: Path) -> None:
 
 
 class Page(HTMLParser):
-    """Tags, attributes and texts of a page, as a browser reads them."""
+    """Tags, attributes and texts of a page, parsed as a browser does."""
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -316,5 +343,5 @@ class Page(HTMLParser):
 
 
 def values(spec: dict, field: str = "") -> list[dict]:
-    """Rows that a figure draws; of several tables the one with this field."""
+    """Rows that a chart draws; of several tables the one with this field."""
     return next(rows for rows in spec["datasets"].values() if not field or field in rows[0])

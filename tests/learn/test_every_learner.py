@@ -1,6 +1,5 @@
-"""What every registered learner must do, whatever its model."""
+"""Behaviour that every registered learner shares."""
 
-import importlib.util
 import json
 import pickle
 
@@ -28,7 +27,7 @@ from tests.helpers.every_method import LEARNERS, quick, reset
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::crowdwise.errors.ConvergenceWarning"),
-    pytest.mark.filterwarnings("ignore:the .* of CrowdInG learnt nothing"),  # true of so short a game
+    pytest.mark.filterwarnings("ignore:the .* of CrowdInG learnt nothing"),  # the game is too short to learn
     pytest.mark.filterwarnings("ignore:no pseudo-answers were added"),
 ]
 
@@ -49,9 +48,21 @@ def data():
     return X, answers_of(truth, uneven()), truth
 
 
-def test_probabilities_and_labels_agree(name, data):
-    X, answers, _ = data
-    model = quick(name).fit(X, answers)
+@pytest.fixture(scope="module")
+def models():
+    """Fitted learners by name: each is fitted to `data` once, and tests do not change it."""
+    return {}
+
+
+@pytest.fixture
+def fitted(name, data, models):
+    if name not in models:
+        models[name] = quick(name).fit(*data[:2])
+    return models[name]
+
+
+def test_probabilities_and_labels_agree(fitted, data):
+    (X, answers, _), model = data, fitted
     for proba in (model.proba_, model.predict_proba(X)):
         assert proba.shape == (90, 3)
         assert np.isfinite(proba).all()
@@ -62,9 +73,8 @@ def test_probabilities_and_labels_agree(name, data):
     assert model.tasks_.tolist() == answers.tasks.tolist()
 
 
-def test_answer_proba(name, data):
-    X, answers, _ = data
-    model = quick(name).fit(X, answers)
+def test_answer_proba_of_one_some_and_all_workers_agree(fitted, data):
+    (X, answers, _), model = data, fitted
     everyone = model.answer_proba(X[:5])
     assert everyone.shape == (5, 8, 3)
     np.testing.assert_allclose(everyone.sum(axis=2), 1, atol=1e-5)
@@ -76,17 +86,16 @@ def test_answer_proba(name, data):
         model.answer_proba(X[:5], worker=999)
 
 
-def test_score_is_the_likelihood_of_answers_or_the_accuracy(name, data):
-    X, answers, truth = data
-    model = quick(name).fit(X, answers)
+def test_score_is_the_likelihood_of_answers_or_the_accuracy(fitted, data):
+    (X, answers, truth), model = data, fitted
     proba = model.answer_proba(X)[answers.task, answers.worker, answers.label]
     np.testing.assert_allclose(model.score(X, answers), np.log(proba).mean(), atol=1e-4)
     assert model.score(X, truth) == (model.predict(X) == truth).mean()
     known = answers.with_truth(truth.astype(np.int32))
-    assert model.score(X, known) == model.score(X, answers)  # truth is never looked at
+    assert model.score(X, known) == model.score(X, answers)  # truth is not used
 
 
-def test_learns_what_is_easy(name):
+def test_easy_classes_are_learned(name):
     X, truth = blobs(n_tasks=400, distance=4)
     answers = answers_of(truth, uneven(good=(0.7, 0.95)))
     model = quick(name, epochs=40, max_iter=40, weight_epochs=20)
@@ -94,51 +103,50 @@ def test_learns_what_is_easy(name):
     assert model.fit(X, answers).score(X_new, truth_new) > 0.85
 
 
-def test_order_of_rows_does_not_matter(name, data):
+def test_the_order_of_answers_does_not_matter(name, fitted, data):
     X, answers, _ = data
     order = np.random.default_rng(1).permutation(answers.n_answers)
     shuffled = cw.Answers.from_arrays(answers.task[order], answers.worker[order], answers.label[order])
-    np.testing.assert_array_equal(quick(name).fit(X, answers).proba_, quick(name).fit(X, shuffled).proba_)
+    np.testing.assert_array_equal(quick(name).fit(X, shuffled).proba_, fitted.proba_)
 
 
-def test_renamed_ids_do_not_matter(name, data):
+def test_ids_do_not_matter(name, fitted, data):
     X, answers, _ = data
     renamed = cw.Answers.from_arrays(
         [f"t{t:04d}" for t in answers.task], [f"w{w:04d}" for w in answers.worker], [f"c{c}" for c in answers.label]
     )
-    plain, again = quick(name).fit(X, answers), quick(name).fit(X, renamed)
-    np.testing.assert_array_equal(plain.predict_proba(X), again.predict_proba(X))
-    assert again.predict(X)[0] == f"c{plain.predict(X)[0]}"
+    again = quick(name).fit(X, renamed)
+    np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
+    assert again.predict(X)[0] == f"c{fitted.predict(X)[0]}"
     assert again.answer_proba(X[:2], worker="w0003").shape == (2, 3)
 
 
-def test_permuted_classes_permute_the_result(name, data):
+def test_permuted_classes_permute_the_result(name, fitted, data):
     if trains_networks(quick(name)):
         pytest.skip("its random start is not symmetric in the classes")
     if name == "crowdlab":
         pytest.skip("ties of the vote it trains on are broken at random")
     X, answers, _ = data
-    turn = np.roll(np.arange(3), 1)
-    turned = cw.Answers.from_codes(answers.task, answers.worker, turn[answers.label], tasks=90, workers=8, classes=3)
-    plain, again = quick(name).fit(X, answers), quick(name).fit(X, turned)
-    np.testing.assert_allclose(again.proba_[:, turn], plain.proba_, atol=1e-3)
-    np.testing.assert_allclose(again.predict_proba(X)[:, turn], plain.predict_proba(X), atol=1e-3)
+    new = np.roll(np.arange(3), 1)
+    permuted = cw.Answers.from_codes(answers.task, answers.worker, new[answers.label], tasks=90, workers=8, classes=3)
+    again = quick(name).fit(X, permuted)
+    np.testing.assert_allclose(again.proba_[:, new], fitted.proba_, atol=1e-3)
+    np.testing.assert_allclose(again.predict_proba(X)[:, new], fitted.predict_proba(X), atol=1e-3)
 
 
-def test_a_seed_repeats_and_leaves_global_randomness_alone(name, data):
+def test_a_seed_repeats_and_the_global_random_state_is_unchanged(name, fitted, data):
     X, answers, _ = data
     np.random.seed(1)  # noqa: NPY002
     before = np.random.get_state()[1].copy()  # noqa: NPY002
-    first, second = quick(name).fit(X, answers), quick(name).fit(X, answers)
-    np.testing.assert_array_equal(first.proba_, second.proba_)
-    np.testing.assert_array_equal(first.predict_proba(X), second.predict_proba(X))
-    assert first.history_ == second.history_
+    again = quick(name).fit(X, answers)
+    np.testing.assert_array_equal(again.proba_, fitted.proba_)
+    np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
+    assert again.history_ == fitted.history_
     np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
 
 
-def test_save_and_load_agree(name, data, tmp_path):
-    X, answers, _ = data
-    model = quick(name).fit(X, answers)
+def test_a_loaded_model_equals_the_saved_one(fitted, data, tmp_path):
+    (X, _, _), model = data, fitted
     model.save(tmp_path / "model.safetensors")
     loaded = cw.load(tmp_path / "model.safetensors")
     assert type(loaded) is type(model)
@@ -150,7 +158,7 @@ def test_save_and_load_agree(name, data, tmp_path):
     assert loaded.answers_ == model.answers_
 
 
-def test_scikit_learn_takes_it(name, data):
+def test_scikit_learn_can_clone_cross_validate_and_search(name, data):
     X, answers, _ = data
     model = quick(name)
     assert repr(clone(model)) == repr(model)
@@ -164,15 +172,15 @@ def test_scikit_learn_takes_it(name, data):
             assert search.predict(X).shape == (90,)
             break
     else:
-        pytest.fail("nothing to search over")
+        pytest.fail("the learner has none of these parameters")
 
 
-def test_pickle_for_parallel_search(name, data):
-    """Unfitted models cross process borders, as `n_jobs` needs."""
+def test_unfitted_models_can_be_pickled(name):
+    """As `n_jobs` of scikit-learn needs."""
     assert repr(pickle.loads(pickle.dumps(quick(name)))) == repr(quick(name))
 
 
-def test_task_and_worker_without_answers(name, data):
+def test_a_task_and_a_worker_without_answers_are_allowed(name, data):
     X, answers, _ = data
     keep = np.flatnonzero((answers.task != 7) & (answers.worker != 3))
     fewer = answers.take(keep)
@@ -182,8 +190,7 @@ def test_task_and_worker_without_answers(name, data):
     assert np.isfinite(model.answer_proba(X[:3], worker=3)).all()
 
 
-def test_weight_zero_leaves_a_task_out(name, data):
-    """What a task of weight zero says changes nothing for the others."""
+def test_answers_to_a_task_of_weight_zero_do_not_matter(name, data):
     X, answers, _ = data
     weight = np.ones(90)
     weight[::3] = 0
@@ -200,24 +207,23 @@ def test_weight_zero_leaves_a_task_out(name, data):
     first = quick(name).fit(X, answers, sample_weight=weight)
     second = quick(name).fit(X, other, sample_weight=weight)
     if getattr(model, "truth", None) is not None or name in ("mbem", "crowdlab"):
-        assert np.isfinite(first.predict_proba(X)).all()  # labels are inferred from all answers first
+        assert np.isfinite(first.predict_proba(X)).all()  # these infer labels from all answers first
         return
     np.testing.assert_allclose(first.predict_proba(X), second.predict_proba(X), atol=1e-6)
 
 
-def test_weight_zero_is_as_good_as_absent(name, data):
-    """The first loss of the others is what it is without the tasks left out."""
+def test_the_loss_with_weight_zero_equals_the_loss_without_the_task(name, data):
     if not trains_networks(quick(name)) or hasattr(quick(name), "base"):
-        pytest.skip("has no loss to look at, or one of answers made up")
+        pytest.skip("has no loss, or a loss on pseudo-answers too")
     X, answers, _ = data
-    kept = np.arange(90) % 3 > 0
+    included = np.arange(90) % 3 > 0
     options = {"network": cw.MLP(4, dropout=0.0, standardise=False), "batch_size": 90, "lr": 1e-9, "epochs": 1}
-    some = quick(name, **options).fit(X, answers, sample_weight=kept)
-    alone = quick(name, **options).fit(X[kept], answers[np.flatnonzero(kept)])
-    np.testing.assert_allclose(some.history_[0]["loss"], alone.history_[0]["loss"], rtol=0.02)
+    weighted = quick(name, **options).fit(X, answers, sample_weight=included)
+    removed = quick(name, **options).fit(X[included], answers[np.flatnonzero(included)])
+    np.testing.assert_allclose(weighted.history_[0]["loss"], removed.history_[0]["loss"], rtol=0.02)
 
 
-def test_weights_of_answers_matter(name, data):
+def test_weights_of_answers_matter(name, fitted, data):
     X, answers, _ = data
     weight = np.where(answers.worker < 4, 1.0, 0.1)
     weighted = cw.Answers.from_codes(
@@ -225,10 +231,10 @@ def test_weights_of_answers_matter(name, data):
     )
     model = quick(name).fit(X, weighted)
     assert np.isfinite(model.proba_).all()
-    assert not np.array_equal(model.proba_, quick(name).fit(X, answers).proba_)
+    assert not np.array_equal(model.proba_, fitted.proba_)
 
 
-def test_bad_input(name, data):
+def test_invalid_input_is_rejected(name, fitted, data):
     X, answers, _ = data
     model = quick(name)
     with pytest.raises(NotFittedError, match="fit"):
@@ -256,7 +262,7 @@ def test_bad_input(name, data):
     for weight in (np.full(90, -1.0), ["a"] * 90):
         with pytest.raises(CrowdwiseError, match="sample_weight"):
             model.fit(X, answers, sample_weight=weight)
-    model.fit(X, answers)
+    model = fitted
     with pytest.raises(CrowdwiseError, match="shape"):
         model.predict(X[:, :4])
     with pytest.raises(CrowdwiseError, match="none of the labels"):
@@ -268,7 +274,7 @@ def test_bad_input(name, data):
     assert model.answer_proba(X, worker=[]).shape == (90, 0, 3)
 
 
-def test_flags_are_true_or_false(name, data):
+def test_flags_must_be_boolean(name, data):
     X, answers, _ = data
     flags = [k for k, v in cw.make(name).get_params(deep=False).items() if isinstance(v, bool)]
     for flag in flags:
@@ -276,10 +282,10 @@ def test_flags_are_true_or_false(name, data):
             quick(name).set_params(**{flag: "no"}).fit(X, answers)
 
 
-def test_members_differ_and_average(name, data):
+def test_the_prediction_is_the_mean_over_different_networks(name, data):
     model = quick(name)
     if not trains_networks(model):
-        pytest.skip("trains no networks")
+        pytest.skip("does not train networks")
     X, answers, _ = data
     reset(model, {"n_models": 3}).fit(X, answers)
     members = model.member_proba(X)
@@ -288,43 +294,39 @@ def test_members_differ_and_average(name, data):
     assert np.abs(members[0] - members[1]).max() > 1e-4
 
 
-def test_a_callback_sees_the_network_in_training(name, data):
-    """After the last epoch it is the one that is fitted, and looking at it changes nothing."""
+def test_a_callback_can_predict_with_the_network_in_training(name, data):
+    """After the last epoch it is the fitted network, and predicting does not change the training."""
     model, again = quick(name), quick(name)
     if not trains_networks(model):
-        pytest.skip("trains no networks")
+        pytest.skip("does not train networks")
     X, answers, _ = data
-    features, row, worker, said = open_features(X), np.array([0, 4]), np.array([1, 0]), []
+    features, row, worker, seen = open_features(X), np.array([0, 4]), np.array([1, 0]), []
 
-    def look(record):
+    def predict(record):
         if "module" in record:
             assert isinstance(record["module"], CrowdModule)
-            said.append(predict_members(record["module"], features, "cpu"))
+            seen.append(predict_members(record["module"], features, "cpu"))
             assert predict_answers(record["module"], X[:5], row, worker, "cpu").isfinite().all()
 
     for each in (model, again):
         reset(each, {"n_models": 2})
-    model.fit(X, answers, callback=look)
-    np.testing.assert_array_equal(said[-1], model.member_proba(X))
-    assert not np.array_equal(said[0], said[-1])
+    model.fit(X, answers, callback=predict)
+    np.testing.assert_array_equal(seen[-1], model.member_proba(X))
+    assert not np.array_equal(seen[0], seen[-1])
     np.testing.assert_array_equal(again.fit(X, answers).proba_, model.proba_)
     assert again.history_ == model.history_
-    json.dumps(model.history_)  # as checkpoints and the command line write it: it holds no network
+    json.dumps(model.history_)  # checkpoints and the command line write it: it must not contain the network
 
 
-def test_held_out_answers_choose_an_epoch(name, data):
+def test_held_out_answers_select_an_epoch(name, data):
     model = quick(name)
     if not trains_networks(model) or hasattr(model, "base"):
-        pytest.skip("trains no networks, or leaves it to its learner")
+        pytest.skip("trains no networks, or its base does")
     X, answers, _ = data
     model.set_params(select="held_out", epochs=8).fit(X, answers)
     scores = [record["held_out"] for record in model.history_ if "held_out" in record]
     assert len(scores) >= 8
     assert np.isfinite(scores).all()
-    if model.answer_loss and name not in ("doctornet", "crowding"):  # which go on after an epoch was chosen
-        _, held = split_answers(answers, 0.1, 0)
-        np.testing.assert_allclose(model.answer_log_likelihood(X, held).mean(), max(scores), atol=1e-5)
-
-
-def test_torch_is_found():
-    assert importlib.util.find_spec("torch"), "the learners need torch: make setup installs it"
+    if model.answer_loss and name not in ("doctornet", "crowding"):  # which train on after selecting an epoch
+        _, held_out = split_answers(answers, 0.1, 0)
+        np.testing.assert_allclose(model.answer_log_likelihood(X, held_out).mean(), max(scores), atol=1e-5)

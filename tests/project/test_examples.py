@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
-from crowdwise.run.folder import CLASSIFIER, LABELS_CSV, METRICS, MODEL, NEXT, REPORT, TASKS, WORKERS
+from crowdwise.report.source import REPORT_FILE
+from crowdwise.run.folder import CLASSIFIER, LABELS_CSV, METRICS, MODEL, NEXT, TASKS, WORKERS
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-FILES = (LABELS_CSV, METRICS, MODEL, NEXT, REPORT, TASKS, WORKERS)
+FILES = (LABELS_CSV, METRICS, MODEL, NEXT, REPORT_FILE, TASKS, WORKERS)
 
 
 def example(name):
@@ -48,7 +49,7 @@ def line(text, start):
 
 def check_whole(run, text):
     assert all((run.path / name).is_file() for name in FILES)
-    assert str(run.path / REPORT) in text
+    assert str(run.path / REPORT_FILE) in text
     assert run.metrics["why"] in text
 
 

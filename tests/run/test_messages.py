@@ -1,4 +1,4 @@
-"""What a run says of itself: figures that are said with their check, and sentences that read well."""
+"""The sentences of a run: correct figures, singular and plural, and caveats where they belong."""
 
 import re
 from dataclasses import replace
@@ -7,24 +7,24 @@ import numpy as np
 import pytest
 
 from crowdwise.choose.choice import CandidateScore, Choice
-from crowdwise.run.messages import calibration_words, headline, share, verdict_words, why
+from crowdwise.run.messages import calibration_words, headline, share, verdict_words, why_chosen
 
 
 def truth(**change):
-    told = {
+    figures = {
         "tasks": 3000, "accuracy": 0.6, "low": 0.58, "high": 0.62, "vote_accuracy": 0.59,
         "accepted_tasks": 2722, "accepted_accuracy": 0.66, "accepted_low": 0.642, "accepted_high": 0.678,
     }  # fmt: skip
-    return {**told, **change}
+    return {**figures, **change}
 
 
-def said(accept=9936, review=20, more=30, hopeless=14, **change):
+def words(accept=9936, review=20, more=30, hopeless=14, spammers=(), **change):
     figures = {
         "counts": {"accept": accept, "review": review, "needs more answers": more, "hopeless": hopeless},
-        "expected_accuracy": 0.9, "expected_accepted": 0.97 if accept else None, "truth": None, "spammers": 0,
+        "expected_accuracy": 0.9, "expected_accepted": 0.97 if accept else None, "truth": None,
         "alike": [], "summary": {"agreement": 0.8}, "calibration": {"temperature": 1.0}, **change,
     }  # fmt: skip
-    return headline(figures, "Because.")
+    return headline(figures, "Because.", spammers)
 
 
 def choice(lead, error, best="glad", others=("wawa",)):
@@ -36,69 +36,72 @@ def choice(lead, error, best="glad", others=("wawa",)):
     return Choice("common", 5, 1, best, None, entries, dict.fromkeys(names, np.zeros(1)), np.zeros(1, int), 1, 0)
 
 
-def test_the_measured_share_stands_beside_the_expected_one():
-    sentences = said(truth=truth())
+def test_measured_accuracy_is_given_with_the_expected_one():
+    sentences = words(truth=truth())
     assert sentences[2] == (
-        "9,936 can be used as they are (expected 97.0% right, measured 66.0% of 2,722); "
+        "9,936 labels are accepted (expected accuracy 97.0%, measured 66.0% on 2,722); "
         "30 need a few more answers, 20 should be reviewed, 14 are hopeless."
     )
-    assert "measured" not in " ".join(said())
+    assert "measured" not in " ".join(words()).lower()
     unknown = truth(accepted_tasks=0, accepted_accuracy=None, accepted_low=None, accepted_high=None)
-    assert "measured" not in " ".join(said(truth=unknown))
+    assert ", measured" not in " ".join(words(truth=unknown))
 
 
 @pytest.mark.parametrize(("high", "warned"), [(0.678, True), (0.9699, True), (0.97, False), (0.99, False)])
-def test_a_warning_where_fewer_are_right_than_chance_explains(high, warned):
-    warnings = [text for text in said(truth=truth(accepted_high=high)) if text.startswith("Warning")]
+def test_accuracy_below_expectation_gives_a_warning(high, warned):
+    warnings = [text for text in words(truth=truth(accepted_high=high)) if text.startswith("Warning")]
     assert len(warnings) == warned
     if warned:
-        assert "only 66.0% are right (64.2% to" in warnings[0] and "check accepted labels" in warnings[0]
+        assert (
+            "only 66.0% of the accepted labels with known truth are right (64.2% to" in warnings[0]
+            and "check accepted labels" in warnings[0]
+        )
 
 
-def test_one_is_one_and_none_is_left_out():
-    assert said(accept=1, review=0, more=1, hopeless=1)[1] == (
-        "1 can be used as it is (expected 97.0% right); 1 needs a few more answers, 1 is hopeless."
+def test_singular_plural_and_zero():
+    assert words(accept=1, review=0, more=1, hopeless=1)[1] == (
+        "1 label is accepted (expected accuracy 97.0%); 1 needs a few more answers, 1 is hopeless."
     )
-    assert said(review=0, more=0, hopeless=0)[1] == "9,936 can be used as they are (expected 97.0% right)."
-    assert said(accept=0, more=0, hopeless=0)[1] == "None can be used as it is; 20 should be reviewed."
-    alone = said(accept=1, review=0, more=0, hopeless=0, truth=truth(tasks=1, accuracy=1.0))
-    assert alone[0] == "The one label is about 90% sure to be right."
-    assert alone[1].startswith("Of 1 task of known truth 100% is labelled right")
+    assert words(review=0, more=0, hopeless=0)[1] == "9,936 labels are accepted (expected accuracy 97.0%)."
+    assert words(accept=0, more=0, hopeless=0)[1] == "No label is accepted; 20 should be reviewed."
+    alone = words(accept=1, review=0, more=0, hopeless=0, truth=truth(tasks=1, accuracy=1.0))
+    assert alone[0] == "The only label is about 90% likely to be right."
+    assert alone[1].startswith("Measured on 1 task with known truth, 100% of the labels are right")
     group = {"workers": ["a", "b"], "agreement": 0.999, "expected": 0.5}
-    assert "a, b agree with each other on 99% of their tasks" in said(alike=[group])[-2]
-    assert "(1 more such group)" in said(alike=[group, group])[-2]
-    assert "(2 more such groups)" in said(alike=[group] * 3)[-2]
+    assert "a, b agree with each other on 99% of the tasks they share" in words(alike=[group])[-2]
+    assert "(1 more such group)" in words(alike=[group, group])[-2]
+    assert "(2 more such groups)" in words(alike=[group] * 3)[-2]
 
 
 @pytest.mark.parametrize(
     ("agreement", "temperature", "end"),
     [
-        (None, None, ", but nothing in the answers can check this: no task has answers of two workers."),
-        (None, 1.5, ", but nothing in the answers can check this, only the features can: no task has answers of two "
-                    "workers."),
-        (0.0, None, ", but held-out answers could not check this."),
+        (None, None, ", but this cannot be checked: no task has answers from two workers."),
+        (None, 1.5, ", but this can be checked by the features only: no task has answers from two workers."),
+        (0.0, None, ", but this could not be checked on held-out answers."),
         (0.0, 1.5, "."),
     ],
 )  # fmt: skip
-def test_what_no_answer_can_check_is_said_with_that(agreement, temperature, end):
+def test_an_unchecked_figure_comes_with_the_reason(agreement, temperature, end):
     given = {"summary": {"agreement": agreement}, "calibration": {"temperature": temperature}}
-    assert said(**given)[0] == f"About 90% of the 10,000 labels are expected to be right{end}"
-    alone = said(accept=1, review=0, more=0, hopeless=0, **given)
-    assert alone[0] == f"The one label is about 90% sure to be right{end}"
-    words = calibration_words(given["summary"], temperature)
-    assert ("check how sure labels are" in words) == (end != ".") and ("1.50" in words) == (temperature is not None)
+    assert words(**given)[0] == f"About 90% of the 10,000 labels are expected to be right{end}"
+    alone = words(accept=1, review=0, more=0, hopeless=0, **given)
+    assert alone[0] == f"The only label is about 90% likely to be right{end}"
+    text = calibration_words(given["summary"], temperature)
+    assert ("checked" in text) == (end != ".") and ("1.50" in text) == (temperature is not None)
 
 
-def test_nearly_all_is_not_all():
-    sentences = said(expected_accuracy=0.996, expected_accepted=0.9996, truth=truth(accuracy=0.9999, high=1 - 1e-16))
+def test_shares_near_100_percent_are_not_rounded_up():
+    sentences = words(expected_accuracy=0.996, expected_accepted=0.9996, truth=truth(accuracy=0.9999, high=1 - 1e-16))
     assert sentences[0].startswith("About 99% of the 10,000 labels")
-    assert "99.9% are labelled right (58.0% to 100%)" in sentences[1] and "expected 99.9% right" in sentences[2]
+    assert "99.9% of the labels are right (95% interval 58.0% to 100%)" in sentences[1]
+    assert "expected accuracy 99.9%" in sentences[2]
     assert share(1.0) == "100%" and share(0.0) == "0%" and share(0.0001) == "0.1%"
 
 
-def test_verdicts_say_what_they_rest_on():
-    assert "at least 90% sure" in verdict_words(0.9)["accept"]
-    assert "at least 99.5% sure" in verdict_words(0.995)["accept"]
+def test_verdicts_name_their_limits():
+    assert "at least 90%" in verdict_words(0.9)["accept"]
+    assert "at least 99.5%" in verdict_words(0.995)["accept"]
     assert "if the label is right" in verdict_words(0.9)["needs more answers"]
 
 
@@ -107,38 +110,45 @@ def test_verdicts_say_what_they_rest_on():
     [(-0.01, False, False), (0.005, False, False), (0.01, False, False), (0.0101, True, True), (0.0199, True, True),
      (0.02, True, False), (0.05, True, False)],
 )  # fmt: skip
-def test_a_lead_counts_when_it_is_greater_than_its_error(lead, beats, slim):
-    for told in (None, "glad"):
-        text, found = why(choice(lead, 0.01), "glad", told)
+def test_a_lead_counts_if_it_exceeds_one_standard_error(lead, beats, slim):
+    for requested in (None, "glad"):
+        text, found = why_chosen(choice(lead, 0.01), "glad", requested)
         assert found is beats
-        assert ("by little more than its error" in text) == slim
+        assert ("less than two standard errors" in text) == slim
     assert ("does NOT beat majority vote" in text) != beats
 
 
-def test_the_default_is_called_so():
-    text, beats = why(replace(choice(0.05, 0.01), default="glad"), "glad", None)
+def test_the_default_method_is_named():
+    text, beats = why_chosen(replace(choice(0.05, 0.01), default="glad"), "glad", None)
     assert beats and text == (
-        "The labels are glad's, the default; none of the others (2) was better by its error at predicting answers it "
-        "has not seen (+0.050 ± 0.010 nats an answer against majority vote)."
+        "The labels come from glad, the default method. None of the 2 alternatives beat it by more than one standard "
+        "error at predicting held-out answers (lead over majority vote: +0.050 ± 0.010 in log-likelihood per answer)."
     )
-    text, _ = why(replace(choice(0.05, 0.01), default="wawa", over_default=(0.02, 0.005)), "glad", None)
-    assert text.endswith("It is better than wawa, the default, by 0.020 ± 0.005.")
-    text, beats = why(replace(choice(0.005, 0.01), default="glad"), "glad", None)
-    assert not beats and "do not speak for it over majority vote" in text
+    text, _ = why_chosen(replace(choice(0.05, 0.01), default="wawa", over_default=(0.02, 0.005)), "glad", None)
+    assert text.endswith("It beats wawa, the default, by 0.020 ± 0.005.")
+    text, beats = why_chosen(replace(choice(0.005, 0.01), default="glad"), "glad", None)
+    assert not beats and "majority vote" in text
 
 
-def test_why_of_the_vote_and_of_too_few_answers():
-    assert why(choice(0.005, 0.01, "majority-vote"), "majority-vote", None)[0].startswith("Nothing beats majority vote")
-    assert why(choice(0.05, 0.01), "majority-vote", "majority-vote") == ("Majority vote was asked for.", False)
-    assert why(choice(None, None), "glad", "glad") == (
-        "glad was asked for; it could not be compared with majority vote.", False,
+def test_reasons_for_majority_vote_and_without_a_comparison():
+    vote = choice(0.005, 0.01, "majority-vote")
+    assert why_chosen(vote, "majority-vote", None) == (vote.words, False)
+    assert why_chosen(choice(0.05, 0.01), "majority-vote", "majority-vote") == ("Majority vote was requested.", False)
+    assert why_chosen(choice(None, None), "glad", "glad") == (
+        "glad was requested. It could not be compared with majority vote.", False,
     )  # fmt: skip
-    for told in (None, "glad"):
-        text, beats = why(None, "majority-vote", told)
+    for requested in (None, "glad"):
+        text, beats = why_chosen(None, "majority-vote", requested)
         assert re.search("[Tt]oo few tasks have two answers", text) and not beats
 
 
-@pytest.mark.parametrize(("answer_weight", "said"), [(None, False), (1.0, False), (0.42, True)])
-def test_workers_who_err_together_are_told_of(answer_weight, said):
-    words = calibration_words({"agreement": 0.8}, 1.0, answer_weight)
-    assert ("An answer counted for 0.42 of one" in words) is said
+@pytest.mark.parametrize(("answer_weight", "mentioned"), [(None, False), (1.0, False), (0.42, True)])
+def test_a_low_weight_of_answers_is_mentioned(answer_weight, mentioned):
+    text = calibration_words({"agreement": 0.8}, 1.0, answer_weight)
+    assert ("Each answer was weighted 0.42" in text) is mentioned
+
+
+def test_workers_who_answer_no_better_than_chance_are_named():
+    assert "3 workers answer no better than chance: w7, w12, w31." in words(spammers=["w7", "w12", "w31"])
+    assert "1 worker answers no better than chance: w7." in words(spammers=["w7"])
+    assert "6 workers answer no better than chance: a, b, c, d, e, ..." in " ".join(words(spammers=list("abcdef")))

@@ -1,4 +1,4 @@
-"""The whole job: what the folder holds, and that it holds together."""
+"""A complete run: the files of the folder, and that they agree with each other."""
 
 import json
 
@@ -8,8 +8,8 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.errors import FeaturesError, GoldError, ParameterError, SingleClassError
+from crowdwise.report.source import VERDICTS
 from crowdwise.run import Run, run
-from crowdwise.run.tables.labels import VERDICTS
 
 FILES = ("config.json", "labels.parquet", "labels.csv", "workers.csv", "tasks.csv", "next.csv", "metrics.json",
          "model.safetensors", "times.json", "report.html")  # fmt: skip
@@ -36,12 +36,12 @@ def featured(tmp_path_factory):
     return run(answers[chosen], place, features=X, images=images, method=methods, folds=2, n_jobs=1)
 
 
-def test_all_files_are_there_and_nothing_else(made, featured):
+def test_the_folder_has_all_files_and_no_others(made, featured):
     assert {file.name for file in made.path.iterdir()} == set(FILES)
     assert {file.name for file in featured.path.iterdir()} == {*FILES, "images"}
 
 
-def test_tables_fit_the_answers(made):
+def test_tables_match_the_answers(made):
     answers = crowd()
     assert made.labels.column("task").to_pylist() == answers.tasks.tolist()
     assert sum(made.metrics["counts"].values()) == answers.n_tasks
@@ -58,7 +58,7 @@ def test_tables_fit_the_answers(made):
     assert not hopeless & set(made.next.column("task").to_pylist())
 
 
-def test_figures_are_those_of_the_tables(made):
+def test_figures_match_the_tables(made):
     figures, answers = made.metrics, crowd()
     confidence = made.labels.column("confidence").to_numpy()
     assert figures["expected_accuracy"] == pytest.approx(confidence.mean())
@@ -66,7 +66,7 @@ def test_figures_are_those_of_the_tables(made):
     assert figures["truth"]["accuracy"] == pytest.approx(right.mean())
     accepted = np.array(made.labels.column("verdict").to_pylist()) == "accept"
     assert figures["truth"]["accepted_accuracy"] == pytest.approx(right[accepted].mean())
-    assert any(f"measured {right[accepted].mean():.1%} of {accepted.sum()}" in text for text in figures["words"])
+    assert any(f"measured {right[accepted].mean():.1%} on {accepted.sum()}" in text for text in figures["words"])
     assert sum(figures["confidence"]["counts"]) == answers.n_tasks
     assert [line["name"] for line in figures["methods"] if line["chosen"]] == [figures["method"]]
     assert {line["name"] for line in figures["methods"]} == {"majority-vote", *QUICK}
@@ -77,7 +77,7 @@ def test_figures_are_those_of_the_tables(made):
     json.dumps(figures, allow_nan=False)
 
 
-def test_truth_changes_scores_alone(made, tmp_path):
+def test_truth_changes_only_scores(made, tmp_path):
     answers = crowd()
     blind = run(cw.Answers.from_frame(answers.to_arrow(), classes=answers.classes), tmp_path / "blind", method=QUICK)
     assert blind.metrics["truth"] is None and made.metrics["truth"] is not None
@@ -86,14 +86,14 @@ def test_truth_changes_scores_alone(made, tmp_path):
         assert (blind.path / name).read_bytes() == (made.path / name).read_bytes()
 
 
-def test_a_seed_repeats_to_the_byte(made, tmp_path):
+def test_the_same_seed_gives_the_same_bytes(made, tmp_path):
     again = run(crowd(), tmp_path / "again" / "plain", method=QUICK)
     for name in FILES:
         if name != "times.json":
             assert (again.path / name).read_bytes() == (made.path / name).read_bytes(), name
 
 
-def test_order_of_rows_and_names_of_workers_do_not_matter(made, tmp_path):
+def test_the_order_of_answers_and_names_of_workers_do_not_matter(made, tmp_path):
     answers = crowd()
     table = answers.to_arrow()
     renamed = [f"w{worker:02}" for worker in table.column("worker").to_pylist()]
@@ -104,7 +104,7 @@ def test_order_of_rows_and_names_of_workers_do_not_matter(made, tmp_path):
     np.testing.assert_allclose(other.proba, made.proba, atol=1e-6)
 
 
-def test_with_features_there_is_a_classifier_and_waum(featured):
+def test_features_give_a_classifier_and_a_ranking_by_waum(featured):
     assert featured.metrics["ambiguity"]["by"] == "waum"
     X, _ = cw.simulate.digits_crowd()
     assert featured.classifier.predict(X[:5]).shape == (5,)
@@ -113,21 +113,21 @@ def test_with_features_there_is_a_classifier_and_waum(featured):
     assert featured.metrics["truth"]["accuracy"] > featured.metrics["truth"]["vote_accuracy"]
 
 
-def test_a_truth_model_with_features_leaves_a_classifier_beside(tmp_path):
+def test_a_truth_model_with_features_also_writes_a_classifier(tmp_path):
     X, answers = cw.simulate.digits_crowd()
     chosen = np.arange(0, answers.n_tasks, 6)
     made = run(answers[chosen], tmp_path / "run", features=X[chosen], method="dawid-skene", folds=2, n_jobs=1)
-    assert made.metrics["method"] == "dawid-skene" and "asked for" in made.metrics["why"]
+    assert made.metrics["method"] == "dawid-skene" and "was requested" in made.metrics["why"]
     assert not hasattr(made.model, "predict_proba")
     assert made.classifier.predict_proba(X[:3]).shape == (3, 10)
 
 
-def test_one_answer_a_task_is_said_and_votes_stand(tmp_path):
+def test_one_answer_per_task_gives_majority_vote_and_a_note(tmp_path):
     answers = crowd(answers_per_task=1)
     made = run(answers, tmp_path / "run")
     assert made.metrics["method"] == "majority-vote" and not made.metrics["beats_vote"]
-    assert made.metrics["choice"] is None and any("held out" in text for text in made.metrics["notes"])
-    assert made.metrics["counts"]["needs more answers"] == answers.n_tasks  # nobody has confirmed any of them
+    assert made.metrics["choice"] is None and any("held-out" in text for text in made.metrics["notes"])
+    assert made.metrics["counts"]["needs more answers"] == answers.n_tasks  # no answer is confirmed by another
     assert made.metrics["expected_accuracy"] < 0.9
     asked = run(answers, tmp_path / "asked", method="one-coin")
     assert asked.metrics["counts"]["accept"] == 0
@@ -142,26 +142,26 @@ def test_one_answer_a_task_is_said_and_votes_stand(tmp_path):
         ([1, 1, 1], ["a", "b", "c"], ["x", "x", "y"]),
     ],
 )
-def test_next_to_nothing_is_enough(tmp_path, task, worker, label):
+def test_two_answers_are_enough_for_a_run(tmp_path, task, worker, label):
     answers = cw.Answers.from_arrays(task, worker, label)
     made = run(answers, tmp_path / "run")
     assert made.labels.num_rows == answers.n_tasks and (made.path / "report.html").is_file()
     assert made.next.num_rows <= answers.n_tasks and made.metrics["curve"]
 
 
-def test_says_when_nothing_beats_the_vote(tmp_path):
+def test_worthless_answers_give_majority_vote(tmp_path):
     rng = np.random.default_rng(0)
     task, worker = np.repeat(np.arange(300), 4), np.concatenate([rng.permutation(30)[:4] for _ in range(300)])
-    answers = cw.Answers.from_arrays(task, worker, rng.integers(0, 2, len(task)))  # answers of no worth
+    answers = cw.Answers.from_arrays(task, worker, rng.integers(0, 2, len(task)))  # random answers
     made = run(answers, tmp_path / "run", method=QUICK)
     assert made.metrics["method"] == "majority-vote" and not made.metrics["beats_vote"]
-    assert "Nothing beats majority vote" in made.metrics["why"] and made.metrics["why"] in made.metrics["words"]
+    assert "majority vote" in made.metrics["why"] and made.metrics["why"] in made.metrics["words"]
     asked = run(answers, tmp_path / "asked", method="dawid-skene")
     assert asked.metrics["method"] == "dawid-skene" and "does NOT beat majority vote" in asked.metrics["why"]
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "says"),
+    ("change", "error", "message"),
     [
         ({"accept": 0.3}, ParameterError, "accept"),
         ({"budget": 0}, ParameterError, "budget"),
@@ -171,7 +171,7 @@ def test_says_when_nothing_beats_the_vote(tmp_path):
         ({"n_jobs": 0}, ParameterError, "n_jobs"),
         ({"method": "dawid"}, ParameterError, "dawid-skene"),
         ({"method": "crowdlayer"}, ParameterError, "features"),
-        ({"method": "gold-vote"}, ParameterError, "known labels"),
+        ({"method": "gold-vote"}, ParameterError, "gold labels"),
         ({"method": ["auto", "glad"]}, ParameterError, "auto"),
         ({"texts": ["a"]}, ParameterError, "texts"),
         ({"seconds": [1.0]}, ParameterError, "seconds"),
@@ -179,20 +179,20 @@ def test_says_when_nothing_beats_the_vote(tmp_path):
         ({"features": np.zeros((3, 4))}, FeaturesError, "rows"),
     ],
 )  # fmt: skip
-def test_mistakes_are_named_before_anything_is_written(tmp_path, change, error, says):
-    with pytest.raises(error, match=says):
+def test_invalid_options_are_rejected_before_anything_is_written(tmp_path, change, error, message):
+    with pytest.raises(error, match=message):
         run(crowd(), tmp_path / "run", **change)
     assert not (tmp_path / "run").exists()
 
 
-def test_what_is_no_answers_is_refused(tmp_path):
-    with pytest.raises(SingleClassError, match="nothing to tell apart"):
+def test_invalid_answers_are_rejected(tmp_path):
+    with pytest.raises(SingleClassError, match="at least two classes"):
         run(cw.Answers.from_arrays([1, 2], ["a", "a"], ["x", "x"]), tmp_path / "run")
     with pytest.raises(ParameterError, match="from_frame"):
         run([1, 2], tmp_path / "run")
 
 
-def test_paths_are_read_and_truth_of_a_class_nobody_named_is_scored(tmp_path):
+def test_files_are_read_and_truth_of_an_unanswered_class_is_scored(tmp_path):
     answers = crowd()
     cw.write(cw.Answers.from_frame(answers.to_arrow(), classes=answers.classes), tmp_path / "answers.csv")
     tasks = answers.tasks.tolist()
@@ -209,7 +209,7 @@ def test_paths_are_read_and_truth_of_a_class_nobody_named_is_scored(tmp_path):
         run(tmp_path / "answers.csv", tmp_path / "other", truth=tmp_path / "wrong.csv")
 
 
-def test_times_of_answers_reach_the_workers(tmp_path):
+def test_seconds_and_texts_reach_the_tables(tmp_path):
     answers = crowd()
     seconds, texts = np.full(answers.n_answers, 7.0), [f"text {i}" for i in range(240)]
     made = run(answers, tmp_path / "run", method=QUICK, seconds=seconds, texts=texts, encode=False)
@@ -218,7 +218,7 @@ def test_times_of_answers_reach_the_workers(tmp_path):
     assert first["text"] == f"text {answers.tasks.tolist().index(first['task'])}"
 
 
-def test_labels_are_the_same_in_both_formats(made):
+def test_labels_csv_and_parquet_are_equal(made):
     again = cw.run.folder._read_csv(
         made.path / "labels.csv", {"label": pq.read_schema(made.path / "labels.parquet").field("label").type}
     )
@@ -226,25 +226,44 @@ def test_labels_are_the_same_in_both_formats(made):
     np.testing.assert_allclose(again.column("confidence").to_numpy(), made.labels.column("confidence").to_numpy())
 
 
-def test_without_overlap_of_workers_it_says_that_nothing_checks_its_figure(tmp_path):
-    """One worker, or several who share no task; one task that two answered is too little, and another matter."""
+def test_without_shared_tasks_the_headline_says_that_it_is_unchecked(tmp_path):
+    """One worker; two workers who share no task; and one shared task, which is too little to hold out answers."""
     label = ["cat", "dog", "dog"] * 10
     for name, worker, ends in (
-        ("one", ["ann"] * 30, "nothing in the answers can check this: no task has answers of two workers."),
-        ("apart", ["ann", "bob"] * 15, "nothing in the answers can check this: no task has answers of two workers."),
-        ("shared", [*["ann"] * 29, "bob"], "held-out answers could not check this."),
+        ("one", ["ann"] * 30, "this cannot be checked: no task has answers from two workers."),
+        ("disjoint", ["ann", "bob"] * 15, "this cannot be checked: no task has answers from two workers."),
+        ("shared", [*["ann"] * 29, "bob"], "this could not be checked on held-out answers."),
     ):
         task = [*range(29), 28 if name == "shared" else 29]
         made = run(cw.Answers.from_arrays(task, worker, label), tmp_path / name, method=QUICK)
         assert made.metrics["words"][0].endswith(f"labels are expected to be right, but {ends}")
         assert str(made).startswith(made.metrics["words"][0])
         page = made.report().read_text()
-        assert page.count(ends.rstrip(".")) == 2, "the headline, and the figure"
-        assert "check how sure labels are" in page and "calibrated confidence" not in page
+        assert page.count(ends.rstrip(".")) == 2, "in the headline and in the first tile"
+        assert "The confidence of the labels" in page and "calibrated confidence" not in page
 
 
-def test_a_run_shows_itself(made):
+def test_text_and_html_of_a_run(made):
     assert "labels are expected to be right" in str(made)
     assert "accept" in made._repr_html_() and "<script" not in made._repr_html_()
     assert repr(made).startswith("Run(")
     assert isinstance(Run(made.path).model, cw.MajorityVote | cw.OneCoin | cw.DawidSkene)
+
+
+def test_proposals_have_the_labels_and_confidences_of_the_run(tmp_path):
+    """next.csv and labels.csv agree, for tied votes too."""
+    answers = cw.simulate.simulate(120, n_workers=8, n_classes=3, answers_per_task=2, seed=3)
+    for method in ("majority-vote", "dawid-skene"):
+        made = run(answers, tmp_path / method, method=method, budget=60)
+        label = dict(zip(made.labels.column("task").to_pylist(), made.labels.to_pylist(), strict=True))
+        rows = made.next.to_pylist()
+        assert len(rows) > 20
+        for row in rows:
+            assert row["belief"] == str(label[row["task"]]["label"])
+            np.testing.assert_allclose(row["confidence"], label[row["task"]]["confidence"], rtol=1e-6)
+
+
+def test_an_unsuitable_folder_is_rejected_before_data_is_read(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(ParameterError, match="other files"):
+        run(tmp_path / "missing.csv", tmp_path)

@@ -1,4 +1,4 @@
-"""A run with features, whose fits go to other processes unless told otherwise."""
+"""Fits of a run in parallel processes."""
 
 import os
 import signal
@@ -16,6 +16,7 @@ import crowdwise as cw
 from crowdwise.choose import checkpoint
 from crowdwise.errors import UnwritableError
 from crowdwise.run import run
+from crowdwise.run.inputs import RunOptions, read_inputs
 
 METHODS = ["one-coin", "raykar"]
 SCRIPT = """
@@ -36,19 +37,28 @@ def content(folder):
     return {name: file.read_bytes() for name, file in files.items() if name != "times.json"}
 
 
-def test_fits_at_once_come_to_the_result_of_one_after_another(tmp_path, monkeypatch):
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
-    (answers, X), found = crowd(), []
+def test_parallel_fits_give_the_same_files_as_serial_ones(tmp_path, monkeypatch):
+    monkeypatch.setattr("crowdwise.run.pipeline.find_spec", lambda name: None)  # no WAUM: importing torch is slow
+    (answers, X), results = crowd(), []
     with patch("crowdwise.run.pipeline.Parallel", wraps=Parallel) as pool:
-        for name, options in (("pool", {}), ("one", {"n_jobs": 1})):
-            made = run(answers, tmp_path / name / "run", features=X, method=METHODS, folds=2, **options)
-            found.append(content(made.path))
+        for n_jobs in (2, 1):
+            folder = tmp_path / str(n_jobs) / "run"
+            results.append(content(run(answers, folder, features=X, method=METHODS, folds=2, n_jobs=n_jobs).path))
     assert [call.kwargs["n_jobs"] for call in pool.call_args_list] == [2, 1]
-    assert found[0] == found[1] and {"model.safetensors", "classifier.safetensors", "tasks.csv"} <= set(found[0])
+    assert results[0] == results[1] and {"model.safetensors", "tasks.csv"} <= set(results[0])
 
 
+def test_only_runs_with_features_fit_in_parallel_by_default(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    answers, X = crowd()
+    data = read_inputs(answers, X, None, None, False, None, None)
+    assert RunOptions().with_defaults(data).n_jobs == 3
+    assert RunOptions().with_defaults(data._replace(X=None)).n_jobs == 1
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").exists(), reason="looks for processes in /proc")
-def test_the_processes_of_a_killed_run_end_soon_after_it(tmp_path):
+def test_child_processes_end_after_their_run_is_killed(tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     out = tmp_path / "run"
     process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(out)], env=environment, start_new_session=True)
@@ -65,7 +75,7 @@ def test_the_processes_of_a_killed_run_end_soon_after_it(tmp_path):
 
 
 def workers_of(session):
-    """Processes of the pool of a session that have had work: others have none of our code, and write nothing."""
+    """Pool processes of a session that have received work; the others have not loaded our code and write nothing."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -73,12 +83,12 @@ def workers_of(session):
             ours = int(numbers[3]) == session and numbers[0] != "Z" and "popen_loky" in (folder / "cmdline").read_text()
             if ours and "pyarrow" in (folder / "maps").read_text():
                 found.append(int(folder.name))
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
     return found
 
 
-def test_a_full_disk_is_no_verdict_on_the_methods(tmp_path, monkeypatch):
+def test_a_full_disk_stops_the_run_instead_of_failing_the_methods(tmp_path, monkeypatch):
     def full(path, outcome):
         raise UnwritableError(f"{path} cannot be written: no space left on device.")
 

@@ -49,20 +49,31 @@ class Beliefs:
         How many average answers each row of a worker's matrix is mixed with.
     n_new : int
         Workers beside those of the model, of whom nothing is known: they come after them.
+    proba : (tasks, classes) array, optional
+        Class probabilities to use in place of the model's `proba_`, such as calibrated ones.
     """
 
     belief: Array  # (tasks, classes)
 
-    def __init__(self, model: Any, answers: Answers, *, X: Any = None, caution: float = 2.0, n_new: int = 0) -> None:
+    def __init__(
+        self,
+        model: Any,
+        answers: Answers,
+        *,
+        X: Any = None,
+        caution: float = 2.0,
+        n_new: int = 0,
+        proba: Array | None = None,
+    ) -> None:
         self.model, self.n_known = model, answers.n_workers
-        own, seen = _own(model, answers)
+        self.belief = np.asarray(model.proba_ if proba is None else proba, dtype=float)
+        own, seen = _own(model, answers, self.belief)
         average = mean_channel(own, seen)  # (classes, labels)
         seen = seen[:, :, None]
         mass = np.maximum(seen + caution, TINY)
         known = np.where(seen + caution > 0, (seen * own + caution * average) / mass, average)
         self.channels = np.concatenate([known, np.broadcast_to(average, (n_new, *average.shape))])
         self.features = None
-        self.belief = np.asarray(model.proba_, dtype=float)
         if X is not None:
             if not isinstance(model, CrowdClassifier):
                 message = f"{type(model).__name__} learns from answers alone: leave X out."
@@ -112,14 +123,13 @@ def mean_channel(own: Array, seen: Array) -> Array:
     return (seen[:, :, None] * own).sum(axis=0) / seen.sum(axis=0)[:, None]
 
 
-def _own(model: Any, answers: Answers) -> tuple[Array, Array]:
+def _own(model: Any, answers: Answers, proba: Array) -> tuple[Array, Array]:
     """Each worker's channel as the model has it, and how many answers to each class it rests on, (workers, classes)."""
     n_classes, shape = answers.n_classes, (answers.n_workers, answers.n_classes, answers.n_classes)
     if np.prod(shape, dtype=float) > MAX_CELLS:
         message = f"matrices of {shape[0]:,} workers x {n_classes:,} x {n_classes:,} classes do not fit in memory."
         raise TooLargeError(message)
     weight = np.ones(answers.n_answers) if answers.weight is None else answers.weight
-    proba = np.asarray(model.proba_, dtype=float)
     cell = answers.worker.astype(np.int64) * n_classes + answers.label
     counts = np.stack(
         [np.bincount(cell, weight * proba[answers.task, c], answers.n_workers * n_classes) for c in range(n_classes)]

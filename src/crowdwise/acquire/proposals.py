@@ -88,6 +88,7 @@ def propose(
     among: Answers | None = None,
     caution: float = 2.0,
     max_pairs: int | None = None,
+    proba: Array | None = None,
     random_state: int = 0,
 ) -> Proposal:
     """Propose which answers to buy next.
@@ -120,6 +121,8 @@ def propose(
         How many answers of the average worker each worker's are mixed with: few answers say little of a worker.
     max_pairs : int, optional
         At most so many pairs are scored: 100 million, or 2 million with X.
+    proba : (tasks, classes) array, optional
+        Class probabilities to use in place of the model's `proba_`, such as calibrated ones.
     random_state : int
         Seed of what is drawn at random.
 
@@ -149,7 +152,7 @@ def propose(
     if answers.pseudo is not None:  # what a model made up can still be asked
         answers = answers.take(np.flatnonzero(~answers.pseudo))
     asked, worker_ids = _available(answers, workers)
-    beliefs = Beliefs(model, answers, X=X, caution=caution, n_new=len(worker_ids) - answers.n_workers)
+    beliefs = Beliefs(model, answers, X=X, caution=caution, n_new=len(worker_ids) - answers.n_workers, proba=proba)
     wanted = np.ones(answers.n_tasks, bool)
     if hopeless is not None:
         wanted &= ~hopeless_tasks(hopeless, alpha, answers.tasks)

@@ -22,7 +22,7 @@ from crowdwise._core.registry import make
 from crowdwise._core.validation import require
 from crowdwise.ambiguity.margins import StackedModule
 from crowdwise.ambiguity.recorder import Recorder
-from crowdwise.learn.base import FitInput, trainable
+from crowdwise.learn.base import FitInput, training_mask
 from crowdwise.learn.network.architectures import Spec
 from crowdwise.truth.base import TruthModel
 
@@ -63,16 +63,16 @@ class AUM(Recorder):
         require(isinstance(self.truth, (str, TruthModel)), "truth", self.truth, "a truth model, or the name of one")
         require(self.select != "held_out", "select", self.select, "'last' or 'validation': a task has one label")
 
-    def _fit(self, given: FitInput) -> None:
-        answers, gold = given.answers, given.gold
+    def _fit(self, inputs: FitInput) -> None:
+        answers, gold = inputs.answers, inputs.gold
         truth = make(self.truth) if isinstance(self.truth, str) else clone(self.truth)
         codes = truth.fit(answers, gold).codes_  # (tasks,)
-        task = np.flatnonzero(trainable(answers, None, gold)).astype(np.int32)
+        task = np.flatnonzero(training_mask(answers, None, gold)).astype(np.int32)
         labels = replace(
             answers, task=task, worker=np.zeros(len(task), np.int32), label=codes[task].astype(np.int32), weight=None,
             pseudo=None,
         )  # fmt: skip
-        super()._fit(given._replace(answers=labels, gold=None))
+        super()._fit(inputs._replace(answers=labels, gold=None))
         assert isinstance(self.module_, StackedModule)
         table, seen = self.module_.recorded(np.arange(answers.n_tasks))  # (tasks, classes)
         self.aum_ = table[answers.task, answers.label]

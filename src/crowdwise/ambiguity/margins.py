@@ -62,7 +62,7 @@ class StackedModule(CrowdModule):
 
     def loss(self, batch: Batch) -> Tensor:
         """Mean cross-entropy of the answers; margins are recorded by the way."""
-        log_f = batch.whole(self.class_log_proba(batch.x)).flatten(0, 1)  # (models * rows, classes)
+        log_f = batch.gather_rows(self.class_log_proba(batch.x)).flatten(0, 1)  # (models * rows, classes)
         self._record(batch, log_f.detach())
         if self.again:
             log_f = functional.log_softmax(log_f.exp(), dim=1)

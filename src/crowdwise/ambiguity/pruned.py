@@ -110,8 +110,8 @@ class Pruned(TaskRanker, Wrapper):
         require(fits, "alpha", alpha, f"{allowed}, or None")
         require(is_integer(self.random_state, 0), "random_state", self.random_state, "a whole number, 0 or more")
 
-    def _fit(self, given: FitInput) -> None:
-        features, answers, weight, gold, validation, callback = given
+    def _fit(self, inputs: FitInput) -> None:
+        features, answers, weight, gold, validation, callback = inputs
         base = self._new_base()
         ranker = self._ranker(base).fit(features, answers, sample_weight=weight, callback=_staged(callback, "ranking"))
         self.scores_, self.aum_, self.trust_ = ranker.scores_, ranker.aum_, ranker.trust_

@@ -185,7 +185,7 @@ def weighted_means(values: Array, weight: Array, task: Array, n_tasks: int) -> A
 
 def in_blocks(predict: Callable[[Array], Array], features: Features, tasks: Array, n_classes: int) -> Array:
     """What a classifier says of some tasks, (rows, classes), a block of them at a time."""
-    out, size = np.empty((len(tasks), n_classes)), features.together(BLOCK)
+    out, size = np.empty((len(tasks), n_classes)), features.block_size(BLOCK)
     for first in range(0, len(tasks), size):
         out[first : first + size] = predict(features.rows(tasks[first : first + size]))
     return out

@@ -58,10 +58,10 @@ class Recorder(TaskRanker, NetworkLearner):
         require(self.scale in ("probabilities", "logits"), "scale", self.scale, "'probabilities' or 'logits'")
         require(is_integer(self.top_k, 1), "top_k", self.top_k, "a whole number, 1 or more")
 
-    def _fit(self, given: FitInput) -> None:
-        n_classes = given.answers.n_classes
+    def _fit(self, inputs: FitInput) -> None:
+        n_classes = inputs.answers.n_classes
         require(self.top_k < n_classes, "top_k", self.top_k, f"less than the number of classes, {n_classes}")
-        super()._fit(given)
+        super()._fit(inputs)
 
     def _module(self, network: Network, answers: Answers) -> StackedModule:
         return StackedModule(

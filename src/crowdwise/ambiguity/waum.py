@@ -26,7 +26,7 @@ from crowdwise.ambiguity.margins import StackedModule
 from crowdwise.ambiguity.ranking import in_blocks, weighted_means
 from crowdwise.ambiguity.recorder import Recorder
 from crowdwise.answers import Answers
-from crowdwise.learn.base import Array, CrowdClassifier, FitInput, trainable
+from crowdwise.learn.base import Array, CrowdClassifier, FitInput, training_mask
 from crowdwise.learn.features import Features, open_features
 from crowdwise.learn.features.base import SomeRows
 from crowdwise.learn.joint_em.engine import ConfusionWorkers
@@ -102,14 +102,14 @@ class WAUM(Recorder):
                 value = getattr(self, name)
                 require(value == idle, name, value, f"{idle!r} with per_worker=True, which trains many networks")
 
-    def _fit(self, given: FitInput) -> None:
-        answers = given.answers
-        right = self._judge(given)  # (workers, classes)
-        given = given._replace(gold=None)
+    def _fit(self, inputs: FitInput) -> None:
+        answers = inputs.answers
+        right = self._judge(inputs)  # (workers, classes)
+        inputs = inputs._replace(gold=None)
         if self.per_worker:
-            self.aum_, seen, f = self._each_worker(given)  # f (answers, classes)
+            self.aum_, seen, f = self._each_worker(inputs)  # f (answers, classes)
         else:
-            super()._fit(given)
+            super()._fit(inputs)
             assert isinstance(self.module_, StackedModule)
             table, known = self.module_.recorded(np.arange(answers.n_tasks))
             self.aum_, seen, f = table[answers.task, answers.label], known[answers.task], self.proba_[answers.task]
@@ -117,9 +117,9 @@ class WAUM(Recorder):
         weight = self.trust_ if answers.weight is None else self.trust_ * answers.weight
         self.scores_ = weighted_means(self.aum_[seen], weight[seen], answers.task[seen], answers.n_tasks)
 
-    def _judge(self, given: FitInput) -> Array:
+    def _judge(self, inputs: FitInput) -> Array:
         """Diagonals of the confusion matrices, (workers, classes)."""
-        features, answers, weight, gold, _, _ = given
+        features, answers, weight, gold, _, _ = inputs
         if not isinstance(self.trust, (str, TruthModel, CrowdClassifier)):
             require(gold is None, "gold", "...", "known labels only where `trust` is a model to be told of them")
             if self.trust is None:
@@ -139,9 +139,9 @@ class WAUM(Recorder):
             confusion = workers.confusion()
         return _diagonals(confusion, answers.n_workers, answers.n_classes)
 
-    def _each_worker(self, given: FitInput) -> tuple[Array, Array, Array]:
+    def _each_worker(self, inputs: FitInput) -> tuple[Array, Array, Array]:
         """AUM (answers,), whether it was recorded, and what the worker's own network says, (answers, classes)."""
-        features, answers, weight, _, _, callback = given
+        features, answers, weight, _, _, callback = inputs
         n_classes = answers.n_classes
         self.module_ = self._module(self._network(features, n_classes), answers).to(self.device)
         network = self.module_.network
@@ -156,7 +156,7 @@ class WAUM(Recorder):
                 classes=answers.class_ids, weight=None if answers.weight is None else answers.weight[rows],
             )  # fmt: skip
             counts = None if weight is None else weight[tasks]
-            if not trainable(own, counts, None).any():
+            if not training_mask(own, counts, None).any():
                 continue
             network.load_state_dict(start)
             module = self._module(network, own).to(self.device)
@@ -173,9 +173,9 @@ class WAUM(Recorder):
         self.proba_ = np.where(np.isfinite(proba), proba, 1 / n_classes)
         return aum, seen, f
 
-    def _opened(self, X: Any) -> Features:
+    def _open_features(self, X: Any) -> Features:
         self._require_one_network()
-        return super()._opened(X)
+        return super()._open_features(X)
 
     def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:
         self._require_one_network()

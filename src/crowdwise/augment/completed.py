@@ -101,12 +101,12 @@ class Completed(Wrapper):
         """The answers filled in."""
         return self.model_._fitted.take(np.flatnonzero(~_among(self.model_._fitted, self._fitted)))
 
-    def _fit(self, given: FitInput) -> None:
-        answers, base = given.answers, self._new_base()
-        filled = self._fill(given, self._filler(base))
+    def _fit(self, inputs: FitInput) -> None:
+        answers, base = inputs.answers, self._new_base()
+        filled = self._fill(inputs, self._filler(base))
         self.model_ = base.fit(
-            given.features, answers.merge(filled, pseudo=True),
-            sample_weight=given.weight, gold=given.gold, validation=given.validation, callback=given.callback,
+            inputs.features, answers.merge(filled, pseudo=True),
+            sample_weight=inputs.weight, gold=inputs.gold, validation=inputs.validation, callback=inputs.callback,
         )  # fmt: skip
         self.proba_ = self.model_.proba_
         self.history_.append(described(answers, filled))
@@ -129,16 +129,16 @@ class Completed(Wrapper):
             del shared["network"]
         return filler.set_params(**shared)
 
-    def _fill(self, given: FitInput, filler: Any) -> Answers:
+    def _fill(self, inputs: FitInput, filler: Any) -> Answers:
         """Fit the filler, and let it answer in place of those who did not."""
-        features, answers, rng = given.features, given.answers, np.random.default_rng(self.random_state)
+        features, answers, rng = inputs.features, inputs.answers, np.random.default_rng(self.random_state)
         options: dict[str, Any] = {}
         if isinstance(filler, CrowdClassifier):
-            options = {"sample_weight": given.weight, "callback": of_filler(given.callback)}
+            options = {"sample_weight": inputs.weight, "callback": of_filler(inputs.callback)}
             if filler._takes_validation():
-                options["validation"] = given.validation
+                options["validation"] = inputs.validation
         if self.fill == "self":
-            options["gold"] = given.gold
+            options["gold"] = inputs.gold
         filler.fit(features, answers, **options)
         n = answers.n_tasks * answers.n_workers if self.max_pairs is None else self.max_pairs
         if hasattr(filler, "generate"):
@@ -161,7 +161,7 @@ def fill_in(
     # A model that knows training tasks by more than their features completes them by that.
     proba_of = getattr(filler, "complete", filler._proba_of_answers)
     parts = [np.empty(0, np.int32)]
-    for tasks, row, who in blocks_of(task, worker, BLOCK, features.together(BLOCK)):
+    for tasks, row, who in blocks_of(task, worker, BLOCK, features.block_size(BLOCK)):
         proba = proba_of(features, tasks, row, who)  # (block, classes)
         parts.append(pick(proba, rng) if hard else draw_labels(proba, rng.random(len(proba))))
     return np.concatenate(parts)

@@ -23,11 +23,11 @@ from crowdwise._core import checksums
 from crowdwise._core.atomic_io import atomic_write
 from crowdwise._core.fingerprints import fingerprint
 from crowdwise.answers import Answers
-from crowdwise.choose.scores import Array, Candidate, Criterion, Outcome, judged
+from crowdwise.choose.scores import Array, Candidate, CaughtWarning, Criterion, Outcome, judged
 from crowdwise.errors import UnwritableError
 from crowdwise.learn.features.sources import open_source
 
-VERSION, KEY = 3, "fit"  # of the files
+VERSION, KEY = 4, "fit"  # of the files
 
 
 class Keep:
@@ -88,8 +88,8 @@ def read(path: Path) -> Outcome | None:
             return None
         with safe_open(path, framework="numpy") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
-            said = tuple(map(str, facts["warnings"]))
-            return Outcome(arrays["scores"], float(facts["seconds"]), None, said, arrays.get("readings"))
+            warnings = tuple(CaughtWarning(str(category), str(text)) for category, text in facts["warnings"])
+            return Outcome(arrays["scores"], float(facts["seconds"]), None, warnings, arrays.get("readings"))
     except (OSError, SafetensorError, ValueError, KeyError, TypeError):
         return None
 

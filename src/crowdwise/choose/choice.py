@@ -11,7 +11,7 @@ import pyarrow as pa
 from crowdwise._core.display import html_table
 from crowdwise.answers import Answers
 from crowdwise.choose.fold_fits import LEFT_OUT
-from crowdwise.choose.scores import Array, Criterion, Outcome
+from crowdwise.choose.scores import Array, CaughtWarning, Criterion, Outcome
 from crowdwise.choose.temperature import best_temperature, calibrated
 from crowdwise.truth.base import TruthModel
 from crowdwise.truth.vote_check import mean_and_error
@@ -32,7 +32,7 @@ class CandidateScore(NamedTuple):
     to_vote_error: float | None
     seconds: float  # all folds together
     failure: str | None  # why it has no score
-    warnings: tuple[str, ...]  # what it said while it was fitted
+    warnings: tuple[CaughtWarning, ...]  # of its fits, each once
     temperature: float | None  # under which held-out answers are most likely; None where not looked for
 
 
@@ -120,7 +120,11 @@ class Choice:
 
     def to_arrow(self) -> pa.Table:
         """One row a candidate, by rank, those that failed last; `chosen` marks the one to take."""
-        rows = [{**entry._asdict(), "chosen": entry.candidate == self.best_} for entry in self._sorted()]
+        rows = [
+            {**entry._asdict(), "warnings": [warning.text for warning in entry.warnings],
+             "chosen": entry.candidate == self.best_}
+            for entry in self._sorted()
+        ]  # fmt: skip
         kinds = {name: pa.float64() for name in CandidateScore._fields} | {
             "candidate": pa.string(), "rank": pa.int64(), "failure": pa.string(), "warnings": pa.list_(pa.string()),
             "chosen": pa.bool_(),
@@ -189,7 +193,7 @@ class Choice:
             if entry.failure:
                 failed = "" if entry.failure.startswith(LEFT_OUT) else "failed: "
                 notes.append(f"{entry.candidate} {failed}{entry.failure}")
-        notes += [f"{entry.candidate} warned: {text}" for entry in self.entries for text in entry.warnings]
+        notes += [f"{entry.candidate} warned: {each.text}" for entry in self.entries for each in entry.warnings]
         return notes
 
 
@@ -225,10 +229,10 @@ def entries_of(
             own, best = scores[name], scores[order[0]]
             against = (None, None) if vote is None else paired(own - vote, held)
             figures = (order.index(name) + 1, *paired(own, held), *paired(own - best, held), *against)
-        said = tuple(dict.fromkeys(text for run in runs for text in run.warnings))
+        warnings = tuple(dict.fromkeys(warning for run in runs for warning in run.warnings))
         seconds = sum(run.seconds for run in runs)
         temperature = best_temperature(run.readings for run in runs)
-        entries.append(CandidateScore._make((name, *figures, seconds, first_failure(runs), said, temperature)))
+        entries.append(CandidateScore._make((name, *figures, seconds, first_failure(runs), warnings, temperature)))
     return entries
 
 

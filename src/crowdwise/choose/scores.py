@@ -58,13 +58,20 @@ def task_folds(answers: Answers, folds: int, rng: np.random.Generator) -> Array:
     return fold if answers.pseudo is None else np.where(answers.pseudo, -1, fold)
 
 
+class CaughtWarning(NamedTuple):
+    """A warning of a fit: the name of its class, and its text."""
+
+    category: str
+    text: str
+
+
 class Outcome(NamedTuple):
     """Of one fit."""
 
     scores: Array | None  # (held answers,)
     seconds: float
     failure: str | None
-    warnings: tuple[str, ...]
+    warnings: tuple[CaughtWarning, ...]
     readings: Array | None = None  # (3, temperatures), see `temperature`
 
 
@@ -85,8 +92,8 @@ def score(candidate: Candidate, X: Any, answers: Answers, held: Array, criterion
                 sums = readings(kept, hidden, softened(model, belief, kept))
         except Exception as error:  # a failing candidate must not take the others' results with it
             scores, failure = None, f"{type(error).__name__}: {error}"
-    said = tuple(dict.fromkeys(str(warning.message) for warning in caught))
-    return Outcome(scores, time.perf_counter() - start, failure, said, sums)
+    found = (CaughtWarning(warning.category.__name__, str(warning.message)) for warning in caught)
+    return Outcome(scores, time.perf_counter() - start, failure, tuple(dict.fromkeys(found)), sums)
 
 
 def judged(candidate: Candidate, criterion: Criterion) -> Any:

@@ -15,7 +15,7 @@ from crowdwise.errors import FormatError, ParameterError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from crowdwise.run.advice import Feedback
+    from crowdwise.run import Feedback
 
 EXAMPLE = "Example: crowdwise feedback runs/today --worker 7"
 SUFFIXES = (".csv", ".txt", ".json")
@@ -46,7 +46,7 @@ def feedback(
 
     Without --worker and --all, list the workers who need feedback most.
     """
-    from crowdwise.run.feedback import feedback_all, in_need
+    from crowdwise.run.feedback import feedback_all, workers_below_crowd
     from crowdwise.run.folder import Run
 
     if worker is not None and everybody:
@@ -65,7 +65,7 @@ def feedback(
     if pseudonymise is not None and worker is not None:
         worker = pseudonym_of(worker, pseudonymise, result.answers.workers.tolist())
     if not one_or_all:
-        listed = in_need(result)
+        listed = workers_below_crowd(result)
         if json:
             as_json({"run": str(run), "workers": listed.to_pylist()})
         else:

@@ -108,11 +108,11 @@ def run(
     one standard error.
     """
     from crowdwise.run import run as run_pipeline
-    from crowdwise.run.progress import check_place
+    from crowdwise.run.progress import OutputFolder
 
     folder = default_folder(files[0]) if out is None else out
     refuse_same_file([*files, features, truth], [folder], pseudonymise)
-    check_place(folder)  # before anything large is read
+    target = OutputFolder(folder)  # rejects an unsuitable folder before data is read
     with withheld(files, really=pseudonymise is not None):
         answers, side = read_answers_with_side_columns(files, text=text, **reading)
     answers, row = renamed(answers, pseudonymise)
@@ -122,7 +122,7 @@ def run(
     hint = f"Finished steps are saved in {folder}. Rerun the command with --resume to continue."
     with resume_hint(lambda: hint), progress_display() as callback:
         result = run_pipeline(
-            answers, folder, features=None if features is None else match(features, answers), images=images,
+            answers, target, features=None if features is None else match(features, answers), images=images,
             texts=side.texts, encode=text is not None or images is not None, seconds=seconds, truth=truth,
             method=method or "auto", class_prior=options.class_prior(class_prior, answers.classes.tolist()),
             accept=accept, budget=budget, folds=folds, time_budget=time_budget, seed=seed,
@@ -218,8 +218,7 @@ def time_left(seconds: float | None) -> str:
 
 def summary_of(result: Run) -> dict[str, Any]:
     """Return the main figures of a run, for JSON output."""
-    from crowdwise.run.folder import TIMES
-    from crowdwise.run.folder_format import read_json
+    from crowdwise.run.folder import TIMES, read_json
 
     figures = result.metrics
     names = ("method", "why", "beats_vote", "words", "counts", "expected_accuracy", "truth", "calibration", "methods",

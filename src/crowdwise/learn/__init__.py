@@ -1,1 +1,1 @@
-"""Classifiers from features and answers."""
+"""Classifiers learned from features and answers."""

@@ -1,4 +1,4 @@
-"""The base class of frameworks around a learner: they decide what it is fitted on, and it does the rest."""
+"""`Wrapper`, the base class of frameworks around a learner: they decide what it is fitted on."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from crowdwise.truth.base import TruthModel
 
 
 class Wrapper(CrowdClassifier):
-    """A framework that takes another learner as `base`. Its `_fit` sets `model_`, and all predictions are that one's.
+    """A framework around another learner, `base`. A subclass's `_fit` sets `model_`, which makes all predictions.
 
     Attributes
     ----------
     model_ : CrowdClassifier
-        The learner as it was fitted last.
+        The learner of the last fit.
     """
 
     base: CrowdClassifier | TruthModel | str
     model_: CrowdClassifier
 
     def set_params(self, **parameters: Any) -> Self:
-        """Set parameters; those of the base too when it is only named: it is made then."""
+        """Set parameters. If `base` is a name and a parameter of the base is set, the base is created first."""
         if isinstance(self.base, str) and any(name.startswith("base__") for name in parameters):
             self.base = make(self.base)
         super().set_params(**parameters)
         return self
 
     def _new_base(self) -> CrowdClassifier:
-        """The learner to fit, not fitted yet; a truth model becomes the learner that trains on its labels."""
+        """Return an unfitted learner; a truth model becomes a learner that trains on its labels."""
         base = make(self.base) if isinstance(self.base, str) else self.base
         if isinstance(base, TruthModel):
             from crowdwise.learn.methods.aggregated import Aggregated
 
             return Aggregated(clone(base))
-        learns = isinstance(base, CrowdClassifier)
-        require(learns, "base", self.base, "a learner such as CrowdLayer(), a truth model, or the name of one")
+        is_learner = isinstance(base, CrowdClassifier)
+        require(is_learner, "base", self.base, "a learner such as CrowdLayer(), a truth model, or the name of either")
         return clone(base)
 
     def _takes_validation(self) -> bool:
         return self._new_base()._takes_validation()
 
     def member_proba(self, X: Any) -> Array:
-        """What each of the networks of the learner says, (models, tasks, classes)."""
-        self._fitted  # noqa: B018 (says when the model is not fitted)
+        """Return the predictions of each network of the learner, (models, tasks, classes)."""
+        self._fitted  # noqa: B018 (raises if the model is not fitted)
         model: Any = self.model_
         return model.member_proba(X) if hasattr(model, "member_proba") else model.predict_proba(X)[None]
 
@@ -60,7 +60,7 @@ class Wrapper(CrowdClassifier):
 
 
 def resolve_base(model: Any) -> Any:
-    """A framework with the learner it builds on in place of a name or a truth model, so that its parameters can be set.
+    """Replace the `base` of a framework, if a name or a truth model, by its learner, whose parameters can then be set.
 
     >>> resolve_base(make("dasc")).base
     CrowdLayer()

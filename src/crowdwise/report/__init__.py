@@ -1,56 +1,53 @@
-"""From a run folder to one HTML file that a project lead understands in two minutes.
+"""Turn a run into one HTML file that a project lead understands in two minutes.
 
-The file needs nothing else: no server, no network, no folder beside it. What is shown of a large run is capped, and the
-page says so; the whole stands in the tables of the folder.
+The file is self-contained: it needs no server, no network and no other file. Tables of a large run are cut short, and
+the page says so; the complete tables are in the run folder.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from crowdwise._core.atomic_io import atomic_write
-from crowdwise.errors import FormatError, MissingDependencyError
+from crowdwise.errors import FormatError, MissingDependencyError, ParameterError
+from crowdwise.report.source import REPORT_FILE, RunSource
 
-if TYPE_CHECKING:
-    from crowdwise.run.folder import Run
+__all__ = ["write_report"]
 
-__all__ = ["report"]
-
-NEEDED = ("altair", "jinja2", "vl_convert")
+DEPENDENCIES = ("altair", "jinja2", "vl_convert")
 
 
-def report(run: Run | str | os.PathLike[str], out: str | os.PathLike[str] | None = None) -> Path:
-    """Write the report of a run; returns where it is.
+def write_report(run: RunSource, out: str | os.PathLike[str] | None = None) -> Path:
+    """Write the report of a run and return its path. `Run.report` is a shorthand for this.
 
-    The same run gives the same bytes; the file is written whole or not at all.
+    The same run always gives the same bytes. The file is written atomically.
 
     Parameters
     ----------
-    run : Run or path
-        The run, or the folder that `crowdwise run` wrote.
+    run : Run
+        A finished run; `crowdwise.run.Run(path)` opens a run folder.
     out : path, optional
-        The file to write; `report.html` in the folder if not given.
+        The file to write. The default is `report.html` in the run folder.
     """
-    from crowdwise.run.folder import REPORT, Run
-
+    if isinstance(run, (str, os.PathLike)):
+        message = f"write_report takes a Run, not a path: use crowdwise.run.Run({os.fspath(run)!r}).report()."
+        raise ParameterError(message)
     try:
         from crowdwise.report.page import render
     except ImportError as error:
-        if error.name not in NEEDED:
+        if error.name not in DEPENDENCIES:
             raise
-        message = f"the report needs {error.name}: pip install 'crowdwise[report]'."
+        message = f"The report needs {error.name}: pip install 'crowdwise[report]'."
         raise MissingDependencyError(message) from None
-    run = run if isinstance(run, Run) else Run(run)
-    target = run.path / REPORT if out is None else Path(out)
+    target = run.path / REPORT_FILE if out is None else Path(out)
     if target.is_dir():
-        message = f"{target} cannot be written: it is a folder. Name a file in it."
+        message = f"Cannot write {target}: it is a folder. Name a file in it."
         raise FormatError(message)
     if not target.parent.is_dir():
-        message = f"{target} cannot be written: there is no folder {str(target.parent)!r}. Make it first."
+        message = f"Cannot write {target}: the folder {str(target.parent)!r} does not exist. Create it first."
         raise FormatError(message)
     page = render(run)
-    with atomic_write(target) as beside:
-        beside.write_text(page, "utf-8", newline="\n")
+    with atomic_write(target) as partial:
+        partial.write_text(page, "utf-8", newline="\n")
     return target

@@ -1,4 +1,4 @@
-"""The most ambiguous tasks, with their picture or text, and who said what and is trusted how much."""
+"""Cards of the most ambiguous tasks: the image or text, the answers, and how far each worker is trusted."""
 
 from __future__ import annotations
 
@@ -6,25 +6,23 @@ import base64
 import io
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow.compute as pc
 
+from crowdwise.report.source import RunSource
 from crowdwise.report.text import short
 
-if TYPE_CHECKING:
-    from crowdwise.run.folder import Run
-
-CARDS = 60  # tasks, and so pictures, at most
-ANSWERS = 12  # of a task
+CARDS = 60  # maximum number of tasks, and so of images
+ANSWERS = 12  # maximum number of answers per task
 TEXT = 600  # characters of a task's text
-HEAVY = 24_000  # bytes of a picture; a heavier one is made smaller
-SIDE = 320  # pixels of a picture made smaller
-KINDS = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif", b"RIFF": "webp"}
+MAX_BYTES = 24_000  # larger images are shrunk
+SIDE = 320  # pixels of the longer side of a shrunk image
+IMAGE_TYPES = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif", b"RIFF": "webp"}
 
 
-def ambiguous_tasks(run: Run) -> list[dict[str, Any]]:
-    """A card a task, the most ambiguous first."""
+def ambiguous_tasks(run: RunSource) -> list[dict[str, Any]]:
+    """Return one card per task, the most ambiguous first."""
     tasks = run.tasks.slice(0, CARDS)
     labels = run.labels.take(pc.index_in(tasks.column("task"), run.labels.column("task")))
     return [
@@ -34,17 +32,17 @@ def ambiguous_tasks(run: Run) -> list[dict[str, Any]]:
             "confidence": round(label["confidence"], 4),
             "verdict": label["verdict"],
             "text": task["text"] and short(task["text"], TEXT),
-            "image": picture(run.path, task["image"]) if task["image"] else None,
-            **_who_said_what(task),
+            "image": image_url(run.path, task["image"]) if task["image"] else None,
+            **_answers(task),
         }
         for task, label in zip(tasks.to_pylist(), labels.to_pylist(), strict=True)
     ]
 
 
-def _who_said_what(task: dict[str, Any]) -> dict[str, Any]:
+def _answers(task: dict[str, Any]) -> dict[str, Any]:
     """Answers of a task, the most trusted first, and how many are left out."""
-    said = zip(*(json.loads(task[name]) for name in ("workers", "labels", "trust")), strict=True)
-    ordered = sorted(said, key=lambda each: 1 if each[2] is None else -each[2])
+    rows = zip(*(json.loads(task[name]) for name in ("workers", "labels", "trust")), strict=True)
+    ordered = sorted(rows, key=lambda row: 1 if row[2] is None else -row[2])
     answers = [
         {"worker": short(worker, 40), "label": short(label), "trust": None if trust is None else round(trust, 3)}
         for worker, label, trust in ordered[:ANSWERS]
@@ -52,27 +50,27 @@ def _who_said_what(task: dict[str, Any]) -> dict[str, Any]:
     return {"answers": answers, "more": len(ordered) - len(answers)}
 
 
-def picture(folder: Path, name: str) -> str | None:
-    """A picture of the folder as a data address, made smaller where it is large; None where it is no picture.
+def image_url(folder: Path, name: str) -> str | None:
+    """Return an image of the folder as a data URL, shrunk if large.
 
-    A name that leads out of the folder is no picture of it.
+    Return None if the file is not an image, or if its name leads out of the folder.
     """
     path = (folder / name).resolve()
     if not (path.is_relative_to(folder.resolve()) and path.is_file()):
         return None
     content = path.read_bytes()
-    content = content if len(content) <= HEAVY else _smaller(content)
-    kind = next((kind for magic, kind in KINDS.items() if content.startswith(magic)), None)
+    content = content if len(content) <= MAX_BYTES else _shrink(content)
+    kind = next((kind for magic, kind in IMAGE_TYPES.items() if content.startswith(magic)), None)
     return kind and f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
 
 
-def _smaller(content: bytes) -> bytes:
-    """The picture within `SIDE` pixels; empty where that cannot be done: a page of many large pictures is of no use."""
+def _shrink(content: bytes) -> bytes:
+    """Return the image within `SIDE` pixels; empty if that fails, as many large images make a page unusable."""
     try:
         from PIL import Image
 
         with Image.open(io.BytesIO(content)) as image:
-            image.draft("RGB", (2 * SIDE, 2 * SIDE))  # a large photograph is not decoded whole
+            image.draft("RGB", (2 * SIDE, 2 * SIDE))  # avoids decoding a large photograph at full size
             image.thumbnail((SIDE, SIDE))
             small = io.BytesIO()
             image.convert("RGB").save(small, "JPEG", quality=80)

@@ -1,6 +1,6 @@
-"""The figures, as Vega-Lite specifications that `report.js` draws.
+"""The charts, as Vega-Lite specifications that `report.js` draws.
 
-Names of fields are fixed, and whatever a user wrote is a value, never a name: no class can break a specification.
+Field names are fixed. User-written text is only ever a value, so no class name can break a specification.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from crowdwise.report.theme import ACCENT, DASHED, INK, MUTED, PAPER, QUIET, WAR
 Spec = dict[str, Any]
 Rows = list[dict[str, Any]]
 
-CLASSES = 15  # in the figure of the balance
-FEW = 5  # tasks, below which a share of them says too little to be drawn
+CLASSES = 15  # maximum number of classes in the chart of class balance
+MIN_TASKS = 5  # bins with fewer tasks are not drawn
 
 
 def balance(classes: Sequence[str], series: dict[str, Sequence[float]]) -> Spec:
-    """Share of each class, a bar for each series; the largest classes where there are many."""
+    """Shares of the largest classes, one bar per series."""
     largest = sorted(range(len(classes)), key=lambda c: -max(shares[c] for shares in series.values()))[:CLASSES]
     rows = [{"class": classes[c], "of": of, "share": shares[c]} for c in largest for of, shares in series.items()]
     chart = _chart(rows, "Share of each class").mark_bar()
@@ -37,7 +37,7 @@ def balance(classes: Sequence[str], series: dict[str, Sequence[float]]) -> Spec:
 def histogram(
     edges: Sequence[float], counts: Sequence[int], what: str, mark: float | None = None, height: int = 240
 ) -> Spec:
-    """How many tasks lie where; a line at `mark`."""
+    """Number of tasks per bin, with a line at `mark`."""
     rows = [{"low": low, "high": high, "n": n} for low, high, n in zip(edges, edges[1:], counts, strict=False)]
     bars = _chart(rows, f"Tasks by {what}").mark_rect(xOffset=1, x2Offset=-1, color=ACCENT, cornerRadius=2)
     bars = bars.encode(
@@ -51,12 +51,9 @@ def histogram(
 
 
 def reliability(named: dict[str, Rows]) -> Spec:
-    """How often the label is right, against how sure it was said to be: on the line where confidence is honest.
-
-    The last series is that of the labels.
-    """
+    """Accuracy against confidence; points on the diagonal are calibrated. The last series is that of the labels."""
     rows = [{"of": of, **one} for of, bins in named.items() for one in bins if one["count"]]
-    rows = [row for row in rows if row["count"] >= FEW] or rows
+    rows = [row for row in rows if row["count"] >= MIN_TASKS] or rows
     colours = dict(zip(reversed(named), (ACCENT, MUTED), strict=False))
     base = _chart(rows, "Share of right labels against confidence").encode(
         x=_along(alt.X, "confidence", "confidence", "%", domain=[0, 1]),
@@ -67,15 +64,15 @@ def reliability(named: dict[str, Rows]) -> Spec:
             _tip("count", "tasks", ","),
         ],
     )  # fmt: skip
-    honest = _chart([{"at": 0}, {"at": 1}]).mark_line(strokeDash=DASHED, strokeWidth=1, color=QUIET)
+    diagonal = _chart([{"at": 0}, {"at": 1}]).mark_line(strokeDash=DASHED, strokeWidth=1, color=QUIET)
     points = base.mark_circle(opacity=0.9).encode(
         size=alt.Size("count:Q", legend=None, scale=alt.Scale(range=[25, 260]))
     )
-    return _spec(alt.layer(honest.encode(x="at:Q", y="at:Q"), base.mark_line(), points), 240)
+    return _spec(alt.layer(diagonal.encode(x="at:Q", y="at:Q"), base.mark_line(), points), 240)
 
 
 def against_vote(methods: Rows) -> Spec:
-    """How much better than the vote each method predicts answers it has not seen, with its standard error."""
+    """Lead of each method over majority vote at predicting held-out answers, with its standard error."""
     rows = []
     for each in sorted(methods, key=lambda each: -each["to_vote"]):
         lead, error = each["to_vote"], each["to_vote_error"] or 0
@@ -90,14 +87,14 @@ def against_vote(methods: Rows) -> Spec:
             _tip("name", "method"), _tip("lead", format="+.4f"), _tip("low", "from", "+.4f"), _tip("high", "to", "+.4f")
         ],
     )  # fmt: skip
-    x = _along(alt.X, "low", "lead over the vote (nats)", "+.2~f")
+    x = _along(alt.X, "low", "lead over majority vote (log-likelihood per answer)", "+.2~f")
     span = base.mark_rule(strokeWidth=3, opacity=0.5).encode(x=x, x2="high:Q")
     points = base.mark_circle(size=110, opacity=1).encode(x="lead:Q")
     return _spec(alt.layer(_line_at(0), span, points), 60 + 30 * len(rows))
 
 
 def crowd(workers: dict[str, list[Any]]) -> Spec:
-    """A point a worker: how much was answered, and how well."""
+    """One point per worker: quality against number of answers."""
     keys = ("worker", "answers", "quality", "low", "high", "flag")
     cells = zip(*(workers[key] for key in keys), strict=True)
     rows = [dict(zip(keys, each, strict=True)) for each in cells if each[1] and each[2] is not None]
@@ -117,12 +114,12 @@ def crowd(workers: dict[str, list[Any]]) -> Spec:
 
 
 def confusion() -> Spec:
-    """A worker's confusion matrix, without data: `report.js` puts in that of the worker who was clicked."""
+    """A confusion matrix without data: `report.js` fills in the data of the worker who was clicked."""
     said = alt.Axis(labelAngle=-40, labelLimit=90, orient="top", domain=False)
     base = _chart([], "Confusion matrix of this worker").encode(
-        x=alt.X("said:N", sort=None, title="the worker said", axis=said),
-        y=alt.Y("truth:N", sort=None, title="it most likely is", axis=alt.Axis(labelLimit=110)),
-        tooltip=[_tip("truth", "it is"), _tip("said"), _tip("n", "answers", ",.1f"), _tip("share", "of row", ".0%")],
+        x=alt.X("said:N", sort=None, title="worker's answer", axis=said),
+        y=alt.Y("truth:N", sort=None, title="most likely truth", axis=alt.Axis(labelLimit=110)),
+        tooltip=[_tip("truth"), _tip("said", "answer"), _tip("n", "answers", ",.1f"), _tip("share", "of row", ".0%")],
     )
     cells = base.mark_rect(cornerRadius=4, stroke=PAPER, strokeWidth=2).encode(
         color=_colour("right", {"right": ACCENT, "wrong": WARM}).legend(None),
@@ -134,13 +131,13 @@ def confusion() -> Spec:
 
 
 def self_training(history: Rows) -> Spec:
-    """Imbalance of the pool of answers after each iteration."""
+    """Class imbalance of the training answers after each iteration."""
     rows = [{"iteration": each["iteration"], "R": each["R"], "added": each.get("added")} for each in history]
-    chart = _chart(rows, "Imbalance R after each iteration").mark_line(point={"size": 70, "color": ACCENT})
+    chart = _chart(rows, "Class imbalance after each iteration").mark_line(point={"size": 70, "color": ACCENT})
     chart = chart.encode(
         x=alt.X("iteration:Q", title="iteration", axis=alt.Axis(tickMinStep=1, format="d")),
-        y=_along(alt.Y, "R", "imbalance R", ".1f", zero=False),
-        tooltip=[_tip("iteration", format="d"), _tip("R", format=".2f"), _tip("added", "answers added", ",")],
+        y=_along(alt.Y, "R", "class imbalance R", ".1f", zero=False),
+        tooltip=[_tip("iteration", format="d"), _tip("R", "imbalance", ".2f"), _tip("added", "answers added", ",")],
     )
     return _spec(chart, 220)
 
@@ -148,9 +145,9 @@ def self_training(history: Rows) -> Spec:
 def budget(
     curve: Rows, forecast: Rows, have: int, *, drawn: str | None, method: str, measured: float | None = None
 ) -> Spec:
-    """How good the labels of `drawn` are with a part of the answers, and what more answers should bring to `method`'s.
+    """Accuracy of `drawn` with a part of the answers, and the forecast for `method` with more.
 
-    Where these are two methods, a point says how often the labels of this run are right, if that was measured.
+    If these are two methods, a point shows the measured accuracy of this run's labels.
     """
     lines = {
         "expected": [(each["answers"], each["expected"]) for each in curve],
@@ -168,7 +165,7 @@ def budget(
         for answers, right in line
     ]
     colours = dict(zip(lines, (ACCENT, WARM, MUTED, INK), strict=True))
-    columns = alt.ExprRef("width < 600 ? 1 : 4")  # four names do not fit beside each other on a phone
+    columns = alt.ExprRef("width < 600 ? 1 : 4")  # four names do not fit on one line on a phone
     base = _chart(rows, "Share of right labels against number of answers").encode(
         x=_along(alt.X, "answers", "answers", "~s", zero=False),
         y=_along(alt.Y, "right", "labels right", "%", zero=False),
@@ -184,7 +181,7 @@ def budget(
         *([known.mark_line(), known.mark_circle(size=60, opacity=1)] if curve else []),
         *([ahead] if forecast else []),
         *([now] if lines["now"] else []),
-    ]  # a layer without rows has no extent, of which Vega warns
+    ]  # Vega warns about layers without rows
     return _spec(alt.layer(*layers), 260)
 
 
@@ -194,7 +191,7 @@ def _chart(rows: Rows, description: str | None = None) -> alt.Chart:
 
 
 def _along(channel: Any, field: str, title: str, format: str, **scale: Any) -> Any:
-    """An axis of numbers."""
+    """A numeric axis."""
     axis = alt.Axis(format=format, tickCount=5)
     return channel(f"{field}:Q", title=title, axis=axis, scale=alt.Scale(**scale))
 
@@ -204,7 +201,7 @@ def _colour(field: str, colours: dict[str, str]) -> alt.Color:
 
 
 def _tip(field: str, title: str | None = None, format: str | None = None) -> alt.Tooltip:
-    """A line of a tooltip: a text, or a number where it has a format."""
+    """A line of a tooltip: a text, or a number if a format is given."""
     title = title or field
     return alt.Tooltip(f"{field}:Q", title=title, format=format) if format else alt.Tooltip(f"{field}:N", title=title)
 
@@ -214,9 +211,9 @@ def _line_at(place: float) -> alt.Chart:
 
 
 def _spec(chart: Any, height: int) -> Spec:
-    """The specification, as wide as its place; without what the page says once for all.
+    """The specification, as wide as its container, without the parts that all charts share.
 
-    The tests hold every figure against the schema of Vega-Lite: here it would take half the time of a report.
+    The tests validate every chart against the schema of Vega-Lite: here it would take half the time of a report.
     """
     spec = chart.properties(width="container", height=height).to_dict(validate=False)
     return {key: part for key, part in spec.items() if key not in ("config", "$schema")}

@@ -1,58 +1,52 @@
-"""What opens on a click at a worker: the confusion matrix, and what to tell the worker."""
+"""What opens on a click on a worker: the confusion matrix, and feedback to send to the worker."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from crowdwise.report.source import Array, FeedbackSource, RunSource
 from crowdwise.report.text import short
-from crowdwise.run.feedback import feedback_all
 
-if TYPE_CHECKING:
-    from crowdwise.run.advice import Feedback
-    from crowdwise.run.folder import Run
-
-Array = np.ndarray[Any, np.dtype[Any]]
-
-CLASSES = 10  # of a worker's matrix; where there are more, those that matter most to this worker
-CELLS = 8_000_000  # of the matrices that are held at once
-CONFUSIONS, EXAMPLES, TEXT = 3, 3, 90  # of a worker's feedback
+CLASSES = 10  # maximum number of classes in a matrix: those the worker met or used most
+MAX_CELLS = 8_000_000  # matrix cells held in memory at once
+CONFUSIONS, EXAMPLES, TEXT = 3, 3, 90  # in the feedback: confusions, examples of each, characters of a task's text
 
 
-def worker_details(run: Run, rows: Array) -> list[dict[str, Any]]:
-    """For each of these workers: classes of the matrix, its cells row by row (tenths of an answer), and feedback."""
+def worker_details(run: RunSource, rows: Array) -> list[dict[str, Any]]:
+    """Return, for these rows of `run.workers`, the classes and cells of the matrix (in tenths) and the feedback."""
     ids = run.workers.column("worker").take(rows.tolist()).to_pylist()
     codes = _codes(run, ids)
-    at_once = max(1, CELLS // run.answers.n_classes**2)
+    at_once = max(1, MAX_CELLS // run.answers.n_classes**2)
     matrices = [
         matrix
         for start in range(0, len(codes), at_once)
         for matrix in map(_matrix, run.confusion_counts(codes[start : start + at_once]))
     ]
-    told = feedback_all(run, ids, examples=EXAMPLES, confusions=CONFUSIONS)
-    return [matrix | {"feedback": _feedback(each)} for matrix, each in zip(matrices, told, strict=True)]
+    feedback = run.feedback_all(ids, examples=EXAMPLES, confusions=CONFUSIONS)
+    return [matrix | {"feedback": _feedback(each)} for matrix, each in zip(matrices, feedback, strict=True)]
 
 
-def _codes(run: Run, ids: list[Any]) -> Array:
-    """Places of these workers among those of the answers."""
-    place = {worker: code for code, worker in enumerate(run.answers.workers.tolist())}
-    return np.array([place[worker] for worker in ids], int)
+def _codes(run: RunSource, ids: list[Any]) -> Array:
+    """Codes of these workers in the answers."""
+    code_of = {worker: code for code, worker in enumerate(run.answers.workers.tolist())}
+    return np.array([code_of[worker] for worker in ids], int)
 
 
 def _matrix(counts: Array) -> dict[str, Any]:
-    """The classes this worker met or said most, and how often which was said for which."""
+    """The confusion matrix (classes, classes) of a worker, cut to the classes they met or used most."""
     weight = counts.sum(axis=0) + counts.sum(axis=1)  # (classes,)
-    kept = np.sort(np.argsort(-weight, kind="stable")[:CLASSES])
-    tenths = np.rint(10 * counts[np.ix_(kept, kept)]).astype(int)  # (kept, kept)
-    return {"classes": kept.tolist(), "tenths": tenths.ravel().tolist()}
+    shown = np.sort(np.argsort(-weight, kind="stable")[:CLASSES])
+    tenths = np.rint(10 * counts[np.ix_(shown, shown)]).astype(int)  # (shown, shown)
+    return {"classes": shown.tolist(), "tenths": tenths.ravel().tolist()}
 
 
-def _feedback(told: Feedback) -> dict[str, Any]:
-    """What to tell a worker; the confusions stand apart from the other words, each with its examples."""
-    apart = {str(confusion) for confusion in told.confusions}
+def _feedback(feedback: FeedbackSource) -> dict[str, Any]:
+    """Feedback for one worker; confusions are apart from the other sentences, each with its examples."""
+    about_confusions = {str(confusion) for confusion in feedback.confusions}
     return {
-        "words": [short(text, 300) for text in told.words if text not in apart],
+        "words": [short(text, 300) for text in feedback.words if text not in about_confusions],
         "confusions": [
             {
                 "truth": short(each["truth"]),
@@ -68,6 +62,6 @@ def _feedback(told: Feedback) -> dict[str, Any]:
                     for example in each["examples"]
                 ],
             }
-            for each in told.as_dict()["confusions"]
+            for each in feedback.as_dict()["confusions"]
         ],
     }

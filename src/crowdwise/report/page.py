@@ -1,8 +1,8 @@
-"""One HTML file with everything inside: style, data, the drawing library and our script.
+"""Build one HTML file that holds everything: style, data, the chart library and our script.
 
-Whatever a user wrote reaches the page in two ways only: through the template, which escapes it, or as JSON that can
-close no tag, from which `report.js` makes text nodes. Should either fail, the page's own policy still runs no script
-but the two whose checksums it names, and loads nothing.
+User-written text reaches the page in two ways only: through the template, which escapes it, or as JSON that cannot
+close a tag and that `report.js` turns into text nodes. If either should fail, the page's content security policy still
+blocks every script but the two whose checksums it lists, and every request.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import hashlib
 import json
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jinja2
 import vl_convert
@@ -21,18 +21,15 @@ from crowdwise._core import display
 from crowdwise.choose.fold_fits import LEFT_OUT
 from crowdwise.report import text
 from crowdwise.report.contents import embedded, overview
-from crowdwise.run.metrics import NEVER
+from crowdwise.report.source import NEVER_ANSWERED, RunSource
 
-if TYPE_CHECKING:
-    from crowdwise.run.folder import Run
-
-# What could end a script element or a line of JavaScript, written so that JSON means the same.
+# Characters that could end a script element or a line of JavaScript, as escapes that JSON reads back unchanged.
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
-def render(run: Run) -> str:
-    """The report of a run, as one page."""
-    scripts = [drawing(), read("report.js")]
+def render(run: RunSource) -> str:
+    """Return the report of a run as one HTML page."""
+    scripts = [chart_library(), read("report.js")]
     return template().render(
         **overview(run), data=embed(embedded(run)), style=read("report.css"), scripts=scripts, policy=policy(scripts)
     )
@@ -40,23 +37,23 @@ def render(run: Run) -> str:
 
 @cache
 def template() -> jinja2.Template:
-    """The page without its contents, compiled once."""
+    """Return the compiled page template."""
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"percent": display.percent, "count": text.count, "figure": text.figure}
-    environment.globals |= {"pluralise": display.pluralise, "LEFT_OUT": LEFT_OUT, "NEVER": NEVER}
+    environment.globals |= {"pluralise": display.pluralise, "LEFT_OUT": LEFT_OUT, "NEVER_ANSWERED": NEVER_ANSWERED}
     return environment.from_string(read("template.html"))
 
 
 @cache
-def drawing() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script. Expressions are interpreted: no policy has to allow `eval`."""
+def chart_library() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed as one script; expressions are interpreted, so no policy allows `eval`."""
     return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
 
 
 def embed(data: Any) -> str:
-    r"""JSON that can stand inside a script element.
+    r"""Return JSON that is safe inside a script element.
 
     >>> print(embed({"a": "</script>"}))
     {"a":"\u003c/script\u003e"}
@@ -66,7 +63,7 @@ def embed(data: Any) -> str:
 
 
 def policy(scripts: list[str]) -> str:
-    """Content security policy: nothing is loaded, and only these scripts run."""
+    """Return a content security policy that loads nothing and runs only these scripts."""
     sums = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(f"'sha256-{each}'" for each in sums)
     return (
@@ -76,5 +73,5 @@ def policy(scripts: list[str]) -> str:
 
 
 def read(name: str) -> str:
-    """A file of this package."""
+    """Return the text of a file of this package."""
     return (files("crowdwise.report") / name).read_text("utf-8")

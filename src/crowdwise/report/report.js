@@ -1,11 +1,11 @@
-// Draws what the report holds as data. Whatever a user wrote becomes a text node; nothing here makes HTML of a string.
+// Draws the data of the report. User-written text becomes text nodes: no string is ever turned into HTML.
 "use strict";
 (() => {
   const DATA = JSON.parse(document.getElementById("data").textContent);
-  const PAGE = { labels: 25, workers: 15, next: 10 }; // rows shown at first; "show more" doubles them
-  const CARDS = innerWidth < 640 ? 6 : 12; // shown at first, and added by "show more"
+  const PAGE = { labels: 25, workers: 15, next: 10 }; // rows shown first; "Show more" doubles them
+  const CARDS = innerWidth < 640 ? 6 : 12; // shown first, and added by "Show more"
   const NOTHING = "–";
-  const whole = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
+  const integer = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
   const decimal = new Intl.NumberFormat("en-GB", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
   const collator = new Intl.Collator("en", { numeric: true });
 
@@ -35,11 +35,11 @@
   const verdict = (name) =>
     make("span", { class: "verdict" }, make("i", { class: `dot v-${name.split(" ")[0]}` }), name);
 
-  // Cells of a table by the kind of their column: a node or a text
+  // Cells of a table by the kind of their column: each function returns a node or a text
 
   const CELLS = {
     text: (value) => value,
-    count: (value) => whole.format(value),
+    count: (value) => integer.format(value),
     share: (value) => percent(value),
     number: (value) => decimal.format(value),
     seconds: (value) => value.toFixed(1),
@@ -53,7 +53,7 @@
   };
   const NUMERIC = new Set(["count", "share", "number", "seconds", "range"]);
 
-  // Figures
+  // Charts
 
   const tip = document.getElementById("tip");
 
@@ -77,18 +77,18 @@
       () => place.setAttribute("data-drawn", "yes"),
       (error) => {
         place.setAttribute("data-drawn", "no");
-        place.replaceChildren(make("p", { class: "note" }, "This figure could not be drawn."));
+        place.replaceChildren(make("p", { class: "note" }, "This chart could not be drawn."));
         console.error(error);
       },
     );
   }
 
-  // One after the other while the page can already be read; so all are there when somebody prints it.
+  // Draw one chart after the other, so that the page can be read meanwhile and all charts are there in print.
   function drawAll() {
     const waiting = [];
     for (const place of document.querySelectorAll("[data-chart]")) {
       const spec = DATA.charts[place.dataset.chart];
-      if (!spec) place.remove(); // its figure, empty now, hides itself
+      if (!spec) place.remove(); // the empty figure is hidden by the style sheet
       else {
         place.style.minHeight = `${spec.height + 40}px`;
         waiting.push(() => draw(place, spec));
@@ -140,9 +140,9 @@
         this.query = search.value.trim().toLowerCase();
         this.show(PAGE[this.name]);
       });
-      const bar = make("div", { class: "tools" }, make("label", {}, `Search ${this.name === "next" ? "what to buy" : this.name}`, search));
+      const bar = make("div", { class: "tools" }, make("label", {}, `Search ${this.name === "next" ? "proposals" : this.name}`, search));
       if (this.cells.verdict) {
-        const select = make("select", { "data-filter": this.name }, make("option", { value: "" }, "every verdict"));
+        const select = make("select", { "data-filter": this.name }, make("option", { value: "" }, "all verdicts"));
         for (const each of DATA.verdicts) {
           select.append(make("option", { value: each }, each));
         }
@@ -179,9 +179,9 @@
       this.limit = limit;
       const found = this.found();
       this.body.replaceChildren(...found.slice(0, limit).flatMap((row) => this.line(row)));
-      if (!found.length) this.body.append(make("tr", {}, make("td", { colspan: this.columns.length, class: "note" }, "Nothing found.")));
+      if (!found.length) this.body.append(make("tr", {}, make("td", { colspan: this.columns.length, class: "note" }, "No matches.")));
       this.more.hidden = found.length <= limit;
-      this.status.textContent = `${whole.format(Math.min(limit, found.length))} of ${whole.format(found.length)} rows`;
+      this.status.textContent = `${integer.format(Math.min(limit, found.length))} of ${integer.format(found.length)} rows`;
     }
 
     line(row) {
@@ -190,7 +190,7 @@
         const value = this.cells[column.key][row];
         const content = value === null ? NOTHING : CELLS[column.kind](value, row, this.cells);
         const kind = NUMERIC.has(column.kind) ? "number" : column.key === "text" ? "long user" : "cell user";
-        const title = kind !== "number" && typeof content === "string" ? content : undefined; // it may be cut off
+        const title = kind !== "number" && typeof content === "string" ? content : undefined; // the cell may cut it off
         const inside = kind === "long user" ? make("span", { class: "clamp" }, content) : content;
         line.append(make("td", { class: kind, title }, this.open && !place ? this.opener(line, row, content) : inside));
       });
@@ -224,9 +224,9 @@
   function workerDetail(row) {
     const detail = DATA.details[row];
     const place = make("div", { class: "chart matrix" });
-    const left = make("div", {}, make("h3", {}, "What was said for what"), place);
+    const left = make("div", {}, make("h3", {}, "Confusion matrix"), place);
     if (detail.classes.length < DATA.classes.length) {
-      left.append(make("p", { class: "note" }, `The ${detail.classes.length} classes of ${DATA.classes.length} this worker met most.`));
+      left.append(make("p", { class: "note" }, `The ${detail.classes.length} classes (of ${DATA.classes.length}) that this worker met most.`));
     }
     requestAnimationFrame(() => draw(place, matrix(detail)));
     return make("div", { class: "opened" }, left, feedback(detail.feedback));
@@ -251,17 +251,17 @@
   function feedback({ words, confusions }) {
     const list = make("ul", { class: "confusions" });
     for (const each of confusions) {
-      const line = make("li", {}, make("b", { class: "user" }, each.truth), " taken for ", make("b", { class: "user" }, each.said), " ");
-      line.append(make("span", { class: "versus" }, `in ${percent(each.share, 0)} of its tasks; by others in ${percent(each.crowd_share, 0)}`));
+      const line = make("li", {}, make("b", { class: "user" }, each.truth), " labelled as ", make("b", { class: "user" }, each.said), " ");
+      line.append(make("span", { class: "versus" }, `in ${percent(each.share, 0)} of tasks; others: ${percent(each.crowd_share, 0)}`));
       for (const example of each.examples) {
         const text = example.text ? `: ${example.text}` : "";
-        line.append(make("small", { class: "user" }, `Task ${example.task}, ${percent(example.confidence, 0)} sure${text}`));
+        line.append(make("small", { class: "user" }, `Task ${example.task}, confidence ${percent(example.confidence, 0)}${text}`));
       }
       list.append(line);
     }
-    const told = make("ul", {}, ...words.map((text) => make("li", { class: "user" }, text)));
-    const again = confusions.length ? make("h3", {}, "Look at these again") : null;
-    return make("div", {}, make("h3", {}, "What to tell this worker"), told, again, list);
+    const sentences = make("ul", {}, ...words.map((text) => make("li", { class: "user" }, text)));
+    const again = confusions.length ? make("h3", {}, "Tasks to look at again") : null;
+    return make("div", {}, make("h3", {}, "Feedback for this worker"), sentences, again, list);
   }
 
   // Cards of ambiguous tasks
@@ -275,16 +275,16 @@
     }
     if (task.text) node.append(make("blockquote", { class: "user", tabindex: "0" }, task.text));
     node.append(make("h3", { class: "user" }, `Task ${task.task}`));
-    node.append(make("p", { class: "told" }, make("span", { class: "user" }, task.label), make("span", {}, percent(task.confidence))), verdict(task.verdict));
+    node.append(make("p", { class: "label" }, make("span", { class: "user" }, task.label), make("span", {}, percent(task.confidence))), verdict(task.verdict));
     const list = make("ul", { "aria-label": "Answers, the most trusted first" });
-    list.append(make("li", { class: "names" }, make("span", {}, "said"), make("span", {}, "by"), make("span", {}, "trust")));
+    list.append(make("li", { class: "names" }, make("span", {}, "answer"), make("span", {}, "worker"), make("span", {}, "trust")));
     for (const { worker, label, trust } of task.answers) {
-      const bar = styled(make("span", { class: "bar", title: "how much this worker is trusted" }, make("i"), percent(trust, 0)), { "--at": `${100 * (trust ?? 0)}%` });
+      const bar = styled(make("span", { class: "bar", title: "how far this worker is trusted" }, make("i"), percent(trust, 0)), { "--at": `${100 * (trust ?? 0)}%` });
       const line = make("li", {}, make("span", { class: "clamp user", title: label }, label), make("span", { class: "clip user", title: worker }, worker), bar);
       if (label === task.label) line.className = "agrees";
       list.append(line);
     }
-    if (task.more) list.append(make("li", { class: "note" }, `and ${whole.format(task.more)} more`));
+    if (task.more) list.append(make("li", { class: "note" }, `and ${integer.format(task.more)} more`));
     node.append(list);
     return node;
   }
@@ -298,29 +298,29 @@
       const shown = grid.children.length;
       grid.append(...DATA.cards.slice(shown, shown + CARDS).map(card));
       more.hidden = grid.children.length >= DATA.cards.length;
-      note.textContent = `${grid.children.length} of ${whole.format(total)} tasks; all of them, in this order, stand in tasks.csv.`;
+      note.textContent = `${grid.children.length} of ${integer.format(total)} tasks; the complete list, in this order, is tasks.csv.`;
     };
     more.addEventListener("click", show);
     place.append(grid, make("p", { class: "more" }, more, note));
     show();
   }
 
-  // Light and dark: as the system is, until the button is pressed
+  // Light or dark: the system setting, until the button is pressed
 
   function themeButton(button) {
     const dark = matchMedia("(prefers-color-scheme: dark)");
     const isDark = () => (document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light")) === "dark";
-    const say = () => {
+    const update = () => {
       button.textContent = isDark() ? "Light" : "Dark";
       button.setAttribute("aria-pressed", isDark());
-      button.setAttribute("aria-label", isDark() ? "Show in light colours" : "Show in dark colours");
+      button.setAttribute("aria-label", isDark() ? "Switch to light colours" : "Switch to dark colours");
     };
     button.addEventListener("click", () => {
       document.documentElement.dataset.theme = isDark() ? "light" : "dark";
-      say();
+      update();
     });
-    dark.addEventListener("change", say);
-    say();
+    dark.addEventListener("change", update);
+    update();
   }
 
   themeButton(document.getElementById("theme"));

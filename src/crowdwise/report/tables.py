@@ -1,34 +1,31 @@
-"""The tables a reader sorts and searches: of a large run the rows that matter most, and words that say which those are.
+"""Tables that a reader can sort and search. Of a large run they hold the rows that matter most, and a note says which.
 
-A table is plain data for `report.js`: its columns (key, title, kind, and a hint of what is meant) and its cells column
-by column, which is a third of the bytes of a list of rows.
+A table is plain data for `report.js`: its columns (key, title, kind and hint) and its cells. Cells are stored by
+column, which takes a third of the bytes of a list of rows.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise._core.display import pluralise
+from crowdwise.report.source import Array, RunSource
 from crowdwise.report.text import short
 
-if TYPE_CHECKING:
-    from crowdwise.run.folder import Run
-
-Array = np.ndarray[Any, np.dtype[Any]]
 Table = dict[str, Any]
 
-LABELS, WORKERS, NEXT = 2000, 500, 100  # rows embedded, at most
-EACH = 250  # labels of each verdict that are shown whatever there is of the others
+LABELS, WORKERS, NEXT = 2000, 500, 100  # maximum number of rows
+PER_VERDICT = 250  # labels of each verdict that are always shown
 NEEDS_WORK = ("hopeless", "needs more answers", "review", "accept")  # the most urgent first
 ID, TEXT = 80, 120  # characters of an id and of a task's text
 
 
-def labels_table(run: Run) -> Table:
-    """Tasks with their labels, those that need work first."""
+def labels_table(run: RunSource) -> Table:
+    """Return tasks with their labels, those that need work first."""
     labels = run.labels
     rows = rows_to_show(labels)
     table = labels.take(pa.array(rows))
@@ -45,26 +42,26 @@ def labels_table(run: Run) -> Table:
         "text": texts_of(run, table.column("task")),
     }
     checked = run.metrics["calibration"]["temperature"] is not None
-    sure = f"Probability that the label is right, {'calibrated' if checked else 'which could not be checked'}"
+    hint = "Probability that the label is right" + (", calibrated on held-out answers" if checked else " (not checked)")
     columns = [
         column("task", "Task"),
         column("label", "Label"),
         column("verdict", "Verdict", "verdict"),
-        column("confidence", "Confidence", "share", sure),
+        column("confidence", "Confidence", "share", hint),
         column("runner_up", "Runner-up", hint="The next most probable class"),
-        column("agreement", "Agreement", "share", "Share of the answers that say the label"),
+        column("agreement", "Agreement", "share", "Share of the task's answers that equal the label"),
         column("answers", "Answers", "count"),
-        column("ambiguity", "Ambiguity", "share", "100% is the most ambiguous task of all"),
-        column("truth", "Truth", hint="The known label, where it was given"),
-        column("text", "Text", hint="Beginning of the task's text"),
+        column("ambiguity", "Ambiguity", "share", "Rank: 100% is the most ambiguous task"),
+        column("truth", "Truth", hint="The known label"),
+        column("text", "Text", hint="Start of the task's text"),
     ]
-    few = ", and some of every verdict" if len(rows) < labels.num_rows else ""
-    which = f"those that need work first{few}"
-    return assembled(columns, cells, labels.num_rows, "task", which, "labels.csv")
+    some = ", and some of every verdict" if len(rows) < labels.num_rows else ""
+    which = f"those that need work first{some}"
+    return assemble(columns, cells, labels.num_rows, "task", which, "labels.csv")
 
 
-def workers_table(run: Run, rows: Array) -> Table:
-    """Workers, the busiest first."""
+def workers_table(run: RunSource, rows: Array) -> Table:
+    """Return workers, those with most answers first."""
     table = run.workers.take(pa.array(rows))
     cells: dict[str, list[Any]] = {
         "worker": ids(table, "worker"),
@@ -88,20 +85,20 @@ def workers_table(run: Run, rows: Array) -> Table:
             "quality",
             "Quality",
             "range",
-            "Share of right answers by what other workers say, or by the labels if less; 95% interval",
+            "Share of right answers, judged by other workers, or by the labels if that is lower; 95% interval",
         ),
-        column("agreement", "Agrees with labels", "share", "Share of the answers that say the task's label"),
-        column("bits", "Bits an answer", "number", "How much an answer tells about the truth; 0 is nothing"),
-        column("confusion", "Most often confuses", hint="The class it was, and what the worker said"),
-        column("confusion_share", "How often", "share", "Share of the tasks of that class"),
-        column("seconds", "Seconds", "seconds", "Median time of an answer"),
+        column("agreement", "Agrees with labels", "share", "Share of answers that equal the task's label"),
+        column("bits", "Information", "number", "Information per answer about the truth, in bits; 0 is none"),
+        column("confusion", "Most often confuses", hint="The true class, and the worker's answer"),
+        column("confusion_share", "How often", "share", "Share of tasks of that class"),
+        column("seconds", "Seconds", "seconds", "Median time per answer"),
         column("flag", "Flag", "flag"),
     ]
-    return assembled(columns, cells, run.workers.num_rows, "worker", "the busiest first", "workers.csv")
+    return assemble(columns, cells, run.workers.num_rows, "worker", "those with most answers first", "workers.csv")
 
 
-def next_table(run: Run) -> Table:
-    """Answers to buy next, the best first."""
+def next_table(run: RunSource) -> Table:
+    """Return answers to buy next, the best first."""
     table = run.next.slice(0, NEXT)
     cells: dict[str, list[Any]] = {
         "task": ids(table, "task"),
@@ -115,61 +112,61 @@ def next_table(run: Run) -> Table:
     columns = [
         column("task", "Task"),
         column("worker", "Ask"),
-        column("belief", "Believed now"),
+        column("belief", "Current label"),
         column("confidence", "Confidence", "share"),
-        column("lift", "Expected lift", "share", "Rise of the probability that the label is right"),
-        column("gain", "Bits", "number", "What the answer should tell about the truth"),
+        column("lift", "Expected gain", "share", "Expected rise of the probability that the label is right"),
+        column("gain", "Information", "number", "Expected information about the truth, in bits"),
         column("right", "Worker right", "share", "Probability that this worker is right on this task"),
     ]
-    return assembled(columns, cells, run.next.num_rows, "answer", "the best first", "next.csv")
+    return assemble(columns, cells, run.next.num_rows, "answer", "the best first", "next.csv")
 
 
 def rows_to_show(labels: pa.Table) -> Array:
-    """Rows of labels to embed: the most urgent verdict first, then the least sure; a few of every verdict at least."""
+    """Return the rows of labels to show: the most urgent verdict first, then the least confident; some of each."""
     urgency = pc.index_in(labels.column("verdict"), pa.array(NEEDS_WORK)).to_numpy()
     order = np.lexsort((labels.column("confidence").to_numpy(), urgency))
     if len(order) <= LABELS:
         return order
-    first = np.searchsorted(urgency[order], np.arange(len(NEEDS_WORK)))  # where each verdict begins
-    kept = np.arange(len(order)) - first[urgency[order]] < EACH
-    rest = np.flatnonzero(~kept)[: LABELS - kept.sum()]
-    kept[rest] = True
-    return order[kept]
+    first = np.searchsorted(urgency[order], np.arange(len(NEEDS_WORK)))  # first row of each verdict
+    shown = np.arange(len(order)) - first[urgency[order]] < PER_VERDICT
+    rest = np.flatnonzero(~shown)[: LABELS - shown.sum()]
+    shown[rest] = True
+    return order[shown]
 
 
-def busiest(run: Run) -> Array:
-    """Rows of the workers to show, those with the most answers first."""
+def busiest(run: RunSource) -> Array:
+    """Return the rows of the workers to show, those with most answers first."""
     answers = run.workers.column("answers").to_numpy()
     return np.argsort(-answers, kind="stable")[:WORKERS]
 
 
-def texts_of(run: Run, tasks: pa.ChunkedArray) -> list[str | None]:
-    """Beginning of the text of these tasks; None where a task has none."""
+def texts_of(run: RunSource, tasks: pa.ChunkedArray) -> list[str | None]:
+    """Return the start of the text of these tasks; None for a task without text."""
     rows = pc.index_in(tasks, run.tasks.column("task"))
     texts = run.tasks.column("text").take(rows).to_pylist()
     return [text and short(text, TEXT) for text in texts]
 
 
-def assembled(columns: list[Table], cells: dict[str, list[Any]], n: int, one: str, which: str, file: str) -> Table:
-    """A table without columns that say nothing, with a note of what is left out."""
-    told = [each for each in columns if any(cell is not None for cell in cells[each["key"]])]
+def assemble(columns: list[Table], cells: dict[str, list[Any]], n: int, one: str, which: str, file: str) -> Table:
+    """Return a table without its empty columns, and a note on rows left out."""
+    used = [each for each in columns if any(cell is not None for cell in cells[each["key"]])]
     shown = len(cells[columns[0]["key"]])
     note = f"All {pluralise(n, one)}, {which}." if n > 1 else ""
     if shown < n:
-        note = f"{shown:,} of {pluralise(n, one)} are shown here, {which}; all of them stand in {file}."
-    return {"columns": told, "cells": cells, "note": note, "rows": shown, "of": n}
+        note = f"{shown:,} of {pluralise(n, one)} are shown, {which}. The complete table is {file}."
+    return {"columns": used, "cells": cells, "note": note, "rows": shown, "of": n}
 
 
 def column(key: str, title: str, kind: str = "text", hint: str = "") -> Table:
-    """What `report.js` knows of a column."""
+    """Return the description of a column for `report.js`."""
     return {"key": key, "title": title, "kind": kind, "hint": hint}
 
 
 def ids(table: pa.Table, name: str) -> list[str | None]:
-    """Ids or classes as short texts."""
+    """Return ids or classes as short texts."""
     return [None if value is None else short(value, ID) for value in table.column(name).to_pylist()]
 
 
 def rounded(table: pa.Table, name: str, places: int) -> list[float | None]:
-    """Numbers with as many places as are shown."""
+    """Return numbers rounded to the places that are shown."""
     return [None if value is None else round(value, places) for value in table.column(name).to_pylist()]

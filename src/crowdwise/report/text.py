@@ -1,20 +1,21 @@
-"""Figures and names as the page writes them."""
+"""How the page writes numbers, names and one recurring caveat."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from crowdwise._core.display import NOTHING
 
-OWNED = {
+# Names that every JavaScript object already has.
+OBJECT_KEYS = {
     "__proto__", "__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__", "constructor",
     "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString", "valueOf",
 }  # fmt: skip
 
 
 def count(number: float | None) -> str:
-    """A whole number with its thousands apart.
+    """Return an integer with thousands separators.
 
     >>> count(12345), count(None)
     ('12,345', '–')
@@ -23,7 +24,7 @@ def count(number: float | None) -> str:
 
 
 def figure(number: float | None, places: int = 2) -> str:
-    """Any other number.
+    """Return a number with a fixed number of decimal places.
 
     >>> figure(0.1234), figure(-0.5, 1), figure(None)
     ('0.12', '-0.5', '–')
@@ -32,7 +33,7 @@ def figure(number: float | None, places: int = 2) -> str:
 
 
 def short(text: Any, most: int = 80) -> str:
-    """At most so many characters, on one line.
+    """Return the text on one line, cut to at most this many characters.
 
     >>> short("  a  long text ", 6), short("cat")
     ('a lon…', 'cat')
@@ -42,21 +43,37 @@ def short(text: Any, most: int = 80) -> str:
 
 
 def distinct(names: Iterable[Any], most: int = 60) -> list[str]:
-    """Short names that differ, for figures: a number follows where two would be the same.
+    """Return short, distinct names for charts; duplicates get a number.
 
-    Vega keeps names as keys of JavaScript objects; those that every object has already get an invisible sign before.
+    Vega uses names as keys of JavaScript objects. Names that every object already has get an invisible prefix.
 
     >>> distinct(["abcdef", "abcdeg", 3, "__proto__"], 4)
     ['abc…', 'abc… (2)', '3', '__p…']
     >>> len(*distinct(["constructor"])) - len("constructor")
     1
     """
-    found: dict[str, None] = {}
+    unique: dict[str, None] = {}
     for name in names:
         plain = text = short(name, most)
         number = 1
-        while text in found:
+        while text in unique:
             number += 1
             text = f"{plain} ({number})"
-        found[text] = None
-    return [f"\u2060{text}" if text in OWNED else text for text in found]
+        unique[text] = None
+    return [f"\u2060{text}" if text in OBJECT_KEYS else text for text in unique]
+
+
+def unchecked_reason(summary: Mapping[str, Any], temperature: float | None, what: str = "this") -> str:
+    """Return why the answers cannot check a confidence; an empty text if they can.
+
+    They can if workers answered the same tasks and some of these answers could be held out.
+
+    >>> unchecked_reason({"agreement": None}, None)
+    'this cannot be checked: no task has answers from two workers'
+    >>> unchecked_reason({"agreement": 0.8}, None), unchecked_reason({"agreement": 0.8}, 1.2)
+    ('this could not be checked on held-out answers', '')
+    """
+    if summary["agreement"] is None:  # no task has two answers
+        how = "cannot be checked" if temperature is None else "can be checked by the features only"
+        return f"{what} {how}: no task has answers from two workers"
+    return f"{what} could not be checked on held-out answers" if temperature is None else ""

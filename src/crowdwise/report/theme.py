@@ -1,4 +1,4 @@
-"""How figures look. Colours are the CSS variables of `report.css`: light, dark and print need no second drawing."""
+"""The look of charts. Colours are CSS variables of `report.css`, so light, dark and print share one drawing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The main job: from answers to labels, workers, hard tasks, what to buy next, a model and a report.
+"""The main job: labels, worker ratings, hard tasks, answers to buy, a model and a report from a table of answers.
 
 >>> import crowdwise as cw, tempfile
 >>> answers = cw.simulate.simulate(200, n_classes=3, answers_per_task=3, seed=1)
@@ -7,11 +7,10 @@
 (['task', 'label', 'confidence'], 200)
 """
 
-from crowdwise.run.advice import Feedback
 from crowdwise.run.comparison import Comparison, compare
-from crowdwise.run.feedback import feedback
+from crowdwise.run.feedback import Feedback, feedback
 from crowdwise.run.folder import Run
-from crowdwise.run.main import run
+from crowdwise.run.pipeline import run
 from crowdwise.run.progress import Progress
 
 __all__ = ["Comparison", "Feedback", "Progress", "Run", "compare", "feedback", "run"]

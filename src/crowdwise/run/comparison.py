@@ -1,4 +1,4 @@
-"""Two runs side by side: which labels changed, and whether it got better."""
+"""Compare two runs: which labels changed, and whether the result improved."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ import pyarrow.compute as pc
 
 from crowdwise._core.display import html_table
 from crowdwise.errors import UnknownIdError
+from crowdwise.report.source import VERDICTS
 from crowdwise.run.folder import Run
-from crowdwise.run.tables.labels import VERDICTS
 
 WHEN = ("before", "after")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """What is different in the second run; `str(comparison)` is a page of text.
+    """The differences between two runs; `str(comparison)` is a page of text.
 
     Attributes
     ----------
     before, after : Run
     n_common, n_gone, n_new : int
-        Tasks of both, of the first only, of the second only.
+        Tasks of both runs, of the first only, of the second only.
     changed : pyarrow.Table
-        Tasks of both whose label changed, the surest change first: `task`, and `label`, `confidence` and `verdict`,
+        Tasks whose label changed, the most confident change first: `task`, and `label`, `confidence` and `verdict`,
         each `_before` and `_after`.
     verdicts : dict of str to dict
-        How many tasks of each verdict (before) have each verdict now.
+        Number of tasks by verdict before and verdict after.
     expected, known : pair of float
-        Mean confidence of the tasks of both, before and after; and how often their labels are right where both runs
-        know the truth (None where they do not).
+        Before and after, for tasks of both runs: mean confidence, and accuracy on the tasks whose truth both runs know
+        (None without such tasks).
     workers : pyarrow.Table
-        Workers of both, those whose quality changed most first: `worker`, `quality_before`, `quality_after`.
+        Workers of both runs, those whose quality changed most first: `worker`, `quality_before`, `quality_after`.
     """
 
     before: Run
@@ -52,21 +52,21 @@ class Comparison:
 
     @property
     def words(self) -> list[str]:
-        """What it means, in sentences."""
+        """The comparison in sentences."""
         share = self.changed.num_rows / max(self.n_common, 1)
         words = [f"{self.changed.num_rows:,} of {self.n_common:,} labels changed ({share:.1%})."]
         if self.n_gone or self.n_new:
-            words.append(f"{self.n_new:,} tasks are new, {self.n_gone:,} are gone.")
+            words.append(f"{self.n_new:,} tasks were added, {self.n_gone:,} removed.")
         old, new = self.before.metrics, self.after.metrics
         if old["method"] != new["method"]:
             words.append(f"The method changed from {old['method']} to {new['method']}.")
         words.append(f"Expected accuracy of these labels: {_change(self.expected)}.")
         if self.known is not None:
-            words.append(f"Accuracy on the tasks among them of known truth: {_change(self.known)}.")
+            words.append(f"Accuracy on those with known truth: {_change(self.known)}.")
         return words
 
     def figures(self) -> list[list[str]]:
-        """Rows of what, before and after."""
+        """Rows of a figure's name, its value before and its value after."""
         old, new = self.before.metrics, self.after.metrics
         rows = [["method", old["method"], new["method"]]]
         rows += [[what, f"{old['summary'][f'n_{what}']:,}", f"{new['summary'][f'n_{what}']:,}"]
@@ -80,7 +80,7 @@ class Comparison:
         return rows
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
+        """Return everything as plain values, ready for JSON."""
         names = ("n_common", "n_gone", "n_new", "words", "verdicts", "expected", "known")
         return {
             "before": str(self.before.path), "after": str(self.after.path),
@@ -106,35 +106,35 @@ def compare(before: Run, after: Run) -> Comparison:
     """Compare two runs by the ids of their tasks and workers."""
     classes = [{str(name) for name in run.answers.classes.tolist()} for run in (before, after)]
     if not classes[0] & classes[1]:
-        message = f"{before.path} and {after.path} have no class in common: they answer different questions."
+        message = f"{before.path} and {after.path} have no class in common. Do they answer the same question?"
         raise UnknownIdError(message)
-    tasks = _joined(before.labels, after.labels, "task", ("label", "confidence", "verdict"))
+    tasks = _join(before.labels, after.labels, "task", ("label", "confidence", "verdict"))
     n_common = tasks.num_rows
     if n_common == 0:
-        message = f"{before.path} and {after.path} have no task in common: are the ids the same?"
+        message = f"{before.path} and {after.path} have no task in common. Are the task ids the same?"
         raise UnknownIdError(message)
-    pair = (tasks.column(f"verdict_{when}").to_pylist() for when in ("before", "after"))
-    count = Counter(zip(*pair, strict=True))
+    pairs = (tasks.column(f"verdict_{when}").to_pylist() for when in WHEN)
+    count = Counter(zip(*pairs, strict=True))
     verdicts = {old: {new: count[old, new] for new in VERDICTS} for old in VERDICTS}
     differ = pc.not_equal(tasks.column("label_before").cast(pa.string()), tasks.column("label_after").cast(pa.string()))
     changed = tasks.filter(differ)
-    sure = np.minimum(changed.column("confidence_before").to_numpy(), changed.column("confidence_after").to_numpy())
-    changed = changed.take(pa.array(np.argsort(-sure, kind="stable")))
+    confidence = np.minimum(*(changed.column(f"confidence_{when}").to_numpy() for when in WHEN))
+    changed = changed.take(pa.array(np.argsort(-confidence, kind="stable")))
     expected = tuple(float(np.mean(tasks.column(f"confidence_{when}").to_numpy())) for when in WHEN)
-    workers = _joined(before.workers, after.workers, "worker", ("quality",))
+    workers = _join(before.workers, after.workers, "worker", ("quality",))
     quality = [workers.column(f"quality_{when}").fill_null(0).to_numpy() for when in WHEN]
     workers = workers.take(pa.array(np.argsort(-np.abs(quality[1] - quality[0]), kind="stable")))
     return Comparison(
         before, after, n_common, before.labels.num_rows - n_common, after.labels.num_rows - n_common, changed, verdicts,
-        (expected[0], expected[1]), _known(before, after), workers,
+        (expected[0], expected[1]), _known_accuracy(before, after), workers,
     )  # fmt: skip
 
 
-def _known(before: Run, after: Run) -> tuple[float, float] | None:
-    """How often labels are right, before and after, of the tasks whose truth both runs know."""
+def _known_accuracy(before: Run, after: Run) -> tuple[float, float] | None:
+    """Accuracy before and after on the tasks whose truth both runs know."""
     if any("truth" not in run.labels.column_names for run in (before, after)):
         return None
-    tasks = _joined(before.labels, after.labels, "task", ("label", "truth"))
+    tasks = _join(before.labels, after.labels, "task", ("label", "truth"))
     tasks = tasks.filter(pc.and_(tasks.column("truth_before").is_valid(), tasks.column("truth_after").is_valid()))
     if not tasks.num_rows:
         return None
@@ -146,7 +146,7 @@ def _known(before: Run, after: Run) -> tuple[float, float] | None:
 
 
 def _change(pair: tuple[float, float]) -> str:
-    """Two shares and their difference in points.
+    """Return two shares and their difference in percentage points.
 
     >>> _change((0.8, 0.85))
     '80.0% before, 85.0% after, +5.0 points'
@@ -154,8 +154,8 @@ def _change(pair: tuple[float, float]) -> str:
     return f"{pair[0]:.1%} before, {pair[1]:.1%} after, {100 * (pair[1] - pair[0]):+.1f} points"
 
 
-def _joined(before: pa.Table, after: pa.Table, key: str, columns: tuple[str, ...]) -> pa.Table:
-    """Rows of both tables by their ids, written as text where their types differ."""
+def _join(before: pa.Table, after: pa.Table, key: str, columns: tuple[str, ...]) -> pa.Table:
+    """Join two tables by id, compared as text."""
     old, new = (table.column(key).cast(pa.string()) for table in (before, after))
     at = pc.index_in(old, new)
     common = at.is_valid()

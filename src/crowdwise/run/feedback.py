@@ -1,22 +1,24 @@
-"""What to tell a worker: which classes are confused with which, against the crowd, with tasks to look at again.
+"""Feedback for a worker: which classes they confuse, compared with the crowd, with tasks to judge_by_peers at again.
 
-    count[c, l]        expected answers l of the worker to tasks of class c, by the run's belief
+    count[c, l]        expected number of the worker's answers l to tasks of class c, by the run's probabilities
     of[c]              = sum over l of count[c, l]
-    crowd_share[c, l]  what all others say of class c, a share
+    crowd_share[c, l]  share of answers l that all other workers give to tasks of class c
     share[c, l]        = (count[c, l] + 2 crowd_share[c, l]) / (of[c] + 2): with few answers, near the crowd's
 
-A confusion is named when the crowd's share would hardly ever give so many: P(count or more of `of`, each with
-`crowd_share`) is below 5 % shared among all pairs of classes, so that 1 worker in 20 who is like the others is told
-anything. A worker's own answer has a say in the belief, so confusions are rather missed than made up. Praise is counted
-likewise, but by what the others say alone (`truth.peer_quality`): by his own answers everybody is right. Of whom too
-little is known, and who spams, is not praised.
+A confusion is reported if chance hardly explains it: P(count or more of `of` answers, each with `crowd_share`) is below
+5% divided by the number of pairs of classes. So about 1 in 20 ordinary workers gets a false report. A worker's own
+answers influence the probabilities, so confusions are missed rather than invented. Praise is counted alike, but by the
+answers of other workers only (`truth.peer_quality`), since everybody is right by their own answers. Spammers, and
+workers with too few shared answers, are not praised.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from functools import lru_cache
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,6 @@ from scipy.special import betainc
 
 from crowdwise._core.validation import is_integer, require
 from crowdwise.errors import UnknownIdError
-from crowdwise.run.advice import UNSURE, Confusion, Example, Feedback, Strength, listed
 from crowdwise.run.folder import Run
 from crowdwise.truth.base import Array
 from crowdwise.truth.peer_quality import (
@@ -42,21 +43,149 @@ from crowdwise.truth.peer_quality import (
     workers_of_pairs,
 )
 
-CHANCE = 0.05  # probability that a worker like all others is told of a confusion
-FEW = 5  # tasks of a class, below which nobody is called good at it
-GOOD = 3  # classes named that a worker is good at
+FALSE_REPORTS = 0.05  # probability of reporting a confusion to a worker who is like all others
+MIN_PRAISED = 5  # tasks of a class, below which nobody is praised for it
+MAX_PRAISED = 3  # classes named in the praise
+WIDE = 0.4  # a quality interval wider than this says too little
+MIXED_UP = 0.5  # a worker below this quality, who calls one class another more often than this, may mix up labels
+MAX_TEXT = 30  # characters of a task's text in a sentence
+
+
+@dataclass(frozen=True)
+class Example:
+    """A task to judge_by_peers at again, with its label and confidence."""
+
+    task: Any
+    text: str | None
+    label: Any
+    confidence: float
+
+    def __str__(self) -> str:
+        if not self.text:
+            return str(self.task)
+        text = self.text if len(self.text) <= MAX_TEXT else f"{self.text[: MAX_TEXT - 3]}..."
+        return f"{self.task} ({text})"
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """A class that the worker takes for another more often than the crowd does."""
+
+    truth: Any
+    said: Any
+    count: float
+    of: float
+    share: float
+    crowd_share: float
+    examples: tuple[Example, ...]
+
+    def __str__(self) -> str:
+        of = max(round(self.of), 1)
+        text = (
+            f"You called {min(round(self.count), of)} of {of} {_tasks(of)} '{self.said}' that are most likely "
+            f"'{self.truth}'; others do so for {_percent(self.crowd_share)}."
+        )
+        if not self.examples:
+            return text
+        return f"{text} Please judge_by_peers again at {_tasks(len(self.examples))} {_join(map(str, self.examples))}."
+
+
+@dataclass(frozen=True)
+class Strength:
+    """A class that the worker recognises at least as well as the crowd."""
+
+    label: Any
+    of: float
+    share: float
+    crowd_share: float
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """Feedback for one worker. Its text can be sent to the worker.
+
+    Attributes
+    ----------
+    worker : id
+    answers : int
+    quality, quality_low, quality_high : float or None
+        Share of right answers and its interval, as in `run.tables.workers`.
+    crowd_quality : float or None
+        Share of right answers of all workers together.
+    confusions : tuple of Confusion
+        Those with most answers beyond the crowd's first.
+    good_at : tuple of Strength
+    spammer : bool
+    """
+
+    worker: Any
+    answers: int
+    quality: float | None
+    quality_low: float
+    quality_high: float
+    crowd_quality: float | None
+    confusions: tuple[Confusion, ...]
+    good_at: tuple[Strength, ...]
+    spammer: bool
+
+    @property
+    def words(self) -> list[str]:
+        """The feedback in sentences."""
+        return [self._opening(), *map(str, self.confusions), *self._closing()]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as plain values, with `words`."""
+        plain = asdict(self)
+        for each in plain["confusions"]:
+            each["examples"] = list(each["examples"])
+        lists = {name: list(plain[name]) for name in ("confusions", "good_at")}
+        return plain | lists | {"words": self.words}
+
+    def __str__(self) -> str:
+        return "\n".join([f"Worker {self.worker}", *self.words])
+
+    def _repr_html_(self) -> str:
+        words = "".join(f"<li>{escape(text)}</li>" for text in self.words)
+        return f"<p><b>Worker {escape(str(self.worker))}</b></p><ul>{words}</ul>"
+
+    def _opening(self) -> str:
+        if self.quality is None or self.crowd_quality is None:
+            return "You have not answered any task yet."
+        start = f"You answered {self.answers:,} {_tasks(self.answers)}."
+        if self.quality_high - self.quality_low > WIDE:
+            return f"{start} Too few of them were also answered by others to say how many you got right."
+        return (
+            f"{start} {_about(self.quality)} of your answers are right ({_percent(self.quality_low)} to "
+            f"{_percent(self.quality_high)}); of all workers' answers, {_percent(self.crowd_quality)} are."
+        )
+
+    def _closing(self) -> list[str]:
+        out = []
+        if self.spammer:
+            out.append(
+                "Your answers do not seem to depend on the task. Please read the instructions again, and ask if "
+                "anything is unclear."
+            )
+        elif self.quality_high < MIXED_UP and any(each.share > MIXED_UP for each in self.confusions):
+            out.append("Did you mix up the labels? You differ from others in the same way again and again.")
+        elif self.answers and not self.confusions:
+            out.append("You do not confuse any classes more often than others do.")
+        if self.good_at:
+            names = _join(f"'{each.label}'" for each in self.good_at)
+            out.append(f"You recognise {names} at least as well as others do. Thank you!")
+        return out
 
 
 def feedback(run: Run, worker: Any, *, examples: int = 3, confusions: int = 5) -> Feedback:
-    """What to tell a worker of a run.
+    """Return feedback for one worker of a run.
 
     Parameters
     ----------
     run : Run
     worker : id
-        As in the answers, or written as text.
+        As in the answers, or as text.
     examples, confusions : int
-        How many tasks to name for a confusion, and how many confusions, at most.
+        Maximum number of examples per confusion, and of confusions.
     """
     return feedback_all(run, [worker], examples=examples, confusions=confusions)[0]
 
@@ -64,125 +193,127 @@ def feedback(run: Run, worker: Any, *, examples: int = 3, confusions: int = 5) -
 def feedback_all(
     run: Run, workers: Iterable[Any] | None = None, *, examples: int = 3, confusions: int = 5
 ) -> list[Feedback]:
-    """What to tell each of these workers, or all; what they share is worked out once for a run."""
-    require(is_integer(examples, 0), "examples", examples, "a whole number, 0 or more")
-    require(is_integer(confusions, 0), "confusions", confusions, "a whole number, 0 or more")
-    crowd = _crowd(run)
-    codes = range(run.answers.n_workers) if workers is None else [crowd.code(worker) for worker in workers]
-    return [crowd.feedback(code, examples, confusions) for code in codes]
+    """Return feedback for these workers, or for all; what they share is computed once per run."""
+    require(is_integer(examples, 0), "examples", examples, "an integer, 0 or more")
+    require(is_integer(confusions, 0), "confusions", confusions, "an integer, 0 or more")
+    writer = _feedback_writer(run)
+    codes = range(run.answers.n_workers) if workers is None else [writer.code(worker) for worker in workers]
+    return [writer.feedback(code, examples, confusions) for code in codes]
 
 
-def in_need(run: Run) -> pa.Table:
-    """The workers who are worse than the crowd beyond doubt, those who cost most right answers first.
+def workers_below_crowd(run: Run) -> pa.Table:
+    """Return the workers who are clearly worse than the crowd, those who cost most right answers first.
 
     Returns
     -------
     pyarrow.Table
-        Rows of `run.tables.workers`, with `lost`: right answers that the crowd would have given and this worker did
-        not.
+        Rows of `run.workers`, with `lost`: how many more right answers the crowd would have given.
     """
     table = run.workers
     crowd = _crowd_quality(table)
     if crowd is None:
         return table.slice(0, 0).append_column("lost", pa.array([], pa.float64()))
     lost = pc.multiply(table.column("answers"), pc.subtract(crowd, table.column("quality")))
-    sure = pc.less(table.column("quality_high"), crowd)
-    return table.append_column("lost", lost).filter(sure).sort_by([("lost", "descending")])
+    clearly = pc.less(table.column("quality_high"), crowd)
+    return table.append_column("lost", lost).filter(clearly).sort_by([("lost", "descending")])
 
 
 @lru_cache(maxsize=2)
-def _crowd(run: Run) -> _Crowd:
-    return _Crowd(run)
+def _feedback_writer(run: Run) -> _FeedbackWriter:
+    return _FeedbackWriter(run)
 
 
-class _Crowd:
-    """What the feedback to all workers of a run rests on."""
+class _FeedbackWriter:
+    """Writes feedback for the workers of one run; holds what they share."""
 
     def __init__(self, run: Run) -> None:
         answers = self.answers = run.answers
         self.ids = answers.workers.tolist()
-        self.place = {str(worker): code for code, worker in enumerate(self.ids)}
+        self.code_of = {str(worker): code for code, worker in enumerate(self.ids)}
         self.classes = answers.classes.tolist()
         self.counts = pair_counts(answers, run.proba)  # (pairs, classes)
         self.seen = tasks_per_class(answers, self.counts)  # (workers, classes)
         self.total = crowd_counts(answers, self.counts)  # (classes, labels)
-        self.found = self._found()
+        self.confusions = self._find_confusions()
         self.codes = run.codes  # (tasks,)
         self.confidence = run.labels.column("confidence").to_numpy()  # (tasks,)
-        self.sure = pc.equal(run.labels.column("verdict"), "accept").to_numpy()  # (tasks,)
+        self.accepted = pc.equal(run.labels.column("verdict"), "accept").to_numpy()  # (tasks,)
         self.texts = run.tasks.column("text")
         self.text_row = pc.index_in(answers.task_ids, run.tasks.column("task").combine_chunks())  # (tasks,)
         names = ("answers", "quality", "quality_low", "quality_high", "spammer")
         self.workers = {name: run.workers.column(name).to_pylist() for name in names}
         self.quality = _crowd_quality(run.workers)
         quality = np.clip(run.workers.column("quality").fill_null(0.5).to_numpy(), EDGE, 1 - EDGE)
-        wrong = error_distribution(smoothed(self.total))
-        by_others = judge_by_peers(answers, quality, base_rates(answers, run.proba), wrong)
-        self.by_others = by_others[2]  # (pairs, classes): as `counts`, by the belief of the others
+        by_others = judge_by_peers(
+            answers, quality, base_rates(answers, run.proba), error_distribution(smoothed(self.total))
+        )
+        self.by_others = by_others[2]  # (pairs, classes): as `counts`, by the answers of other workers
         self.recognised = smoothed(crowd_counts(answers, self.by_others)).diagonal()  # (classes,)
 
     def code(self, worker: Any) -> int:
-        """The place of a worker, by id or its text."""
+        """Return the code of a worker, given the id or its text."""
         name = str(worker)
-        if name not in self.place:
-            close = difflib.get_close_matches(name, self.place, n=3)
-            meant = (
-                f"Did you mean {listed(close)}?"
+        if name not in self.code_of:
+            close = difflib.get_close_matches(name, self.code_of, n=3)
+            hint = (
+                f"Did you mean {_join(close)}?"
                 if close
-                else f"There are {len(self.ids):,}, such as {listed(list(self.place)[:3])}."
+                else f"It has {len(self.ids):,} workers, such as {_join(list(self.code_of)[:3])}."
             )
-            message = f"no worker {name!r} in this run. {meant}"
+            message = f"No worker {name!r} in this run. {hint}"
             raise UnknownIdError(message)
-        return self.place[name]
+        return self.code_of[name]
 
     def feedback(self, code: int, examples: int, confusions: int) -> Feedback:
+        """Return feedback for the worker with this code."""
         answers = self.answers
         rows = answers.by_worker[answers.worker_starts[code] : answers.worker_starts[code + 1]]
-        mine = self.found[np.searchsorted(self.found["worker"], code) :][:confusions]
-        mine = mine[mine["worker"] == code]
+        own = self.confusions[np.searchsorted(self.confusions["worker"], code) :][:confusions]
+        own = own[own["worker"] == code]
         row = {name: column[code] for name, column in self.workers.items()}
-        unsure = row["quality_high"] - row["quality_low"] > UNSURE
+        unknown = row["quality_high"] - row["quality_low"] > WIDE
         return Feedback(
             worker=self.ids[code],
             **row,
             crowd_quality=self.quality,
-            confusions=tuple(self._confusion(each, rows, examples) for each in mine),
-            good_at=() if row["spammer"] or unsure else self._good_at(code),
+            confusions=tuple(self._confusion(each, rows, examples) for each in own),
+            good_at=() if row["spammer"] or unknown else self._good_at(code),
         )
 
-    def _found(self) -> Array:
-        """Confusions beyond chance, a row each, sorted by worker, most answers beyond the crowd's first."""
+    def _find_confusions(self) -> Array:
+        """Confusions beyond chance, one row each, sorted by worker, most answers beyond the crowd's first."""
         answers = self.answers
-        k, who, label = answers.n_classes, workers_of_pairs(answers), answers.pairs.label
+        k, pair_worker, label = answers.n_classes, workers_of_pairs(answers), answers.pairs.label
         pair, c = np.nonzero(self.counts >= 1)
         wrong = label[pair] != c
         pair, c = pair[wrong], c[wrong]
-        worker, said = who[pair], label[pair]
+        worker, said = pair_worker[pair], label[pair]
         count, of = self.counts[pair, c], self.seen[worker, c]
         usual = (self.total[c, said] - count + 1 / k) / (self.total.sum(axis=1)[c] - of + 1)  # by the others
         chance = betainc(count, np.maximum(of - count, 0) + 1, usual)  # P(Binomial(of, usual) >= count)
-        kept = np.flatnonzero(chance < CHANCE / max(k * (k - 1), 1))
-        beyond = (count - of * usual)[kept]
-        order = kept[np.lexsort((-beyond, worker[kept]))]
+        unusual = np.flatnonzero(chance < FALSE_REPORTS / max(k * (k - 1), 1))
+        beyond = (count - of * usual)[unusual]
+        order = unusual[np.lexsort((-beyond, worker[unusual]))]
         share = (count + CAUTION * usual) / (of + CAUTION)
         columns = {"worker": worker, "c": c, "said": said, "count": count, "of": of, "share": share, "usual": usual}
-        found = np.empty(len(order), [(name, column.dtype) for name, column in columns.items()])
+        table = np.empty(len(order), [(name, column.dtype) for name, column in columns.items()])
         for name, column in columns.items():
-            found[name] = column[order]
-        return found
+            table[name] = column[order]
+        return table
 
-    def _confusion(self, found: Any, rows: Array, examples: int) -> Confusion:
+    def _confusion(self, row: Any, rows: Array, examples: int) -> Confusion:
+        """A row of `confusions` with examples among these answers, accepted labels of high confidence first."""
         answers = self.answers
-        task = answers.task[rows[answers.label[rows] == found["said"]]]
-        task = task[self.codes[task] == found["c"]]
-        best = task[np.lexsort((-self.confidence[task], ~self.sure[task]))][:examples]
+        task = answers.task[rows[answers.label[rows] == row["said"]]]
+        task = task[self.codes[task] == row["c"]]
+        best = task[np.lexsort((-self.confidence[task], ~self.accepted[task]))][:examples]
         return Confusion(
-            truth=self.classes[found["c"]],
-            said=self.classes[found["said"]],
-            count=float(found["count"]),
-            of=float(found["of"]),
-            share=float(found["share"]),
-            crowd_share=float(found["usual"]),
+            truth=self.classes[row["c"]],
+            said=self.classes[row["said"]],
+            count=float(row["count"]),
+            of=float(row["of"]),
+            share=float(row["share"]),
+            crowd_share=float(row["usual"]),
             examples=tuple(self._example(t) for t in best.tolist()),
         )
 
@@ -195,20 +326,55 @@ class _Crowd:
     def _good_at(self, code: int) -> tuple[Strength, ...]:
         """Classes this worker recognises at least as well as the crowd, those met most often first."""
         pairs = self.answers.pairs
-        mine = slice(pairs.worker_starts[code], pairs.worker_starts[code + 1])
-        c = pairs.label[mine]  # (labels the worker uses,)
-        counts = self.by_others[mine]  # (labels, classes)
+        own = slice(pairs.worker_starts[code], pairs.worker_starts[code + 1])
+        c = pairs.label[own]  # (labels the worker uses,)
+        counts = self.by_others[own]  # (labels, classes)
         right, of = counts[np.arange(len(c)), c], counts.sum(axis=0)[c]
         usual = self.recognised[c]
         share = (right + CAUTION * usual) / (of + CAUTION)
-        good = np.flatnonzero((of >= FEW) & (share >= usual) & (share > 0.5))
-        good = good[np.argsort(-of[good], kind="stable")][:GOOD]
+        good = np.flatnonzero((of >= MIN_PRAISED) & (share >= usual) & (share > 0.5))
+        good = good[np.argsort(-of[good], kind="stable")][:MAX_PRAISED]
         return tuple(
             Strength(self.classes[c[i]], float(of[i]), float(share[i]), float(usual[i])) for i in good.tolist()
         )
 
 
 def _crowd_quality(workers: pa.Table) -> float | None:
-    """Mean quality of the answers of all workers."""
+    """Mean quality of all workers, weighted by their number of answers."""
     total = pc.sum(pc.multiply(workers.column("answers"), workers.column("quality"))).as_py()
     return None if total is None else total / pc.sum(workers.column("answers")).as_py()
+
+
+def _percent(share: float) -> str:
+    """A share in words that never round to none or all.
+
+    >>> _percent(0.083), _percent(0.001), _percent(0.999)
+    ('8%', 'under 1%', 'over 99%')
+    """
+    if share < 0.01:
+        return "under 1%"
+    return "over 99%" if share > 0.99 else f"{share:.0%}"
+
+
+def _about(share: float) -> str:
+    """A share at the start of a sentence.
+
+    >>> _about(0.083), _about(0.999)
+    ('About 8%', 'Over 99%')
+    """
+    text = _percent(share)
+    return f"About {text}" if text[0].isdigit() else text.capitalize()
+
+
+def _tasks(n: int) -> str:
+    return "task" if n == 1 else "tasks"
+
+
+def _join(names: Iterable[str]) -> str:
+    """Names with commas and an "and".
+
+    >>> _join(["17", "4", "90"])
+    '17, 4 and 90'
+    """
+    *first, last = [*names] or [""]
+    return f"{', '.join(first)} and {last}" if first else last

@@ -1,24 +1,28 @@
-"""A run folder: plain files that say what came out, and `Run`, which reads them.
+"""A run folder: plain files that hold the result of a run, and `Run`, which reads them.
 
-    config.json         what was asked: inputs with their checksums, options, seed, version
-    labels.parquet      a row a task: label, confidence, verdict, ...; and the probability of each class
-    labels.csv          the same without these
-    workers.csv         a row a worker: how good, how informative, what is confused with what
-    tasks.csv           tasks by ambiguity, the most ambiguous first, with who said what
-    next.csv            answers to buy next, and what they should bring
-    model.safetensors   the model that made the labels; `classifier.safetensors` where it cannot classify by features
-    metrics.json        every figure of the report; written when all else but the report is there: the run is complete
-    times.json          how long each step took
-    images/             small pictures of the most ambiguous tasks
-    report.html         all of this to look at
+    config.json         the request: inputs with their checksums, options, seed, version
+    labels.parquet      one row per task: label, confidence, verdict, ..., and the probability of each class
+    labels.csv          the same without the probabilities
+    workers.csv         one row per worker: quality, informativeness, worst confusion
+    tasks.csv           tasks by ambiguity, the most ambiguous first, with their answers
+    next.csv            answers to buy next, and their expected benefit
+    model.safetensors   the model that made the labels; `classifier.safetensors` if that model cannot classify features
+    metrics.json        every figure of the report; written after all other files but the report
+    times.json          seconds per step
+    images/             thumbnails of the most ambiguous tasks
+    report.html         all of this on one page
 
-Each is written whole or not at all, and `metrics.json` has their checksums (`layout`).
+Every file is written atomically. Format 2 (the current one) keeps in `metrics.json` a checksum of itself and of each
+file that `Run` reads, so damage is detected. Format 1 has no checksums and is read without this check.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -31,155 +35,192 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from crowdwise import report
+from crowdwise._core.checksums import CHECKSUM_KEY, strict_json
 from crowdwise._core.display import html_table
+from crowdwise._core.json_schema import NUMBER, Field, check
 from crowdwise.answers import Answers
 from crowdwise.errors import FormatError
 from crowdwise.io.csv_escaping import unescape
 from crowdwise.io.model_files import load, load_answers
-from crowdwise.run.folder_format import check_file, read_figures, read_json, understood
+from crowdwise.report.source import REPORT_FILE
 
 if TYPE_CHECKING:
-    from crowdwise.run.advice import Feedback
+    from crowdwise.run.feedback import Feedback
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+FORMAT = 2
 CONFIG, METRICS, TIMES = "config.json", "metrics.json", "times.json"
 LABELS, LABELS_CSV, WORKERS, TASKS, NEXT = "labels.parquet", "labels.csv", "workers.csv", "tasks.csv", "next.csv"
-MODEL, CLASSIFIER, REPORT, IMAGES = "model.safetensors", "classifier.safetensors", "report.html", "images"
-READ = (CONFIG, LABELS, WORKERS, TASKS, NEXT, MODEL, CLASSIFIER)  # again, by `Run`
-PROBA = "proba_"  # begins the names of the columns of labels.parquet that hold probabilities
+MODEL, CLASSIFIER, IMAGES = "model.safetensors", "classifier.safetensors", "images"
+CHECKED = (CONFIG, LABELS, WORKERS, TASKS, NEXT, MODEL, CLASSIFIER)  # files with a checksum in metrics.json
+PROBA = "proba_"  # prefix of the probability columns in labels.parquet
+REMEDY = "Restore it from a copy, or run again in a new folder."
+NONE = type(None)
+FIELDS = {
+    "format": Field(int, "the version of the format"),
+    "method": Field(str, "the name of the method that made the labels"),
+    "why": Field(str, "a sentence"),
+    "words": Field(list, "sentences"),
+    "counts": Field(dict, "numbers of tasks by verdict"),
+    "verdict_words": Field(dict, "sentences by verdict"),
+    "verdict_rules": Field(dict, "bounds of the verdicts"),
+    "beats_vote": Field((bool, NONE), "true, false or null"),
+    "expected_accuracy": Field(NUMBER, "a number"),
+    "expected_accepted": Field((*NUMBER, NONE), "a number or null"),
+    "truth": Field((dict, NONE), "scores against known truth, or null"),
+    "summary": Field(dict, "figures of the answers"),
+    "balance": Field(dict, "shares of the classes"),
+    "choice": Field((dict, NONE), "how the method was chosen, or null"),
+    "methods": Field(list, "one row per method"),
+    "calibration": Field(dict, "the temperature, and bins before and after"),
+    "confidence": Field(dict, "a histogram"),
+    "agreement": Field(dict, "a histogram"),
+    "ambiguity": Field(dict, "how tasks were ranked"),
+    "history": Field(list, "one row per iteration"),
+    "curve": Field(list, "one row per share of the answers"),
+    "forecast": Field(list, "one row per number of answers bought"),
+    "spammers": Field(int, "a number of workers"),
+    "files": Field(dict, "checksums by file name", needed=False),
+    CHECKSUM_KEY: Field(str, "a checksum", needed=False),
+}
 
 
 class Run:
-    """A finished run, read from its folder as things are asked for.
+    """A finished run. Its files are read when they are first used.
 
     Attributes
     ----------
     config, metrics : dict
-        What was asked for, and every figure.
+        The request, and every figure.
     labels, workers, tasks, next : pyarrow.Table
         The tables of the folder.
     answers : Answers
-        What the run was made from, with the known labels where some were given.
+        The answers the run was made from.
     proba : (tasks, classes) array
-        How probable each class is, calibrated; rows follow `answers.tasks`.
+        Calibrated class probabilities; rows follow `answers.tasks`.
     model : truth model or learner
         The fitted model that made the labels.
     classifier : learner or None
-        What classifies other tasks by their features.
+        A classifier of new tasks by their features.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         if not self.path.is_dir():
-            message = f"there is no run folder {str(path)!r}: give the folder that `crowdwise run` wrote with --out."
+            message = f"No run folder at {str(path)!r}. Give the folder that `crowdwise run --out` wrote."
             raise FormatError(message)
         if not (self.path / METRICS).is_file():
             unfinished = (self.path / CONFIG).is_file()
-            remedy = "the run was not finished: `crowdwise run ... --resume` goes on" if unfinished else "it is no run"
-            message = f"{path} holds no {METRICS}: {remedy}."
+            reason = "the run is not finished. Resume it with `crowdwise run ... --resume`" if unfinished else (
+                "it is not a run folder"
+            )  # fmt: skip
+            message = f"{path} has no {METRICS}: {reason}."
             raise FormatError(message)
-        self.metrics  # noqa: B018 (says when the folder is of a newer format, or damaged)
+        self.metrics  # noqa: B018 (raises if the format is newer or the file is damaged)
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """What was asked for."""
-        return read_json(self._file(CONFIG))
+        """The request: inputs, options, seed and version."""
+        return read_json(self._checked(CONFIG))
 
     @cached_property
     def metrics(self) -> dict[str, Any]:
         """Every figure of the report."""
-        return read_figures(self.path / METRICS)
+        return read_metrics(self.path / METRICS)
 
     @cached_property
     def labels(self) -> pa.Table:
-        """A row a task."""
-        path = self._file(LABELS)
-        with understood(path), path.open("rb") as stream:  # by its name, Arrow would take `a:b` for an address
-            return _with_columns(pq.read_table(stream), ("task", "label", "confidence", "verdict"))
+        """One row per task."""
+        path = self._checked(LABELS)
+        with name_damaged_file(path), path.open("rb") as stream:  # given a name like `a:b`, Arrow would see a URL
+            return _require_columns(pq.read_table(stream), ("task", "label", "confidence", "verdict"))
 
     @cached_property
     def workers(self) -> pa.Table:
-        """A row a worker."""
+        """One row per worker."""
         texts = dict.fromkeys(("worst_class", "worst_confusion"), pa.string())
-        return _read_csv(self._file(WORKERS), {"worker": self.answers.worker_ids.type, **texts})
+        return _read_csv(self._checked(WORKERS), {"worker": self.answers.worker_ids.type, **texts})
 
     @cached_property
     def tasks(self) -> pa.Table:
-        """A row a task, the most ambiguous first; who said what stands in lists written as JSON."""
-        lists = ("workers", "labels", "trust", "text", "image")
-        return _read_csv(self._file(TASKS), {"task": self.answers.task_ids.type, **dict.fromkeys(lists, pa.string())})
+        """One row per task, the most ambiguous first; workers, labels and trust are JSON lists."""
+        texts = dict.fromkeys(("workers", "labels", "trust", "text", "image"), pa.string())
+        return _read_csv(self._checked(TASKS), {"task": self.answers.task_ids.type, **texts})
 
     @cached_property
     def next(self) -> pa.Table:
         """Answers to buy next, the best first."""
-        answers = self.answers
-        kinds = {"task": answers.task_ids.type, "worker": answers.worker_ids.type}
-        return _read_csv(self._file(NEXT), kinds | dict.fromkeys(("belief", "expected"), pa.string()))
+        types = {"task": self.answers.task_ids.type, "worker": self.answers.worker_ids.type}
+        return _read_csv(self._checked(NEXT), types | dict.fromkeys(("belief", "expected"), pa.string()))
 
     @cached_property
     def answers(self) -> Answers:
-        """What the run was made from."""
-        return load_answers(self._file(MODEL))
+        """The answers the run was made from."""
+        return load_answers(self._checked(MODEL))
 
     @cached_property
     def proba(self) -> Array:
-        """How probable each class is, (tasks, classes)."""
+        """Calibrated class probabilities, (tasks, classes)."""
         names = [name for name in self.labels.column_names if name.startswith(PROBA)]
         return np.stack([self.labels.column(name).to_numpy() for name in names], axis=1)
 
     @property
     def codes(self) -> Array:
-        """The label of each task as its place among the classes, (tasks,)."""
-        answers = self.answers
-        return pc.index_in(self.labels.column("label"), answers.class_ids).to_numpy().astype(np.int64)
+        """The label of each task as a code, its position in `answers.classes`, (tasks,)."""
+        return pc.index_in(self.labels.column("label"), self.answers.class_ids).to_numpy().astype(np.int64)
 
     @cached_property
     def model(self) -> Any:
-        """The model that made the labels."""
-        return load(self._file(MODEL))
+        """The fitted model that made the labels."""
+        return load(self._checked(MODEL))
 
     @cached_property
     def classifier(self) -> Any:
-        """What classifies tasks by their features: the model itself where it can; None without features."""
+        """A classifier of tasks by their features: the model itself if it is one; None without features."""
         if (self.path / CLASSIFIER).is_file():
-            return load(self._file(CLASSIFIER))
+            return load(self._checked(CLASSIFIER))
         return self.model if hasattr(self.model, "predict_proba") else None
 
-    def _file(self, name: str) -> Path:
-        """A file of the folder, as the run wrote it."""
+    def _checked(self, name: str) -> Path:
+        """Return the path of a file after comparing its checksum."""
         path = self.path / name
         check_file(path, self.metrics.get("files", {}))
         return path
 
     def confusion_counts(self, workers: Array) -> Array:
-        """Expected counts, (workers, classes, classes): how often each of these said l (last) where the truth is c.
+        """Return expected counts (workers, classes, classes): how often each worker answered l (last) for truth c.
 
         Parameters
         ----------
         workers : int array
-            Codes: places among `answers.workers`.
+            Codes: positions in `answers.workers`.
         """
         answers, k = self.answers, self.answers.n_classes
         place = np.full(answers.n_workers, -1)
         place[workers] = np.arange(len(workers))
         rows = np.flatnonzero(place[answers.worker] >= 0)
         cell = place[answers.worker[rows]] * k + answers.label[rows]
-        belief = self.proba[answers.task[rows]]  # (rows, classes)
-        counts = [np.bincount(cell, belief[:, c], minlength=len(workers) * k) for c in range(k)]
+        proba = self.proba[answers.task[rows]]  # (rows, classes)
+        counts = [np.bincount(cell, proba[:, c], minlength=len(workers) * k) for c in range(k)]
         return np.stack(counts, axis=1).reshape(len(workers), k, k).swapaxes(1, 2)
 
     def feedback(self, worker: Any) -> Feedback:
-        """What this worker confuses with what, against the crowd, with examples."""
-        from crowdwise.run.feedback import feedback
+        """Return feedback for one worker: which classes they confuse, compared with the crowd, with examples."""
+        return self.feedback_all([worker])[0]
 
-        return feedback(self, worker)
+    def feedback_all(
+        self, workers: Iterable[Any] | None = None, *, examples: int = 3, confusions: int = 5
+    ) -> list[Feedback]:
+        """Return feedback for these workers, or for all of them."""
+        from crowdwise.run.feedback import feedback_all
+
+        return feedback_all(self, workers, examples=examples, confusions=confusions)
 
     def report(self, out: str | os.PathLike[str] | None = None) -> Path:
-        """Write the report, `report.html` in the folder unless another place is named; returns where it is."""
-        from crowdwise.report import report
-
-        return report(self, out)
+        """Write the report and return its path; by default `report.html` in the folder."""
+        return report.write_report(self, out)
 
     def __str__(self) -> str:
         counts = self.metrics["counts"]
@@ -190,35 +231,109 @@ class Run:
         return f"Run({str(self.path)!r}: {self.metrics['method']}, {self.labels.num_rows:,} tasks)"
 
     def _repr_html_(self) -> str:
-        means = self.metrics["verdict_words"]
-        rows = ((verdict, f"{count:,}", means[verdict]) for verdict, count in self.metrics["counts"].items())
-        where = f"In {self.path}: {LABELS_CSV}, {WORKERS}, {TASKS}, {NEXT}"
-        address = escape(quote((self.path / REPORT).as_posix()))  # quoted, no name of a folder is read as `javascript:`
-        link = f'<p><a href="{address}">{REPORT}</a></p>'
-        return html_table(rows, ["verdict", "tasks", "what to do"], [*self.metrics["words"], where]) + link
+        advice = self.metrics["verdict_words"]
+        rows = ((verdict, f"{count:,}", advice[verdict]) for verdict, count in self.metrics["counts"].items())
+        files = f"In {self.path}: {LABELS_CSV}, {WORKERS}, {TASKS}, {NEXT}"
+        url = escape(quote((self.path / REPORT_FILE).as_posix()))  # quoted, so a folder name cannot be `javascript:`
+        link = f'<p><a href="{url}">{REPORT_FILE}</a></p>'
+        return html_table(rows, ["verdict", "tasks", "what to do"], [*self.metrics["words"], files]) + link
 
 
-def _read_csv(path: Path, kinds: dict[str, pa.DataType]) -> pa.Table:
-    """A table of the folder, with the ids as they are in the answers; formula escapes are taken off again."""
-    text = {name: pa.string() for name in kinds}
+def seal_metrics(metrics: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the content of metrics.json: the figures, the format version, and checksums of the files and itself."""
+    files = {name: _file_checksum(folder / name) for name in CHECKED if (folder / name).is_file()}
+    content = json.loads(json.dumps({"format": FORMAT, **metrics, "files": files}, allow_nan=False))
+    return {**content, CHECKSUM_KEY: _json_checksum(content)}
+
+
+def read_metrics(path: Path) -> dict[str, Any]:
+    """Return the content of metrics.json after checking its format, checksum and fields."""
+    content = read_json(path)
+    version = content.get("format")
+    if version not in range(1, FORMAT + 1):
+        message = f"{path.parent} has run format {version!r}; this version of crowdwise reads up to {FORMAT}: upgrade."
+        raise FormatError(message)
+    checksum = content.pop(CHECKSUM_KEY, None)
+    if version != 1 and checksum != _json_checksum(content):
+        message = f"{path} is damaged or was edited: its checksum does not match. {REMEDY}"
+        raise FormatError(message)
+    try:
+        check(content, FIELDS, allow_unknown=True)
+    except ValueError as error:
+        message = f"{path} is damaged: {error}. {REMEDY}"
+        raise FormatError(message) from None
+    return content
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return a JSON object of the folder; an error names the damaged file."""
+    try:
+        content = strict_json(path.read_bytes())
+    except OSError as error:
+        message = f"Cannot read {path}: {error.strerror}. Run again with --resume."
+        raise FormatError(message) from None
+    except ValueError as error:
+        message = f"{path} is damaged: {error}. {REMEDY}"
+        raise FormatError(message) from None
+    if not isinstance(content, dict):
+        message = f"{path} does not hold a JSON object. Is this a run folder?"
+        raise FormatError(message)
+    return content
+
+
+def check_file(path: Path, checksums: Mapping[str, Any]) -> None:
+    """Raise if a file is not as the run wrote it; format 1 has no checksums to compare."""
+    if path.name not in checksums:
+        return
+    try:
+        same = _file_checksum(path) == checksums[path.name]
+    except OSError as error:
+        message = f"Cannot read {path}: {error.strerror}. {REMEDY}"
+        raise FormatError(message) from None
+    if not same:
+        message = f"{path} is damaged or was edited: its checksum does not match. {REMEDY}"
+        raise FormatError(message)
+
+
+@contextmanager
+def name_damaged_file(path: Path) -> Iterator[None]:
+    """Turn any error while a file is read into one that names the file and the remedy."""
+    try:
+        yield
+    except (OSError, ValueError, pa.ArrowException) as error:
+        message = f"Cannot read {path}: {error}. {REMEDY}"
+        raise FormatError(message) from None
+
+
+def _file_checksum(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _json_checksum(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _read_csv(path: Path, types: dict[str, pa.DataType]) -> pa.Table:
+    """Read a table of the folder, with ids of these types; the escaping of formulas is undone."""
     convert = pyarrow.csv.ConvertOptions(
-        column_types=text, strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""],
-        true_values=["True"], false_values=["False"],
+        column_types=dict.fromkeys(types, pa.string()), strings_can_be_null=True, quoted_strings_can_be_null=False,
+        null_values=[""], true_values=["True"], false_values=["False"],
     )  # fmt: skip
     parse = pyarrow.csv.ParseOptions(newlines_in_values=True)
-    with understood(path):
-        table = _with_columns(pyarrow.csv.read_csv(path, parse_options=parse, convert_options=convert), kinds)
-        for name, kind in kinds.items():
+    with name_damaged_file(path):
+        table = _require_columns(pyarrow.csv.read_csv(path, parse_options=parse, convert_options=convert), types)
+        for name, kind in types.items():
             cells = table.column(name).combine_chunks().dictionary_encode()
             column = pa.DictionaryArray.from_arrays(cells.indices, unescape(cells.dictionary)).dictionary_decode()
             table = table.set_column(table.column_names.index(name), name, column.cast(kind))
         return table
 
 
-def _with_columns(table: pa.Table, names: Iterable[str]) -> pa.Table:
-    """The table, if it has these columns."""
+def _require_columns(table: pa.Table, names: Iterable[str]) -> pa.Table:
+    """Return the table if it has these columns."""
     missing = [name for name in names if name not in table.column_names]
     if missing:
-        message = f"it has no column {missing[0]!r}"
+        message = f"column {missing[0]!r} is missing"
         raise ValueError(message)
     return table

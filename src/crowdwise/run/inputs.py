@@ -1,86 +1,150 @@
-"""What a run works on: read, checked, and with the known truth set apart."""
+"""What a run works on: its options and its data, read and checked, with the known truth set apart."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from crowdwise._core.validation import require
+from crowdwise._core.fingerprints import fingerprint
+from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers
-from crowdwise.errors import EmptyError, ParameterError, SingleClassError
+from crowdwise.errors import EmptyError, FeaturesError, ParameterError, SingleClassError
 from crowdwise.io import read
 from crowdwise.io.reader import attach_truth
 from crowdwise.learn.features import Features, open_features
-from crowdwise.run.media import open_images
+from crowdwise.learn.features.pictures import Pictures
+from crowdwise.learn.features.sources import open_source
+from crowdwise.learn.joint_em.class_prior import ClassPrior
+from crowdwise.run.tables.labels import ACCEPT
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+MAX_BUDGET = 1000  # answers proposed at most, unless a budget is given
+MAX_JOBS = 4  # fits at once, unless n_jobs is given
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of `run`, checked."""
+
+    method: str | Sequence[str] = "auto"
+    class_prior: ClassPrior = None
+    accept: float = ACCEPT
+    budget: int | None = None
+    folds: int = 5
+    time_budget: float | None = None
+    seed: int = 0
+    n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        accept, budget, folds, seconds = self.accept, self.budget, self.folds, self.time_budget
+        require(is_number(accept) and 0.5 <= accept < 1, "accept", accept, "a confidence from 0.5 to below 1")
+        require(budget is None or is_integer(budget, 1), "budget", budget, "an integer, 1 or more")
+        require(is_integer(folds, 2) and folds <= 100, "folds", folds, "an integer from 2 to 100")
+        timed = seconds is None or (is_number(seconds) and seconds > 0)
+        require(timed, "time_budget", seconds, "a number of seconds above 0")
+        require(is_integer(self.seed, 0), "seed", self.seed, "an integer, 0 or more")
+        require(self.n_jobs is None or is_integer(self.n_jobs, 1), "n_jobs", self.n_jobs, "an integer, 1 or more")
+
+    def with_defaults(self, data: RunInput) -> RunOptions:
+        """Return the options with defaults that depend on the data filled in."""
+        budget = min(MAX_BUDGET, max(1, data.answers.n_tasks // 10)) if self.budget is None else self.budget
+        n_jobs = self.n_jobs
+        if n_jobs is None:
+            n_jobs = 1 if data.X is None else min(MAX_JOBS, os.cpu_count() or 1)
+        return replace(self, budget=budget, n_jobs=n_jobs)
+
+    def as_config(self) -> dict[str, Any]:
+        """Return the options that determine the result, as config.json keeps them."""
+        prior: Any = self.class_prior
+        if isinstance(prior, Mapping):
+            prior = {str(name): float(share) for name, share in prior.items()}
+        method = self.method if isinstance(self.method, str) else list(self.method)
+        return {"method": method, "accept": self.accept, "budget": self.budget, "folds": self.folds,
+                "time_budget": self.time_budget, "class_prior": prior}  # fmt: skip
+
 
 class RunInput(NamedTuple):
-    """What a run works on, checked."""
+    """The data of a run, checked."""
 
     answers: Answers  # without truth
-    known: Array | None  # (tasks,) codes of the truth, -1 unknown; those from n_classes on name classes nobody chose
-    names: list[Any]  # of the classes, with those that only the truth names
+    truth: Array | None  # (tasks,) class codes, -1 unknown; codes from n_classes on are classes nobody answered
+    class_names: list[Any]  # of all classes, those that only the truth has included
     X: Features | None
     images: Any
     texts: Sequence[str | None] | Array | None
     seconds: Array | None  # (answers,)
-    notes: list[str]  # what was left out on the way in
+    notes: list[str]  # what was left out while reading
 
-    def parts(self) -> dict[str, Any]:
-        """What the result depends on, by name."""
+    def fingerprints(self) -> dict[str, str | None]:
+        """Return a fingerprint of each part that the result depends on."""
         texts = None if self.texts is None else list(self.texts)
-        return {
-            "answers": self.answers,
-            "features": self.X,
-            "truth": self.known,
-            "texts": texts,
-            "seconds": self.seconds,
-            "images": self.images,
-        }
+        parts = {"answers": self.answers, "features": self.X, "truth": self.truth, "texts": texts,
+                 "seconds": self.seconds, "images": self.images}  # fmt: skip
+        return {name: None if part is None else fingerprint(part) for name, part in parts.items()}
 
 
-def check_inputs(
+def read_inputs(
     answers: Any, features: Any, images: Any, texts: Any, encode: bool, seconds: Any, truth: Any
 ) -> RunInput:
-    """Read and check what was given."""
-    if isinstance(answers, (str, os.PathLike)):
-        answers = read(answers)
+    """Read and check the data; the parameters are those of `run`."""
+    answers = _check_answers(read(answers) if isinstance(answers, (str, os.PathLike)) else answers)
+    if isinstance(truth, (str, os.PathLike)):
+        with_truth = attach_truth(answers, truth)
+    else:
+        with_truth = answers if truth is None else answers.with_truth(truth, ignore_unknown=True)
+    codes = None if with_truth.truth is None or not (with_truth.truth >= 0).any() else with_truth.truth
+    if texts is not None:
+        require(len(texts) == answers.n_tasks, "texts", f"{len(texts)} texts", f"{answers.n_tasks}, one per task")
+    if seconds is not None:
+        seconds = np.asarray(seconds, dtype=float)
+        fits = seconds.shape == (answers.n_answers,)
+        require(fits, "seconds", f"array of shape {seconds.shape}", f"{answers.n_answers} numbers, one per answer")
+    pictures = None if images is None else open_images(images, answers)
+    answers = replace(answers, truth=None)
+    X = _features(features, pictures, texts, answers) if encode or features is not None else None
+    notes = [f"Left out: {count:,} {why}." for why, count in with_truth.removed.items()]
+    return RunInput(answers, codes, with_truth.classes.tolist(), X, pictures, texts, seconds, notes)
+
+
+def _check_answers(answers: Any) -> Answers:
     if not isinstance(answers, Answers):
         message = f"run takes Answers or a path, not {type(answers).__name__}: use crowdwise.Answers.from_frame(...)."
         raise ParameterError(message)
     if answers.n_answers == 0:
-        message = "there are no answers."
+        message = "There are no answers."
         raise EmptyError(message)
     if answers.n_classes < 2:
-        message = f"all answers say {answers.classes.tolist()[0]!r}: there is nothing to tell apart."
+        message = f"All answers are {answers.classes.tolist()[0]!r}: at least two classes are needed."
         raise SingleClassError(message)
-    if isinstance(truth, (str, os.PathLike)):
-        told = attach_truth(answers, truth)
-    else:
-        told = answers if truth is None else answers.with_truth(truth, ignore_unknown=True)
-    known = None if told.truth is None or not (told.truth >= 0).any() else told.truth
-    names = told.classes.tolist()
-    if texts is not None:
-        require(len(texts) == answers.n_tasks, "texts", f"{len(texts)} texts", f"{answers.n_tasks}, one a task")
-    if seconds is not None:
-        seconds = np.asarray(seconds, dtype=float)
-        fits = seconds.shape == (answers.n_answers,)
-        require(fits, "seconds", f"array of shape {seconds.shape}", f"{answers.n_answers} numbers, one an answer")
-    pictures = None if images is None else open_images(images, answers)
-    answers = replace(answers, truth=None)
-    X = _features(features, pictures, texts, answers) if encode or features is not None else None
-    notes = [f"Left out: {count:,} {why}." for why, count in told.removed.items()]
-    return RunInput(answers, known, names, X, pictures, texts, seconds, notes)
+    return answers
+
+
+def open_images(images: Any, answers: Answers) -> Any:
+    """Return the images of the tasks; rows follow `answers.tasks`.
+
+    Parameters
+    ----------
+    images : folder, array of bytes or numbers (tasks, height, width[, channels]), dataset or Pictures
+    answers : Answers
+    """
+    if isinstance(images, np.ndarray) and images.ndim <= 2:
+        message = f"images has shape {images.shape}: use (tasks, height, width) or (tasks, height, width, channels)."
+        raise FeaturesError(message)
+    opened: Any = images if isinstance(images, (Pictures, np.ndarray)) else open_source(images, answers)
+    n_rows = len(opened) if isinstance(opened, np.ndarray) else opened.n_rows
+    if n_rows != answers.n_tasks:
+        message = f"{n_rows:,} images for {answers.n_tasks:,} tasks: give one per task, in the order of answers.tasks."
+        raise FeaturesError(message)
+    return opened
 
 
 def _features(features: Any, images: Any, texts: Any, answers: Answers) -> Features | None:
-    """Features that were given, or what a pretrained network makes of images or texts."""
+    """Open the features, or encode images or texts with a pretrained network."""
     if features is None and images is not None:
         from crowdwise.learn.features.encoders import encode_images
 

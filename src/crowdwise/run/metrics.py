@@ -1,4 +1,4 @@
-"""Every figure of a run, in plain JSON: how good the labels are, how that is known, and what it means in words."""
+"""The figures of metrics.json, in plain JSON: how good the labels are, and how that is known."""
 
 from __future__ import annotations
 
@@ -11,30 +11,76 @@ import pyarrow.compute as pc
 
 from crowdwise.answers import Answers
 from crowdwise.choose import Choice
+from crowdwise.choose.candidates import VOTE
 from crowdwise.evaluate import alike, evaluate, reliability, summarise
-from crowdwise.run.tables.labels import VERDICTS, Labelled
+from crowdwise.report.source import NEVER_ANSWERED, VERDICTS
+from crowdwise.run import messages
+from crowdwise.run.tables.labels import CHEAP, HOPELESS, Labelling
 from crowdwise.truth.tables import wilson
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 BINS = 20  # of the histograms
-NEVER = "(never answered)"  # stands for classes that only the truth names
 SCORES = ("accuracy", "balanced_accuracy", "macro_f1", "log_loss", "ece")
 
 
-def counts_of(labels: pa.Table) -> dict[str, int]:
-    """How many tasks have each verdict."""
+def label_metrics(
+    labels: pa.Table, labellings: Mapping[str, Labelling], best: str, truth: Array | None, accept: float
+) -> dict[str, Any]:
+    """Return the figures of the labels: verdicts, expected and measured accuracy, class balance, histograms."""
+    confidence = labels.column("confidence").to_numpy()
+    accepted = confidence[np.array(labels.column("verdict").to_pylist()) == "accept"]
+    return {
+        "counts": verdict_counts(labels),
+        "verdict_words": messages.verdict_words(accept),
+        "verdict_rules": {"accept": accept, "hopeless": HOPELESS, "cheap": CHEAP},
+        "expected_accuracy": float(confidence.mean()),
+        "expected_accepted": float(accepted.mean()) if len(accepted) else None,
+        "truth": measured_accuracy(labellings[best], labels, truth, labellings[VOTE].codes),
+        "balance": class_balance(labellings[best], truth),
+        "confidence": histogram(confidence),
+        "agreement": histogram(labels.column("agreement").to_numpy()),
+    }
+
+
+def choice_metrics(
+    choice: Choice | None, models: Mapping[str, Any], labellings: Mapping[str, Labelling], best: str,
+    truth: Array | None, summary: Mapping[str, Any],
+) -> dict[str, Any]:  # fmt: skip
+    """Return the figures of the methods: how one was chosen, how they compare, and how it was calibrated."""
+    labelling, model = labellings[best], models[best]
+    facts = None if choice is None else choice.as_dict(seconds=False)
+    temperature = None if choice is None else choice.temperatures.get(best)
+    uncalibrated = Labelling(labelling.answers, np.asarray(model.proba_, float), labelling.codes)
+    answer_weight = getattr(model, "answer_weight_", None)  # only JointEM estimates it
+    return {
+        "choice": None if facts is None else {key: fact for key, fact in facts.items() if key != "candidates"},
+        "methods": method_rows(choice, labellings, best, truth),
+        "calibration": {
+            "temperature": temperature,
+            "words": messages.calibration_words(summary, temperature, answer_weight),
+            "before": reliability_bins(uncalibrated, truth),
+            "after": reliability_bins(labelling, truth),
+        },
+    }
+
+
+def verdict_counts(labels: pa.Table) -> dict[str, int]:
+    """Return the number of tasks per verdict."""
     verdict = labels.column("verdict")
     return {name: pc.sum(pc.equal(verdict, name)).as_py() or 0 for name in VERDICTS}
 
 
-def balance_of(labelled: Labelled, known: Array | None) -> dict[str, Any]:
-    """Shares of the classes as answered, as inferred and, where known, in truth; what nobody answered comes last."""
-    answers, _, codes = labelled
+def class_balance(labelling: Labelling, truth: Array | None) -> dict[str, Any]:
+    """Return the shares of the classes among the answers, the labels and the known truth.
+
+    Classes that only the truth has are counted together, last.
+    """
+    answers, _, codes = labelling
     k = answers.n_classes
     names = [str(name) for name in answers.classes.tolist()]
-    if known is not None and (known >= k).any():
-        names.append(NEVER)
+    if truth is not None and (truth >= k).any():
+        names.append(NEVER_ANSWERED)
 
     def shares(values: Array) -> list[float]:
         count = np.bincount(np.minimum(values, k), minlength=len(names))
@@ -44,23 +90,25 @@ def balance_of(labelled: Labelled, known: Array | None) -> dict[str, Any]:
         "classes": names,
         "answered": shares(answers.label),
         "inferred": shares(codes),
-        "truth": None if known is None else shares(known[known >= 0]),
+        "truth": None if truth is None else shares(truth[truth >= 0]),
     }
 
 
 def histogram(values: Array) -> dict[str, list[float]]:
-    """Counts of shares in equal bins from 0 to 1; what is unknown is left out."""
+    """Return counts of shares in equal bins from 0 to 1; unknown values are left out."""
     counts, edges = np.histogram(values[np.isfinite(values)], BINS, (0.0, 1.0))
     return {"edges": edges.round(6).tolist(), "counts": counts.tolist()}
 
 
-def truth_of(labelled: Labelled, labels: pa.Table, known: Array | None, vote: Array) -> dict[str, Any] | None:
-    """How often labels are right where the truth is known; a class that nobody named counts as never found."""
-    if known is None or not (known >= 0).any():
+def measured_accuracy(
+    labelling: Labelling, labels: pa.Table, truth: Array | None, vote: Array
+) -> dict[str, Any] | None:
+    """Return the accuracy on tasks with known truth; a class that nobody answered is never found."""
+    if truth is None or not (truth >= 0).any():
         return None
-    told = known >= 0
-    right = (labelled.codes == known)[told]
-    accepted = pc.equal(labels.column("verdict"), "accept").to_numpy()[told]
+    known = truth >= 0
+    right = (labelling.codes == truth)[known]
+    accepted = pc.equal(labels.column("verdict"), "accept").to_numpy()[known]
     low, high = _interval(right)
     accepted_low, accepted_high = _interval(right[accepted])
     return {
@@ -72,75 +120,76 @@ def truth_of(labelled: Labelled, labels: pa.Table, known: Array | None, vote: Ar
         "accepted_accuracy": float(right[accepted].mean()) if accepted.any() else None,
         "accepted_low": accepted_low,
         "accepted_high": accepted_high,
-        "vote_accuracy": float((vote == known)[told].mean()),
-        "scores": scores_of(labelled.proba, labelled.codes, labelled.answers, known),
+        "vote_accuracy": float((vote == truth)[known].mean()),
+        "scores": scores_by_class(labelling, truth),
     }
 
 
 def _interval(right: Array) -> tuple[float | None, float | None]:
-    """Wilson's 95 % interval of the share that is right; None where there is none."""
+    """Wilson's 95% interval of the share of right labels; None without labels."""
     low, high = wilson(np.array(float(right.sum())), np.array(len(right)))
     return (float(low), float(high)) if len(right) else (None, None)
 
 
-def scores_of(proba: Array, codes: Array, answers: Answers, known: Array) -> dict[str, Any]:
-    """Scores against the truth, the classes by name."""
-    extra = max(int(known.max()) + 1 - answers.n_classes, 0)  # classes that only the truth names
-    scores = evaluate(_Scored(np.pad(proba, ((0, 0), (0, extra))), codes), known)
-    names = [*map(str, answers.classes.tolist()), *([NEVER] * extra)]
+def scores_by_class(labelling: Labelling, truth: Array) -> dict[str, Any]:
+    """Return scores against the truth, overall and per class."""
+    answers, proba, codes = labelling
+    extra = max(int(truth.max()) + 1 - answers.n_classes, 0)  # classes that only the truth has
+    scores = evaluate(_Predictions(np.pad(proba, ((0, 0), (0, extra))), codes), truth)
+    names = [*map(str, answers.classes.tolist()), *([NEVER_ANSWERED] * extra)]
     per_class = [{**row._asdict(), "name": name} for row, name in zip(scores.per_class, names, strict=True)]
     return {**{name: scores[name] for name in SCORES}, "per_class": per_class}
 
 
-class _Scored:
-    """A belief and the labels that follow, for `evaluate`."""
+class _Predictions:
+    """Probabilities and labels in the form that `evaluate` takes."""
 
     def __init__(self, proba: Array, codes: Array) -> None:
         self.proba_, self.codes_ = proba, codes
 
 
-def methods_of(
-    choice: Choice | None, beliefs: Mapping[str, Labelled], best: str, known: Array | None
+def method_rows(
+    choice: Choice | None, labellings: Mapping[str, Labelling], best: str, truth: Array | None
 ) -> list[dict[str, Any]]:
-    """A line for each method that was tried: by rank, those that failed last."""
-    told = [] if choice is None else choice.as_dict(seconds=False)["candidates"]
-    entries = {entry["candidate"]: entry for entry in told}
-    lines = []
-    for name in dict.fromkeys([*entries, *beliefs]):
+    """Return one row per method, by rank; methods that failed come last."""
+    candidates = [] if choice is None else choice.as_dict(seconds=False)["candidates"]
+    entries = {entry["candidate"]: entry for entry in candidates}
+    rows = []
+    for name in dict.fromkeys([*entries, *labellings]):
         entry = entries.get(name, {})
         figures = ("rank", "log_likelihood", "standard_error", "to_vote", "to_vote_error", "failure")
-        line = {"name": name, "chosen": name == best} | {figure: entry.get(figure) for figure in figures}
-        line["warnings"] = list(entry.get("warnings") or [])
-        belief = beliefs.get(name)
-        line["same_labels"] = None if belief is None else float((belief.codes == beliefs[best].codes).mean())
-        line["scores"] = None
-        if belief is not None and known is not None and (known >= 0).any():
-            found = scores_of(belief.proba, belief.codes, belief.answers, known)
-            line["scores"] = {score: found[score] for score in SCORES}
-        lines.append(line)
-    return sorted(lines, key=lambda line: line["rank"] or len(lines) + 1)
+        row = {"name": name, "chosen": name == best} | {figure: entry.get(figure) for figure in figures}
+        row["warnings"] = list(entry.get("warnings") or [])
+        labelling = labellings.get(name)
+        row["same_labels"] = None if labelling is None else float((labelling.codes == labellings[best].codes).mean())
+        row["scores"] = None
+        if labelling is not None and truth is not None and (truth >= 0).any():
+            scores = scores_by_class(labelling, truth)
+            row["scores"] = {score: scores[score] for score in SCORES}
+        rows.append(row)
+    return sorted(rows, key=lambda row: row["rank"] or len(rows) + 1)
 
 
-def bins_of(labelled: Labelled, known: Array | None) -> dict[str, Any] | None:
-    """Confidence against accuracy, bin by bin, and the calibration error."""
-    if known is None or not (known >= 0).any():
+def reliability_bins(labelling: Labelling, truth: Array | None) -> dict[str, Any] | None:
+    """Return accuracy against confidence, bin by bin, and the calibration error."""
+    if truth is None or not (truth >= 0).any():
         return None
-    told = np.flatnonzero(known >= 0)
-    codes = labelled.codes[told]
-    table = reliability(labelled.proba[told, codes], codes == known[told])
+    known = np.flatnonzero(truth >= 0)
+    codes = labelling.codes[known]
+    table = reliability(labelling.proba[known, codes], codes == truth[known])
     names = ("low", "high", "confidence", "accuracy", "count")
     columns = [getattr(table, name).tolist() for name in names]
     return {"ece": table.ece, "bins": [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]}
 
 
-def alike_of(answers: Answers, seed: int) -> list[dict[str, Any]]:
-    """Groups of workers who agree with each other more than by being right."""
-    found = alike(answers, seed=seed)
-    return [{**group._asdict(), "workers": [str(worker) for worker in group.workers.tolist()]} for group in found]
+def alike_groups(answers: Answers, seed: int) -> list[dict[str, Any]]:
+    """Return groups of workers who agree with each other more often than their skill explains."""
+    groups = alike(answers, seed=seed)
+    return [{**group._asdict(), "workers": [str(worker) for worker in group.workers.tolist()]} for group in groups]
 
 
-def summary_of(answers: Answers) -> dict[str, Any]:
-    """Sizes, sparsity, imbalance and agreement of the answers."""
+def answer_summary(answers: Answers) -> dict[str, Any]:
+    """Return sizes, sparsity, imbalance and agreement of the answers."""
     summary = summarise(answers)
     plain = summary.as_dict()
     return {**plain, "classes": [str(name) for name in plain["classes"]], "reading": summary.reading}

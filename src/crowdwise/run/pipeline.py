@@ -1,261 +1,397 @@
-"""From answers to labels, workers, hard tasks, a model and a report, in six steps that a killed run does not repeat.
+"""`run`: from answers to labels, workers, hard tasks, a model and a report, in six steps.
 
-    1  sum up the answers
-    2  choose a method by held-out answers (`choose`), and a temperature for its confidence
+    1  summarise the answers
+    2  compare the methods on held-out answers (`choose`), and calibrate each one's confidence on them
     3  fit every method on all answers; rank the tasks by ambiguity (WAUM with features, else disagreement)
-    4  labels with verdicts, workers, what to buy next
-    5  labels from fewer answers, what more answers should bring, and all figures
-    6  the report
+    4  label the tasks with verdicts, rate the workers, propose answers to buy
+    5  compute all figures, among them accuracy with fewer answers and the forecast for more
+    6  write the report
 
-Known truth (`truth=`) is looked at in the scores alone: no choice, fit, temperature or verdict depends on it.
+A killed run resumes with the scored folds of step 2 and the fitted models of step 3. Known truth (`truth=`) is used
+for scores only: no choice, fit, calibration or verdict depends on it.
 """
 
 from __future__ import annotations
 
 import copy
+import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from joblib import Parallel, delayed
 
+from crowdwise._core.atomic_io import exclusive_access, remove_partial_files
 from crowdwise._core.child_processes import Process, current_process, exit_with_parent
 from crowdwise.acquire import propose
 from crowdwise.ambiguity.ranking import TaskRanker
 from crowdwise.answers import Answers
 from crowdwise.choose import Choice, choose
-from crowdwise.choose.candidates import VOTE, Candidates
+from crowdwise.choose.candidates import VOTE, Candidates, select_candidates
 from crowdwise.choose.scores import Criterion
-from crowdwise.errors import CrowdwiseError, CrowdwiseWarning, UnwritableError
+from crowdwise.errors import (
+    ClassPriorWarning,
+    CrowdwiseError,
+    CrowdwiseWarning,
+    MissingDependencyError,
+    UnwritableError,
+)
 from crowdwise.evaluate import vote_belief
 from crowdwise.io import write
 from crowdwise.io.model_files import load
-from crowdwise.learn.joint_em.class_prior import AGAINST
-from crowdwise.run import folder, folder_format, messages, metrics
+from crowdwise.learn.joint_em.class_prior import ClassPrior
+from crowdwise.report.source import REPORT_FILE
+from crowdwise.run import folder, messages, metrics
 from crowdwise.run.folder import Run
-from crowdwise.run.forecast import curve_of, forecast_of, history_of
-from crowdwise.run.inputs import RunInput
-from crowdwise.run.media import keep_pictures
-from crowdwise.run.progress import RunProgress
-from crowdwise.run.tables.labels import CHEAP, HOPELESS, Disagreement, Labelled, label_table
-from crowdwise.run.tables.tasks import task_table
-from crowdwise.run.tables.workers import judge
+from crowdwise.run.forecast import accuracy_curve, accuracy_forecast, self_training_history
+from crowdwise.run.inputs import RunInput, RunOptions, read_inputs
+from crowdwise.run.progress import Callback, OutputFolder, RunProgress, make_config
+from crowdwise.run.tables.labels import ACCEPT, Labelling, label_table
+from crowdwise.run.tables.tasks import Disagreement, task_table, write_thumbnails
+from crowdwise.run.tables.workers import rate_workers
 from crowdwise.truth.base import TruthModel
 from crowdwise.truth.methods.majority_vote import MajorityVote
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+STEPS = 6
+RANKING = "the ranking of the tasks"  # fitted along with the methods
+FEW_SHARED = 0.1  # share of answers to tasks with two or more, below which features alone must predict answers
 
-RANKING = "the ranking of the tasks"
+
+def run(
+    answers: Answers | str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    features: Any = None,
+    images: Any = None,
+    texts: Sequence[str | None] | np.ndarray[Any, Any] | None = None,
+    encode: bool = True,
+    seconds: Any = None,
+    truth: Any = None,
+    method: str | Sequence[str] = "auto",
+    class_prior: ClassPrior = None,
+    accept: float = ACCEPT,
+    budget: int | None = None,
+    folds: int = 5,
+    time_budget: float | None = None,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    resume: bool = False,
+    inputs: Sequence[Mapping[str, Any]] = (),
+    callback: Callback | None = None,
+) -> Run:
+    """Infer labels, rate workers, find hard tasks, fit a model and write everything to a folder.
+
+    Parameters
+    ----------
+    answers : Answers or path
+        The workers' answers.
+    out : path
+        Folder of the run: a new one, or with `resume` that of an unfinished run.
+    features : as in the learners, optional
+        Features of the tasks; rows follow `answers.tasks`.
+    images : folder of images, array (tasks, height, width[, channels]) or Pictures, optional
+        Images of the tasks, shown in the report.
+    texts : sequence of str, optional
+        One text per task, shown in the report.
+    encode : bool
+        Without features, encode images or texts with a pretrained network.
+    seconds : (answers,) array, optional
+        How long each answer took; NaN if unknown.
+    truth : as in `Answers.with_truth`, or path, optional
+        Known labels, used for scores only. The default is the truth of `answers`.
+    method : str or sequence of str
+        "auto" compares several methods; a name uses that method; several names compare these. JointEM, if it is one of
+        several, is the default: another method must beat it by more than one standard error.
+    class_prior : "balanced", or mapping of class to share, optional
+        Known class frequencies among the tasks, for JointEM.
+    accept : float
+        Confidence from which a label is accepted.
+    budget : int, optional
+        Number of answers to propose. The default is a tenth of the number of tasks, at most 1,000.
+    folds : int
+        Number of folds of held-out answers.
+    time_budget : float, optional
+        Seconds for comparing methods. Methods that would take longer are left out and listed. The result then depends
+        on the speed of the machine.
+    seed : int
+        Random seed.
+    n_jobs : int, optional
+        Number of parallel fits. With features, the default is the number of cores, at most four; without, one. Results
+        do not depend on it.
+    resume : bool
+        Resume an unfinished run; a finished one is returned unchanged.
+    inputs : sequence of mappings, optional
+        Where the data came from, for config.json.
+    callback : callable, optional
+        Called with a `Progress` during the run.
+
+    Returns
+    -------
+    Run
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from crowdwise import simulate
+    >>> result = run(simulate.simulate(150, n_workers=9, answers_per_task=4, seed=2), tempfile.mkdtemp() + "/run")
+    >>> result.metrics["counts"].keys() == {"accept", "review", "needs more answers", "hopeless"}
+    True
+    """
+    options = RunOptions(method, class_prior, accept, budget, folds, time_budget, seed, n_jobs)
+    target = out if isinstance(out, OutputFolder) else OutputFolder(out)  # rejected before data is read
+    data = read_inputs(answers, features, images, texts, encode, seconds, truth)
+    candidates = select_candidates(
+        data.answers, method, with_features=data.X is not None, seed=seed, class_prior=class_prior
+    )
+    options = options.with_defaults(data)
+    config = make_config(data.fingerprints(), options.as_config(), inputs, seed)
+    with exclusive_access(target.path):
+        remove_partial_files(target.path)
+        progress = RunProgress(target.path, config, resume=resume, steps=STEPS, callback=callback)
+        return Pipeline(data, options, candidates, progress).execute()
+
+
+class Fits(NamedTuple):
+    """What step 3 fitted."""
+
+    models: dict[str, Any]
+    labellings: dict[str, Labelling]  # of each model, calibrated
+    ranking: TaskRanker | None  # None without features
+
+
+class Results(NamedTuple):
+    """The tables of step 4."""
+
+    labels: pa.Table
+    workers: pa.Table
+    proposal: pa.Table
+    ranking: TaskRanker
 
 
 class Pipeline:
-    """A run in the making: what the steps hand on to each other."""
+    """The steps of a run.
 
-    def __init__(
-        self, given: RunInput, tried: Candidates, work: RunProgress, accept: float, budget: int, folds: int,
-        time_budget: float | None, seed: int, n_jobs: int,
-    ) -> None:  # fmt: skip
-        self.given, self.tried, self.work = given, tried, work
-        self.accept, self.budget, self.folds, self.time_budget = accept, budget, folds, time_budget
-        self.seed, self.n_jobs = seed, n_jobs
-        self.notes = [*given.notes, *tried.notes]
+    Parameters
+    ----------
+    data : RunInput
+    options : RunOptions
+        With all defaults filled in.
+    candidates : Candidates
+        The methods to compare.
+    progress : RunProgress
+        The folder, and what is already done in it.
+    """
 
-    def do(self) -> Run:
-        """All steps; what is done already is taken from the folder."""
-        work, given = self.work, self.given
-        with work.step("Summing up the answers"):
-            summary = metrics.summary_of(given.answers)
-        with work.step("Choosing a method by held-out answers"):
-            choice = self._choose()
-            best = self._best(choice)
-        with work.step("Fitting the methods on all answers"):
-            models, ranked = self._fit(choice, best)
-            beliefs = {name: _belief(name, model, choice) for name, model in models.items()}
-        with work.step("Judging tasks and workers"):
-            labelled, model = beliefs[best], models[best]
-            quality = judge(given.answers, labelled.proba, labelled.codes, seconds=given.seconds)
-            if ranked is None:
-                ranked = Disagreement(labelled, quality.column("quality").fill_null(0.5).to_numpy())
-            labels = self._labels(labelled, ranked, checked=choice is not None)
-            proposal = self._propose(model, labelled, labels)
-            self._write(model, best, labels, quality, ranked, proposal)
-        with work.step("Asking what more answers would bring"):
-            name, points = self._curve(choice, models)
-            figures = {
-                "method": best, "notes": self.notes, "summary": summary,
-                **self._figures(labelled, labels, models, beliefs, best, choice, summary),
-                "spammers": int(np.sum(quality.column("spammer").to_numpy(zero_copy_only=False))),
-                "alike": metrics.alike_of(given.answers, self.seed), "ambiguity": messages.ambiguity_words(ranked),
-                "forecast": forecast_of(proposal, labelled),
-                "curve": points, "curve_method": name, **history_of(models),
-            }  # fmt: skip
-            why, beats = messages.why(choice, best, self.tried.requested)
-            figures |= {"why": why, "beats_vote": beats}
-            figures["words"] = messages.headline(figures, why)
-            work.write(folder.METRICS, folder_format.sealed(figures, work.folder, folder.READ))
-        return Run(work.folder)
+    def __init__(self, data: RunInput, options: RunOptions, candidates: Candidates, progress: RunProgress) -> None:
+        self.data, self.options, self.candidates, self.progress = data, options, candidates, progress
+        self.folder = progress.folder
+        self.n_jobs = options.n_jobs or 1
+        self.notes = [*data.notes, *candidates.notes]
 
-    def _choose(self) -> Choice | None:
-        """The candidates by held-out answers; None where too few can be held out."""
-        answers, X, work = self.given.answers, self.given.X, self.work
+    def execute(self) -> Run:
+        """Run all steps, or only the missing report if the run is complete."""
+        progress = self.progress
+        if progress.finished:
+            result = self._write_report()
+        else:
+            with progress.step("Summarising the answers"):
+                summary = metrics.answer_summary(self.data.answers)
+            with progress.step("Comparing methods on held-out answers"):
+                choice = self._compare_methods()
+                best = self._select(choice)
+            with progress.step("Fitting the methods on all answers"):
+                fits = self._fit_methods(choice, best)
+            with progress.step("Labelling tasks and rating workers"):
+                results = self._make_tables(fits, best, checked=choice is not None)
+                self._write_tables(results, fits.models[best], best)
+            with progress.step("Computing figures and forecasts"):
+                self._write_metrics(summary, choice, best, fits, results)
+            with progress.step("Writing the report"):
+                result = self._write_report()
+        if not (self.folder / folder.TIMES).is_file():  # missing if the run was killed right after it was complete
+            progress.write_json(folder.TIMES, progress.times)
+        progress.clear()
+        return result
+
+    # Step 2
+
+    def _compare_methods(self) -> Choice | None:
+        """Compare the candidates on held-out answers; None if too few answers can be held out."""
+        answers, X, options = self.data.answers, self.data.X, self.options
         shared = np.diff(answers.task_starts)[answers.task] > 1
-        criterion: Criterion = "tasks" if X is not None and shared.mean() < 0.1 else "common"
+        criterion: Criterion = "tasks" if X is not None and shared.mean() < FEW_SHARED else "common"
+        seconds: list[float] = []
 
-        def told(record: Mapping[str, Any]) -> None:
-            spent.append(record["seconds"])
-            left = np.mean(spent) * (record["total"] - record["done"] + len(self.tried.models)) / self.n_jobs
-            work.tell(f"Choosing a method: {record['candidate']}", record["done"], record["total"], float(left))
+        def report(fit: Mapping[str, Any]) -> None:
+            seconds.append(fit["seconds"])
+            left = np.mean(seconds) * (fit["total"] - fit["done"] + len(self.candidates.models)) / self.n_jobs
+            self.progress.report(f"Comparing methods: {fit['candidate']}", fit["done"], fit["total"], float(left))
 
-        spent: list[float] = []
         try:
             choice = choose(
-                answers, X, self.tried.models, default=self.tried.default, criterion=criterion, folds=self.folds,
-                random_state=self.seed, n_jobs=self.n_jobs, callback=told, checkpoint=work.kept / "choose",
-                time_budget=self.time_budget,
+                answers, X, self.candidates.models, default=self.candidates.default, criterion=criterion,
+                folds=options.folds, random_state=options.seed, n_jobs=self.n_jobs, callback=report,
+                checkpoint=self.progress.work / "choose", time_budget=options.time_budget,
             )  # fmt: skip
-            against = [text for entry in choice.entries for text in entry.warnings if text.startswith(AGAINST)]
-            self.notes += [f"{text[0].upper()}{text[1:]}" for text in against[:1]]
-            return choice
-        except UnwritableError:  # says nothing of the methods: with room on the disk the run goes on to another result
+        except UnwritableError:  # a full disk is not a result: a resumed run must not depend on it
             raise
         except CrowdwiseError as error:
-            self.notes.append(f"No method could be chosen by held-out answers: {error}")
+            self.notes.append(f"Methods could not be compared on held-out answers: {error}")
             return None
+        caught = (warning for entry in choice.entries for warning in entry.warnings)
+        about_prior = [each.text for each in caught if each.category == ClassPriorWarning.__name__]
+        self.notes += [f"{text[0].upper()}{text[1:]}" for text in about_prior[:1]]
+        return choice
 
-    def _best(self, choice: Choice | None) -> str:
-        if self.tried.requested is not None:
-            return self.tried.requested
+    def _select(self, choice: Choice | None) -> str:
+        """Return the requested method, the one chosen, or majority vote if none could be chosen."""
+        if self.candidates.requested is not None:
+            return self.candidates.requested
         return VOTE if choice is None else choice.best_
 
-    def _fit(self, choice: Choice | None, best: str) -> tuple[dict[str, Any], TaskRanker | None]:
-        """Every method that could be scored, fitted on all answers; and the ranking of the tasks, with features."""
+    # Step 3
+
+    def _fit_methods(self, choice: Choice | None, best: str) -> Fits:
+        """Fit on all answers: every method that could be scored and, with features, the ranking of the tasks."""
         failed = set() if choice is None else {entry.candidate for entry in choice.entries if entry.failure}
-        wanted = {name: model for name, model in self.tried.models.items() if name not in failed or name == best}
-        if self.given.X is not None and find_spec("torch") is not None:
+        models = {name: model for name, model in self.candidates.models.items() if name not in failed or name == best}
+        if self.data.X is not None and find_spec("torch") is not None:
             from crowdwise.ambiguity.waum import WAUM
 
-            wanted[RANKING] = WAUM(random_state=self.seed)
-        files = {name: self.work.kept / f"{number}.safetensors" for number, name in enumerate(wanted)}
-        seconds = {} if choice is None else {entry.candidate: entry.seconds / self.folds for entry in choice.entries}
-        todo = [name for name in wanted if not files[name].is_file()]
+            models[RANKING] = WAUM(random_state=self.options.seed)
+        files = {name: self.progress.work / f"{number}.safetensors" for number, name in enumerate(models)}
+        self._fit_missing(models, files, choice)
+        fitted = {name: load(file) for name, file in files.items()}
+        ranking = fitted.pop(RANKING, None)
+        return Fits(fitted, {name: _labelling(name, model, choice) for name, model in fitted.items()}, ranking)
+
+    def _fit_missing(self, models: Mapping[str, Any], files: Mapping[str, Path], choice: Choice | None) -> None:
+        """Fit the models that have no file yet, in parallel."""
+        missing = [name for name in models if not files[name].is_file()]
+        entries = [] if choice is None else choice.entries
+        seconds = {entry.candidate: entry.seconds / self.options.folds for entry in entries}
         typical = float(np.mean(list(seconds.values()))) if seconds else 1.0
         results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
-            delayed(_fit_apart)(current_process(), wanted[name], self.given.X, self.given.answers, files[name])
-            for name in todo
+            delayed(_fit_in_child)(current_process(), models[name], self.data.X, self.data.answers, files[name])
+            for name in missing
         )
-        for done, (name, _) in enumerate(zip(todo, results, strict=True), 1):
-            left = sum(seconds.get(other, typical) for other in todo[done:]) / self.n_jobs
-            self.work.tell(f"Fitting {name}", done, len(todo), left)
-        models = {name: load(file) for name, file in files.items()}
-        return {name: model for name, model in models.items() if name != RANKING}, models.get(RANKING)
+        for done, (name, _) in enumerate(zip(missing, results, strict=True), 1):
+            left = sum(seconds.get(other, typical) for other in missing[done:]) / self.n_jobs
+            self.progress.report(f"Fitting {name}", done, len(missing), left)
 
-    def _labels(self, labelled: Labelled, ranked: TaskRanker, *, checked: bool) -> pa.Table:
-        labels = label_table(labelled, ranked, self.accept, checked=checked)
-        if self.given.known is None:
+    # Step 4
+
+    def _make_tables(self, fits: Fits, best: str, *, checked: bool) -> Results:
+        """Label the tasks, rate the workers and propose answers to buy."""
+        labelling = fits.labellings[best]
+        workers = rate_workers(*labelling, seconds=self.data.seconds)
+        ranking = fits.ranking
+        if ranking is None:
+            ranking = Disagreement(labelling, workers.column("quality").fill_null(0.5).to_numpy())
+        labels = label_table(labelling, ranking, self.options.accept, checked=checked)
+        proposal = self._propose(fits.models[best], labelling, labels)
+        return Results(self._with_truth(labels), workers, proposal, ranking)
+
+    def _with_truth(self, labels: pa.Table) -> pa.Table:
+        """Return the labels with a column of known truth after the verdict, if any is known."""
+        if self.data.truth is None:
             return labels
-        names = pa.array([self.given.names[code] if code >= 0 else None for code in self.given.known.tolist()])
-        return labels.add_column(labels.column_names.index("verdict") + 1, "truth", names)
+        names = self.data.class_names
+        column = pa.array([names[code] if code >= 0 else None for code in self.data.truth.tolist()])
+        return labels.add_column(labels.column_names.index("verdict") + 1, "truth", column)
 
-    def _propose(self, model: Any, labelled: Labelled, labels: pa.Table) -> pa.Table:
-        """Answers to buy, none of them to hopeless tasks."""
-        sure = copy.copy(model)  # the same model, as sure as its labels are, and of the same labels where some are tied
-        rows, ahead = np.arange(len(labelled.codes)), labelled.proba.max(axis=1) * (1 + 1e-9)
-        sure.proba_ = labelled.proba.copy()
-        sure.proba_[rows, labelled.codes] = np.maximum(sure.proba_[rows, labelled.codes], ahead)
+    def _propose(self, model: Any, labelling: Labelling, labels: pa.Table) -> pa.Table:
+        """Propose answers to buy, none of them for hopeless tasks."""
+        proba, rows = labelling.proba.copy(), np.arange(len(labelling.codes))
+        highest = labelling.proba.max(axis=1) * (1 + 1e-9)  # breaks ties in favour of the label
+        proba[rows, labelling.codes] = np.maximum(proba[rows, labelling.codes], highest)
         hopeless = np.array([verdict == "hopeless" for verdict in labels.column("verdict").to_pylist()])
-        return propose(sure, self.budget, hopeless=hopeless, random_state=self.seed).table
+        budget = self.options.budget or 1
+        return propose(model, budget, proba=proba, hopeless=hopeless, random_state=self.options.seed).table
 
-    def _write(
-        self, model: Any, best: str, labels: pa.Table, quality: pa.Table, ranked: TaskRanker, proposal: pa.Table
-    ) -> None:
-        """The tables and models of the folder."""
-        place, given = self.work.folder, self.given
+    def _write_tables(self, results: Results, model: Any, best: str) -> None:
+        """Write the tables, the images and the models of the folder."""
+        place, data, labels = self.folder, self.data, results.labels
         write(labels, place / folder.LABELS)
-        write(labels.select([name for name in labels.column_names if not name.startswith(folder.PROBA)]),
-              place / folder.LABELS_CSV)  # fmt: skip
-        write(quality, place / folder.WORKERS)
-        order = np.argsort(ranked.scores_, kind="stable")
-        images = {} if given.images is None else keep_pictures(given.images, order.tolist(), place)
-        write(task_table(ranked, given.texts, images), place / folder.TASKS)
-        write(proposal, place / folder.NEXT)
+        plain = [name for name in labels.column_names if not name.startswith(folder.PROBA)]
+        write(labels.select(plain), place / folder.LABELS_CSV)
+        write(results.workers, place / folder.WORKERS)
+        order = np.argsort(results.ranking.scores_, kind="stable")
+        images = {} if data.images is None else write_thumbnails(data.images, order.tolist(), place)
+        write(task_table(results.ranking, data.texts, images), place / folder.TASKS)
+        write(results.proposal, place / folder.NEXT)
         model.save(place / folder.MODEL)
-        if isinstance(model, TruthModel) and given.X is not None:
+        if isinstance(model, TruthModel) and data.X is not None:
             from crowdwise.learn.methods.aggregated import Aggregated
 
-            classifier = Aggregated(copy.deepcopy(self.tried.models[best]), random_state=self.seed)
-            _fit_to(classifier, given.X, given.answers, place / folder.CLASSIFIER)
+            classifier = Aggregated(copy.deepcopy(self.candidates.models[best]), random_state=self.options.seed)
+            _fit(classifier, data.X, data.answers).save(place / folder.CLASSIFIER)
+
+    # Steps 5 and 6
+
+    def _write_metrics(
+        self, summary: Mapping[str, Any], choice: Choice | None, best: str, fits: Fits, results: Results
+    ) -> None:
+        """Write metrics.json, which makes the run complete."""
+        truth, labelling = self.data.truth, fits.labellings[best]
+        curve_method, curve = self._curve(choice, fits.models)
+        why, beats_vote = messages.why_chosen(choice, best, self.candidates.requested)
+        spammers = [str(row["worker"]) for row in results.workers.to_pylist() if row["spammer"]]
+        figures = {
+            "method": best, "notes": self.notes, "summary": summary,
+            **metrics.label_metrics(results.labels, fits.labellings, best, truth, self.options.accept),
+            **metrics.choice_metrics(choice, fits.models, fits.labellings, best, truth, summary),
+            "spammers": len(spammers), "alike": metrics.alike_groups(self.data.answers, self.options.seed),
+            "ambiguity": messages.ambiguity_words(results.ranking),
+            "forecast": accuracy_forecast(results.proposal, labelling),
+            "curve": curve, "curve_method": curve_method, **self_training_history(fits.models),
+            "why": why, "beats_vote": beats_vote,
+        }  # fmt: skip
+        figures["words"] = messages.headline(figures, why, spammers)
+        self.progress.write_json(folder.METRICS, folder.seal_metrics(figures, self.folder))
 
     def _curve(self, choice: Choice | None, models: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]]]:
-        """Labels from a share of the answers, by the best method that needs no features."""
+        """Return accuracy with fewer answers, by the best method that needs no features, and its name."""
         ranking = [VOTE] if choice is None else choice.ranking_
         name = next((name for name in ranking if isinstance(models.get(name), TruthModel)), VOTE)
 
-        def label(part: Answers) -> Labelled:
-            return _belief(name, _fitted(copy.deepcopy(self.tried.models[name]), None, part), choice)
+        def label(part: Answers) -> Labelling:
+            return _labelling(name, _fit(copy.deepcopy(self.candidates.models[name]), None, part), choice)
 
-        return name, curve_of(self.given.answers, self.given.known, label, self.seed)
+        return name, accuracy_curve(self.data.answers, self.data.truth, label, self.options.seed)
 
-    def _figures(
-        self, labelled: Labelled, labels: pa.Table, models: Mapping[str, Any], beliefs: Mapping[str, Labelled],
-        best: str, choice: Choice | None, summary: Mapping[str, Any],
-    ) -> dict[str, Any]:  # fmt: skip
-        known, confidence = self.given.known, labels.column("confidence").to_numpy()
-        accepted = confidence[np.array(labels.column("verdict").to_pylist()) == "accept"]
-        raw = Labelled(labelled.answers, np.asarray(models[best].proba_, float), labelled.codes)
-        temperature = None if choice is None else choice.temperatures.get(best)
-        agreement = labels.column("agreement").to_numpy()
-        counted = getattr(models[best], "answer_weight_", None)  # JointEM finds it
-        return {
-            "counts": metrics.counts_of(labels),
-            "verdict_words": messages.verdict_words(self.accept),
-            "verdict_rules": {"accept": self.accept, "hopeless": HOPELESS, "cheap": CHEAP},
-            "expected_accuracy": float(confidence.mean()),
-            "expected_accepted": float(accepted.mean()) if len(accepted) else None,
-            "truth": metrics.truth_of(labelled, labels, known, beliefs[VOTE].codes),
-            "balance": metrics.balance_of(labelled, known),
-            "choice": None if choice is None else _choice_facts(choice),
-            "methods": metrics.methods_of(choice, beliefs, best, known),
-            "calibration": {
-                "temperature": temperature,
-                "words": messages.calibration_words(summary, temperature, counted),
-                "before": metrics.bins_of(raw, known),
-                "after": metrics.bins_of(labelled, known),
-            },
-            "confidence": metrics.histogram(confidence),
-            "agreement": metrics.histogram(agreement),
-        }
+    def _write_report(self) -> Run:
+        """Write the report if it is missing and its dependencies are installed."""
+        result = Run(self.folder)
+        if not (self.folder / REPORT_FILE).is_file():
+            try:
+                result.report()
+            except MissingDependencyError as error:
+                warnings.warn(f"No report was written: {error}", CrowdwiseWarning, stacklevel=4)
+        return result
 
 
-def _belief(name: str, model: Any, choice: Choice | None) -> Labelled:
-    """What a fitted model believes, as sure as held-out answers let it be."""
+def _labelling(name: str, model: Any, choice: Choice | None) -> Labelling:
+    """Return the labels of a fitted model, its confidence calibrated on held-out answers if there are any."""
     proba = model.proba_ if choice is None else choice.calibrated(name, model)
-    if choice is None and isinstance(model, MajorityVote):  # nothing says what a vote is worth: each counts a little
+    if choice is None and isinstance(model, MajorityVote):  # shares of few votes would be far too confident
         proba = vote_belief(model.answers_, 1.0)
-    return Labelled(model.answers_, np.asarray(proba, dtype=float), np.asarray(model.codes_))
+    return Labelling(model.answers_, np.asarray(proba, dtype=float), np.asarray(model.codes_))
 
 
-def _fitted(model: Any, X: Any, answers: Answers) -> Any:
+def _fit(model: Any, X: Any, answers: Answers) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CrowdwiseWarning)  # the choice has them all
+        warnings.simplefilter("ignore", CrowdwiseWarning)  # `choose` has already collected them
         return model.fit(answers) if isinstance(model, TruthModel) else model.fit(X, answers)
 
 
-def _fit_to(model: Any, X: Any, answers: Answers, file: Path) -> None:
-    """Fit and keep a model; its file appears when it is whole."""
-    _fitted(model, X, answers).save(file)
-
-
-def _fit_apart(parent: Process, *what: Any) -> None:
-    """The same in a process of its own, which ends with its parent."""
+def _fit_in_child(parent: Process, model: Any, X: Any, answers: Answers, file: Path) -> None:
+    """Fit and save a model in a process that ends with its parent."""
     exit_with_parent(parent)
-    _fit_to(*what)
-
-
-def _choice_facts(choice: Choice) -> dict[str, Any]:
-    facts = choice.as_dict(seconds=False)
-    return {name: value for name, value in facts.items() if name != "candidates"}
+    _fit(model, X, answers).save(file)

@@ -1,7 +1,7 @@
-"""The state of a run on disk: what was asked, and what is done so far, so that a killed run goes on.
+"""A run in progress: the folder it writes to, the steps it reports, and what a killed run resumes from.
 
-While a run lasts, its folder holds `config.json` and `.work/`: folds of the choice that are scored, models that are
-fitted. When all files are there, `.work/` goes.
+While a run lasts, its folder holds `config.json` and `.work/`: scored folds of the comparison, and fitted models. When
+the run is complete, `.work/` is deleted.
 """
 
 from __future__ import annotations
@@ -17,61 +17,83 @@ from typing import Any, NamedTuple
 
 from crowdwise._core.atomic_io import LOCK, atomic_write
 from crowdwise.errors import ParameterError
-from crowdwise.run.folder import CONFIG, METRICS
-from crowdwise.run.folder_format import FORMAT, read_json
+from crowdwise.run.folder import CONFIG, FORMAT, METRICS, read_json
 
-KEPT = ".work"
+WORK = ".work"
 
 
 class Progress(NamedTuple):
-    """Where a run is."""
+    """The state of a run, passed to `callback`."""
 
     step: int  # from 1
     steps: int
-    what: str  # plain words
-    done: int | None = None  # of this step
+    what: str  # what is being done, in words
+    done: int | None = None  # parts of this step
     total: int | None = None
-    left: float | None = None  # seconds until all is done, as far as can be told
+    left: float | None = None  # estimated seconds until the run is done
 
 
 Callback = Callable[[Progress], None]
 
 
+class OutputFolder(os.PathLike[str]):
+    """A folder that a run may write to. An unsuitable folder is rejected here, before any data is read.
+
+    Parameters
+    ----------
+    path : path
+        A new or empty folder, or that of an earlier run.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        folder = self.path = Path(path)
+        if folder.exists() and not folder.is_dir():
+            message = f"{folder} is a file: --out must name a folder for the run."
+            raise ParameterError(message)
+        above = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
+        if not (above.is_dir() and os.access(above, os.W_OK)):
+            message = f"Cannot write to {folder}: {above} is not a folder you may write to."
+            raise ParameterError(message)
+        left_by_run = (WORK, LOCK, f".{CONFIG}.")  # all that a run leaves if it is killed right at its start
+        files = folder.iterdir() if folder.is_dir() else ()
+        others = [file for file in files if not file.name.startswith(left_by_run)]
+        if others and not (folder / CONFIG).is_file():
+            message = f"{folder} contains other files: name a new folder for the run."
+            raise ParameterError(message)
+
+    def __fspath__(self) -> str:
+        return os.fspath(self.path)
+
+
 class RunProgress:
-    """The folder of a run in the making.
+    """The steps of a run, and the files that a killed run resumes from.
 
     Parameters
     ----------
     folder : path
-        Where the run goes; made if need be.
+        Folder of the run; created if missing.
     config : mapping
-        What was asked. A folder that was begun with another one is refused.
+        The content of config.json. A folder that was started with another one is rejected.
     resume : bool
-        Go on with what is there; otherwise a folder that holds a run is refused.
+        Resume the run in this folder; otherwise a folder that holds a run is rejected.
     steps : int
+        Number of steps.
     callback : callable, optional
-        Told of the progress.
+        Called with a `Progress`.
     """
 
     def __init__(
-        self,
-        folder: str | os.PathLike[str],
-        config: Mapping[str, Any],
-        *,
-        resume: bool,
-        steps: int,
-        callback: Callback | None,
+        self, folder: Path, config: Mapping[str, Any], *, resume: bool, steps: int, callback: Callback | None
     ) -> None:
-        self.folder, self.steps, self.callback = Path(folder), steps, callback
-        self.kept = self.folder.absolute() / KEPT  # fits run in other processes, which may stand elsewhere
+        self.folder, self.steps, self.callback = folder, steps, callback
+        self.work = folder.absolute() / WORK  # absolute: fits run in other processes, which may have another cwd
         self.number = 0
         self.times: dict[str, float] = {}
-        begun = self.folder / CONFIG
-        if begun.is_file():
-            self._check_begun(read_json(begun), config, resume=resume)
+        if (folder / CONFIG).is_file():
+            self._check_same_run(read_json(folder / CONFIG), config, resume=resume)
         if not self.finished:
-            self.kept.mkdir(parents=True, exist_ok=True)
-            self.write(CONFIG, config)
+            self.work.mkdir(parents=True, exist_ok=True)
+            self.write_json(CONFIG, config)
 
     @property
     def finished(self) -> bool:
@@ -80,76 +102,55 @@ class RunProgress:
 
     @contextmanager
     def step(self, what: str) -> Iterator[None]:
-        """The next step: told, and timed."""
+        """Report and time the next step."""
         self.number += 1
-        self.tell(what)
+        self.report(what)
         start = time.perf_counter()
         yield
         self.times[what] = round(time.perf_counter() - start, 3)
 
-    def tell(self, what: str, done: int | None = None, total: int | None = None, left: float | None = None) -> None:
-        """Say where the run is."""
+    def report(self, what: str, done: int | None = None, total: int | None = None, left: float | None = None) -> None:
+        """Pass the state of the run to the callback."""
         if self.callback is not None:
             self.callback(Progress(self.number, self.steps, what, done, total, left))
 
-    def write(self, name: str, content: Mapping[str, Any]) -> None:
-        """A JSON file of the folder, whole or not at all."""
+    def write_json(self, name: str, content: Mapping[str, Any]) -> None:
+        """Write a JSON file of the folder atomically."""
         text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
-        with atomic_write(self.folder / name) as beside:
-            beside.write_text(text + "\n", encoding="utf-8")
+        with atomic_write(self.folder / name) as partial:
+            partial.write_text(text + "\n", encoding="utf-8")
 
     def clear(self) -> None:
-        """All is there: what was kept on the way goes."""
-        shutil.rmtree(self.kept, ignore_errors=True)
+        """Delete the files that only a killed run needs."""
+        shutil.rmtree(self.work, ignore_errors=True)
 
-    def _check_begun(self, found: Mapping[str, Any], config: Mapping[str, Any], *, resume: bool) -> None:
+    def _check_same_run(self, found: Mapping[str, Any], config: Mapping[str, Any], *, resume: bool) -> None:
+        """Raise unless the folder's run is to be resumed and has the same configuration."""
         if not resume:
-            how = "a run" if self.finished else "a run that was not finished"
-            message = f"{self.folder} holds {how}: --resume goes on with it; or name another folder."
+            state = "a run" if self.finished else "an unfinished run"
+            message = f"{self.folder} holds {state}: resume it with --resume, or name another folder."
             raise ParameterError(message)
         wanted = json.loads(json.dumps(config))
-        parts = [(f"{part} {name}", f, w) for part in ("data", "options") for name, f, w in _pairs(found, wanted, part)]
-        parts += [(name, found.get(name), wanted.get(name)) for name in ("format", "crowdwise", "seed")]
-        other = next(((name, f, w) for name, f, w in parts if f != w), None)
-        if other is not None:
-            message = (
-                f"{self.folder} was begun with another {other[0]} ({_short(other[1])}, now {_short(other[2])}): "
-                f"give the same, or name another folder."
-            )
-            raise ParameterError(message)
+        pairs = [
+            (name, found.get(part, {}).get(name), wanted.get(part, {}).get(name))
+            for part in ("data", "options")
+            for name in {**found.get(part, {}), **wanted.get(part, {})}
+        ]
+        pairs += [(name, found.get(name), wanted.get(name)) for name in ("format", "crowdwise", "seed")]
+        for name, old, new in pairs:
+            if old != new:
+                message = (
+                    f"{self.folder} holds a run with other settings: {name} was {repr(old)[:60]}, now it is "
+                    f"{repr(new)[:60]}. Use the same settings, or name another folder."
+                )
+                raise ParameterError(message)
 
 
-def check_place(folder: Path) -> None:
-    """Refuse a folder that cannot be written to, or that holds something else."""
-    if folder.exists() and not folder.is_dir():
-        message = f"{folder} is a file: --out names a folder for the run."
-        raise ParameterError(message)
-    above = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
-    if not (above.is_dir() and os.access(above, os.W_OK)):
-        message = f"{folder} cannot be written: {above} is not a folder you may write to."
-        raise ParameterError(message)
-    begun = (KEPT, LOCK, f".{CONFIG}.")  # all that a run killed at its very start leaves
-    others = [] if not folder.is_dir() else [file for file in folder.iterdir() if not file.name.startswith(begun)]
-    if others and not (folder / CONFIG).is_file():
-        message = f"{folder} holds other files: name a new folder for the run."
-        raise ParameterError(message)
-
-
-def config_of(data: Mapping[str, str | None], options: Mapping[str, Any], inputs: Any, seed: int) -> dict[str, Any]:
-    """The content of config.json: all that decides the result, and where it came from."""
+def make_config(data: Mapping[str, str | None], options: Mapping[str, Any], inputs: Any, seed: int) -> dict[str, Any]:
+    """Return the content of config.json: all that determines the result, and where the data came from."""
     from crowdwise import __version__
 
     return {
         "format": FORMAT, "crowdwise": __version__, "seed": seed, "options": dict(options), "data": dict(data),
         "inputs": list(inputs),
     }  # fmt: skip
-
-
-def _pairs(found: Mapping[str, Any], wanted: Mapping[str, Any], part: str) -> Iterator[tuple[str, Any, Any]]:
-    ours, theirs = wanted.get(part, {}), found.get(part, {})
-    for name in {**theirs, **ours}:
-        yield name, theirs.get(name), ours.get(name)
-
-
-def _short(value: Any) -> str:
-    return repr(value)[:60]

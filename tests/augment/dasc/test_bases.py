@@ -146,9 +146,9 @@ class Guess(CrowdClassifier):
 
     asked: list[int]
 
-    def _fit(self, given):
+    def _fit(self, inputs):
         Guess.asked = []
-        self.proba_ = np.full((given.answers.n_tasks, 3), 1 / 3)
+        self.proba_ = np.full((inputs.answers.n_tasks, 3), 1 / 3)
 
     def _predict_proba(self, features):
         return np.full((features.n_rows, 3), 1 / 3)

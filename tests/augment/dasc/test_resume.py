@@ -69,9 +69,9 @@ def test_a_start_that_fits_nothing_is_refused(data):
 
 
 def test_where_a_checkpoint_cannot_be(data, tmp_path):
-    with pytest.raises(ModelFileError, match="is a folder: give the path of a file in it"):
+    with pytest.raises(ModelFileError, match=r"is a folder\. Use the path of a file"):
         plain(tiny(), checkpoint=tmp_path).fit(*data)
-    with pytest.raises(ModelFileError, match="no folder"):
+    with pytest.raises(ModelFileError, match="its folder does not exist"):
         plain(tiny(), checkpoint=tmp_path / "no" / "where" / "state").fit(*data)
     assert list(tmp_path.iterdir()) == []
 

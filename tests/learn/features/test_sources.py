@@ -18,12 +18,12 @@ NUMBERS = RNG.integers(-9, 9, (7, 3)).astype(np.float64)
 BYTES = RNG.integers(0, 256, (5, 6, 5, 3), dtype=np.uint8)
 
 
-def answers_to(tasks):
+def answers_for(tasks):
     return Answers.from_arrays(tasks, ["w"] * len(tasks), ["x", *["y"] * (len(tasks) - 1)], tasks=tasks)
 
 
 class Rows:
-    """A dataset without anything of torch."""
+    """A dataset that is independent of torch."""
 
     def __init__(self, rows):
         self.listed = rows
@@ -35,7 +35,7 @@ class Rows:
         return self.listed[i]
 
 
-class Together(Rows):
+class RowsByBatch(Rows):
     def __getitems__(self, index):
         return [self.listed[i] for i in index]
 
@@ -81,13 +81,13 @@ KINDS = {
     "dataset of x": lambda path, x: Rows(x),
     "dataset of pairs": lambda path, x: Rows([(torch.tensor(row), "label") for row in x]),
     "dataset of lists": lambda path, x: Rows(x.tolist()),
-    "dataset with __getitems__": lambda path, x: Together(x),
+    "dataset with __getitems__": lambda path, x: RowsByBatch(x),
 }
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_gives_the_same_rows(kind, tmp_path):
-    features = open_features(KINDS[kind](tmp_path, NUMBERS), answers_to(list("abcdefg")))
+    features = open_features(KINDS[kind](tmp_path, NUMBERS), answers_for(list("abcdefg")))
     assert isinstance(features, Features)
     assert (features.n_rows, features.shape) == (7, (3,))
     index = np.array([6, 0, 0, -2], dtype=np.int16)
@@ -106,7 +106,7 @@ def test_every_kind_gives_the_same_rows(kind, tmp_path):
     assert open_features(features) is features
 
 
-def test_nothing_is_copied_that_fits(tmp_path):
+def test_arrays_in_memory_are_not_copied_needlessly(tmp_path):
     single = NUMBERS.astype(np.float32)
     assert np.shares_memory(open_features(single).matrix(), single)
     assert np.shares_memory(next(open_features(single).blocks()), single)
@@ -118,7 +118,7 @@ def test_nothing_is_copied_that_fits(tmp_path):
     assert isinstance(features._source.base, np.memmap)
 
 
-def test_a_view_of_a_memory_map_is_still_one(tmp_path):
+def test_a_view_of_a_memory_map_is_read_from_disk(tmp_path):
     view = np.asarray(mapped(tmp_path / "x.npy", NUMBERS))[1:][:, :2]
     features = open_features(view)
     assert np.shares_memory(features._source, view)
@@ -126,7 +126,7 @@ def test_a_view_of_a_memory_map_is_still_one(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["array", "map", "dataset", "tensors first"])
-def test_bytes_of_four_dimensions_are_images(kind, tmp_path):
+def test_uint8_arrays_with_four_dimensions_are_images(kind, tmp_path):
     features = open_features(
         {
             "array": BYTES,
@@ -145,12 +145,12 @@ def test_bytes_of_four_dimensions_are_images(kind, tmp_path):
     np.testing.assert_array_equal(features.matrix(), expected.reshape(5, -1))
 
 
-def test_other_bytes_are_numbers():
+def test_other_uint8_arrays_are_numbers():
     assert open_features(BYTES[:, 0, :, 0]).matrix().max() > 1
 
 
 @pytest.mark.parametrize(
-    ("X", "said"),
+    ("X", "message"),
     [
         (np.arange(3.0), r"1 dimension, shape \(3,\).*reshape\(-1, 1\)"),
         (np.array([[1, "a"]], dtype=object), "row 0, column 1: 'a'"),
@@ -159,7 +159,7 @@ def test_other_bytes_are_numbers():
         (["a text", "another"], "encode_texts"),
         (pd.Series(["a text"]), "encode_texts"),
         ([[1, 2], [3]], "differ in length"),
-        (np.empty((3, 0)), r"no features, shape \(3, 0\)"),
+        (np.empty((3, 0)), r"no features \(shape \(3, 0\)\)"),
         (pd.DataFrame({"a": [1.0], "colour": ["red"], "shape": ["o"]}), "column 'colour', 'shape'.*'red'"),
         (pl.DataFrame({"a": [1.0], "colour": ["red"]}), "column 'colour' .*string.*'red'"),
         (pd.DataFrame([[1, "a"]], columns=["a", "a"]), "Duplicate column names"),
@@ -167,25 +167,25 @@ def test_other_bytes_are_numbers():
         (Rows([]), "empty Rows"),
         (Rows([{"pixels": 1}]), "dict with 'pixels'"),
         (Rows([np.ones(2), np.ones(3)]), r"\(2,\), \(3,\)"),
-        ({"a": [1]}, "a dict is no features"),
-        (3, "a int is no features"),
+        ({"a": [1]}, "X is of type dict"),
+        (3, "X is of type int"),
     ],
 )
-def test_what_is_no_features_is_refused_with_a_reason(X, said):
-    with pytest.raises(FeaturesError, match=said):
+def test_invalid_features_are_rejected_with_a_reason(X, message):
+    with pytest.raises(FeaturesError, match=message):
         open_features(X).rows(np.arange(2))
 
 
-def test_rows_and_tasks_must_be_as_many():
+def test_the_number_of_rows_must_equal_the_number_of_tasks():
     with pytest.raises(FeaturesError, match="X has 7 rows; the answers have 3 tasks"):
-        open_features(NUMBERS, answers_to(["a", "b", "c"]))
+        open_features(NUMBERS, answers_for(["a", "b", "c"]))
     with pytest.raises(FeaturesError, match=r"7 rows.* 3 tasks"):
-        open_features(open_features(NUMBERS), answers_to(["a", "b", "c"]))
+        open_features(open_features(NUMBERS), answers_for(["a", "b", "c"]))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e39])
 @pytest.mark.parametrize("kind", ["float64", "map", "npz", "pandas", "csr", "polars", "tensor", "masked"])
-def test_values_that_are_not_finite_are_named(kind, value, tmp_path, monkeypatch):
+def test_rows_with_values_that_are_not_finite_are_named(kind, value, tmp_path, monkeypatch):
     broken = np.tile(NUMBERS, (100, 1))
     broken[[5, 17, 17, 400, 699], [0, 1, 2, 0, 2]] = value
     monkeypatch.setattr("crowdwise.learn.features.arrays.CELLS", 60)  # several blocks
@@ -193,10 +193,10 @@ def test_values_that_are_not_finite_are_named(kind, value, tmp_path, monkeypatch
     with pytest.raises(FeaturesError, match=r"4 of 700 rows .*rows 5, 17, 400 and 1 more, counted from 0"):
         open_features(X)
     with pytest.raises(FeaturesError, match="tasks 't5', 't17', 't400' and 1 more"):
-        open_features(X, answers_to([f"t{i}" for i in range(700)]))
+        open_features(X, answers_for([f"t{i}" for i in range(700)]))
 
 
-def test_missing_values_of_frames_are_not_finite():
+def test_missing_values_in_frames_are_rejected():
     for frame in (
         pd.DataFrame({"a": pd.array([1, None], "Int64"), "b": [True, False]}),
         pl.DataFrame({"a": [1, None]}),
@@ -207,20 +207,20 @@ def test_missing_values_of_frames_are_not_finite():
         open_features(np.ma.masked_array([[1, 2]], mask=[[True, False]]))
 
 
-def test_opening_needs_no_torch():
+def test_opening_features_does_not_import_torch():
     code = "import sys, crowdwise.learn.features, crowdwise.learn.features.encoders; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_channels_last_are_told_apart():
+def test_float_images_with_channels_last_are_rejected():
     with pytest.raises(FeaturesError, match="transpose"):
         open_features(np.zeros((2, 8, 8, 3), np.float32))
     assert open_features(np.zeros((2, 8, 8, 3), np.uint8)).shape == (3, 8, 8)
 
 
-def test_frames_indexed_by_task_are_matched():
+def test_frames_indexed_by_task_are_matched_by_id():
     answers = Answers.from_arrays(["a", "b"], ["w", "w"], ["x", "y"])
     frame = pd.DataFrame({"size": [2.0, 1.0]}, index=["b", "a"])
     assert open_features(frame, answers).matrix().tolist() == [[1.0], [2.0]]
-    plain = pd.DataFrame({"size": [2.0, 1.0]}, index=["p", "q"])  # names of something else: rows in order
+    plain = pd.DataFrame({"size": [2.0, 1.0]}, index=["p", "q"])  # not task ids: rows in order
     assert open_features(plain, answers).matrix().tolist() == [[2.0], [1.0]]

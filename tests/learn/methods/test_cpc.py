@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 import crowdwise as cw
 from crowdwise.errors import ConvergenceWarning, ParameterError, TooLargeError
 from crowdwise.learn.features import open_features
-from crowdwise.learn.features.scaling import moments
+from crowdwise.learn.features.scaling import mean_and_scale
 from crowdwise.learn.methods.cpc import CPC, AnswerLoss, all_pairs, nearest_pairs
 
 
@@ -27,7 +27,7 @@ def crowd(n_classes=2, n_tasks=120, n_workers=6, seed=0, accuracy=0.85, per_task
 
 
 def design(X):
-    mean, scale = moments(open_features(X))
+    mean, scale = mean_and_scale(open_features(X))
     return np.column_stack([(X - mean) * scale, np.ones(len(X))])
 
 

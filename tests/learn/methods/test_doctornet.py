@@ -168,9 +168,9 @@ def test_answers_need_no_mixture_unless_somebody_is_silent(monkeypatch):
     module, _, batch = small()
     row, worker = torch.tensor([0, 4, 7, 9]), torch.tensor([0, 2, 5, 7])
     said = module.answer_log_proba(batch.x, module.class_log_proba(batch.x).flatten(0, 1), row, worker)
-    torch.testing.assert_close(module.answers_from(batch.x, row, worker), said)
+    torch.testing.assert_close(module.predict_answer_log_proba(batch.x, row, worker), said)
     monkeypatch.setattr(module, "class_log_proba", None)
-    torch.testing.assert_close(module.answers_from(batch.x, row[:3], worker[:3]), said[:3])
+    torch.testing.assert_close(module.predict_answer_log_proba(batch.x, row[:3], worker[:3]), said[:3])
 
 
 def test_one_worker_is_plain_training():

@@ -1,4 +1,4 @@
-"""Training on many processes: the loss, the gradients and the result of one."""
+"""Training on several processes gives the gradients and the result of a single process."""
 
 import os
 import subprocess
@@ -21,18 +21,18 @@ NAMES = list(parallel_job.learners())
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """What each process of each job found."""
-    folder = tmp_path_factory.mktemp("found")
+    """The folder with the results of each process of each job."""
+    folder = tmp_path_factory.mktemp("results")
     command = [sys.executable, "-m", "tests.helpers.parallel_job", folder]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=3600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
 
 
 @pytest.fixture(scope="module")
-def found(folder):
-    """What one process found, and each of two."""
+def results(folder):
+    """Results of a single process, and of each of two."""
     return [dict(np.load(folder / f"every_learner-{who}.npz")) for who in ("alone", 0, 1)]
 
 
@@ -45,8 +45,8 @@ def part_of(results, name, what):
     return [{key: value for key, value in each.items() if key.startswith(f"{name}/{what}")} for each in results]
 
 
-def test_gradients_are_those_of_one_process(found, name):
-    alone, first, second = part_of(found, name, "gradient")
+def test_gradients_equal_those_of_a_single_process(results, name):
+    alone, first, second = part_of(results, name, "gradient")
     assert alone.keys() == first.keys() == second.keys()
     assert bool(alone) == (
         name not in ("raykar", "joint-em", "cpc", "crowdlab", "adaptive-difficulty", "fixed-difficulty")
@@ -55,16 +55,16 @@ def test_gradients_are_those_of_one_process(found, name):
         np.testing.assert_allclose(first[key], gradient, rtol=0, atol=1e-6, err_msg=key)
 
 
-def test_results_are_those_of_one_process(found, name):
-    alone, first, _ = part_of(found, name, "")
+def test_results_equal_those_of_a_single_process(results, name):
+    alone, first, _ = part_of(results, name, "")
     np.testing.assert_array_equal(first[f"{name}/steps"], alone[f"{name}/steps"])
     np.testing.assert_allclose(first[f"{name}/proba"], alone[f"{name}/proba"], rtol=0, atol=1e-5)
-    for key in (key for key in alone if "/state/" in key):  # Adam turns rounding of a gradient near 0 into a step
+    for key in (key for key in alone if "/state/" in key):  # Adam amplifies rounding of gradients near 0
         np.testing.assert_allclose(first[key], alone[key], rtol=0, atol=2e-4, err_msg=key)
 
 
-def test_processes_end_with_the_same_model(found, name):
-    _, first, second = part_of(found, name, "")
+def test_all_processes_end_with_the_same_model(results, name):
+    _, first, second = part_of(results, name, "")
     assert first.keys() == second.keys()
     for key, value in first.items():
         np.testing.assert_array_equal(second[key], value, err_msg=key)
@@ -72,45 +72,45 @@ def test_processes_end_with_the_same_model(found, name):
 
 @pytest.fixture(scope="module")
 def three(folder):
-    """What one process found, and each of three."""
+    """Results of a single process, and of each of three."""
     return [dict(np.load(folder / f"three_processes-{who}.npz")) for who in ("alone", 0, 1, 2)]
 
 
-def test_shares_of_a_batch_may_differ(three):
+def test_parts_of_a_batch_may_differ_in_size(three):
     alone, *each = three
-    for found in each:
+    for result in each:
         for key in (key for key in alone if key.startswith("uneven")):
-            np.testing.assert_allclose(found[key], alone[key], rtol=0, atol=1e-6, err_msg=key)
+            np.testing.assert_allclose(result[key], alone[key], rtol=0, atol=1e-6, err_msg=key)
 
 
-def test_dropout_of_torch_is_drawn_for_each_process_by_itself(three):
+def test_dropout_of_torch_has_its_own_masks_in_each_process(three):
     alone, *each = three
     np.testing.assert_array_equal(each[0]["own dropout"], each[1]["own dropout"])
     assert 0 < np.abs(each[0]["own dropout"] - alone["own dropout"]).max() < 0.2
 
 
-def test_every_process_hears_of_a_mistake(three):
+def test_every_process_raises_the_same_errors(three):
     _, *each = three
-    assert [int(found["asked"]) for found in each] == [len(parallel_job.MISTAKES)] * 3
+    assert [int(result["errors"]) for result in each] == [len(parallel_job.ERRORS)] * 3
 
 
-def test_the_first_process_reads_and_writes_the_checkpoint(three, folder):
+def test_only_the_first_process_reads_and_writes_the_checkpoint(three, folder):
     _, *each = three
-    assert [found["epochs on"].tolist() for found in each] == [[]] * 3
-    np.testing.assert_array_equal(each[0]["on"], each[2]["on"])
+    assert [result["resumed epochs"].tolist() for result in each] == [[]] * 3
+    np.testing.assert_array_equal(each[0]["resumed"], each[2]["resumed"])
     assert (folder / "state").exists()
     assert not (folder / "nowhere").exists()
 
 
-def test_processes_may_fit_apart(three):
+def test_processes_may_fit_alone(three):
     _, *each = three
-    assert [int(found["apart"]) for found in each] == [1, 2, 3]
+    assert [int(result["alone"]) for result in each] == [1, 2, 3]
 
 
-# The pieces, without processes
+# Parts of the machinery, in one process
 
 
-def test_parts_hold_every_row_once():
+def test_parts_contain_every_row_once():
     for n_rows in (3, 10, 64):
         rows = [list(range(n_rows))[ProcessGroup(rank, 3).part(n_rows).rows] for rank in range(3)]
         assert [row for part in rows for row in part] == list(range(n_rows))
@@ -118,10 +118,9 @@ def test_parts_hold_every_row_once():
 
 
 @pytest.mark.parametrize("shape", [(10, 4), (2, 10, 4)])
-def test_dropout_takes_its_rows_of_the_mask_of_all(shape):
+def test_dropout_uses_its_rows_of_the_mask_of_the_batch(shape):
     x = torch.ones(shape)
-    whole = Dropout(0.5)
-    mask = whole(x)
+    mask = Dropout(0.5)(x)
     parts = []
     for rank in range(3):
         layer = Dropout(0.5)
@@ -130,22 +129,22 @@ def test_dropout_takes_its_rows_of_the_mask_of_all(shape):
     torch.testing.assert_close(torch.cat(parts, dim=-2), mask, rtol=0, atol=0)
 
 
-def test_layers_forget_their_part_after_an_epoch():
+def test_layers_are_restored_after_an_epoch():
     norms = torch.nn.BatchNorm1d(2), BatchNorm(1, 2)
     module = torch.nn.Sequential(*norms)
-    with distributed.layers_told(module, ProcessGroup(0, 2)) as tell:
-        tell(ProcessGroup(0, 2).part(4))
+    with distributed.synchronised_layers(module, ProcessGroup(0, 2)) as set_part:
+        set_part(ProcessGroup(0, 2).part(4))
         assert norms[1].part is not None
         assert "forward" in vars(norms[0])
     assert norms[1].part is None
     assert "forward" not in vars(norms[0])
 
 
-def test_without_a_group_there_is_none():
+def test_there_is_no_group_by_default():
     assert distributed.current() is None
 
 
-def test_learners_took_as_many_steps_as_are_compared(found):
-    steps = found[0]["crowdlayer/steps"]
+def test_gradients_of_the_first_steps_are_recorded(results):
+    steps = results[0]["crowdlayer/steps"]
     assert steps.tolist() == [6]
-    assert sum(key.startswith("crowdlayer/gradient") for key in found[0]) == RECORDED * 5
+    assert sum(key.startswith("crowdlayer/gradient") for key in results[0]) == RECORDED * 5

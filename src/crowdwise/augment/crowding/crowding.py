@@ -240,22 +240,22 @@ class CrowdInG(NetworkLearner):
             linked = normalised(cooccurrence(answers, weight), self.normalisation)
             module.discriminator.graph.copy_(torch.from_numpy(linked))
 
-    def _fit(self, given: FitInput) -> None:
+    def _fit(self, inputs: FitInput) -> None:
         self.multiplier_ = None if isinstance(self.multiplier, str) else self.multiplier
         if self.multiplier == "search":
-            self.multiplier_, self.search_ = self._searched(given)
-        super()._fit(given)
+            self.multiplier_, self.search_ = self._searched(inputs)
+        super()._fit(inputs)
 
-    def _searched(self, given: FitInput) -> tuple[float | None, list[dict[str, Any]]]:
+    def _searched(self, inputs: FitInput) -> tuple[float | None, list[dict[str, Any]]]:
         """The best mu of the grid, or None where hidden answers tell no difference; and what was tried."""
-        kept, held = split_answers(given.answers, self.hidden, self.random_state)
+        kept, held = split_answers(inputs.answers, self.hidden, self.random_state)
         tried, fits = [], []
         for mu in GRID:
             trial: CrowdInG = clone(self).set_params(multiplier=mu, select="last", checkpoint=None)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", CrowdwiseWarning)
-                trial.fit(given.features, kept, sample_weight=given.weight)
-            fits.append(trial.answer_log_likelihood(given.features, held))  # (held,)
+                trial.fit(inputs.features, kept, sample_weight=inputs.weight)
+            fits.append(trial.answer_log_likelihood(inputs.features, held))  # (held,)
             ratio = trial.history_[-1].get("ratio", 1.0)
             tried.append({"multiplier": mu, "held_out": float(fits[-1].mean()), "ratio": ratio, "chosen": False})
         near = [i for i, trial in enumerate(tried) if abs(trial["ratio"] - 1) <= NEAR] or list(range(len(tried)))
@@ -276,7 +276,8 @@ class CrowdInG(NetworkLearner):
         module.zero_grad()  # what is frozen must not count in the norm that `clip` limits
         settings = replace(trainer.settings, epochs=self.generator_epochs, lr=self.generator_lr)
         Trainer(
-            module, trainer.batches, settings, history=trainer.history, callback=trainer.callback, saved=trainer.saved,
+            module, trainer.batches, settings, history=trainer.history, callback=trainer.callback,
+            checkpoint_file=trainer.checkpoint_file,
             phase=1, parameters=list(module.generator.parameters()), loss=module.generator_loss,
         ).run()  # fmt: skip
         module.generating.fill_(True)
@@ -313,12 +314,12 @@ class CrowdInG(NetworkLearner):
         if answers is not None and not self.__sklearn_is_fitted__():
             self.fit(X, answers)
         base = self._fitted if answers is None else answers
-        self._opened(X)  # says when the shape of X is another
+        self._open_features(X)  # says when the shape of X is another
         features, codes = open_features(X, base), self._worker_codes(base.workers)
         rng = np.random.default_rng(random_state)
         task, worker = draw_missing(base, max_pairs, rng)
         proba = np.empty((len(task), self._fitted.n_classes))
-        size = features.together(BLOCK)
+        size = features.block_size(BLOCK)
         for first in range(0, base.n_tasks, size):  # tasks are sorted
             rows = np.arange(first, min(first + size, base.n_tasks))
             part = slice(*np.searchsorted(task, [first, first + size]))

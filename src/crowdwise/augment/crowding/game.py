@@ -56,7 +56,7 @@ class Game:
         )
         self.classifier.monitor = trainer.monitor
         if trainer.monitor is not None:  # what the game starts from may be the best
-            self.classifier.look(trainer.history[-1])
+            self.classifier.measure_epoch(trainer.history[-1])
 
     def play(self) -> None:
         """All epochs of the discriminator's pre-training, then those with all players."""

@@ -89,9 +89,9 @@ class CrowdInGModule(CrowdLayerModule):
         self.network.eval()
         row, worker, label = batch.tensor(batch.row), batch.tensor(batch.worker), batch.tensor(batch.label)
         with torch.no_grad():
-            f = batch.whole(self.class_log_proba(batch.x)).exp()
+            f = batch.gather_rows(self.class_log_proba(batch.x)).exp()
         noise = self.rules.noise * self.fresh.draw(len(row), self.n_classes).to(f.device)
-        log_g = self.generator(self._seen(batch.x), f, row, worker, noise, batch.whole)
+        log_g = self.generator(self._seen(batch.x), f, row, worker, noise, batch.gather_rows)
         return batch.answer_loss(log_g.gather(1, label[:, None])[:, 0])
 
     # The game
@@ -107,7 +107,7 @@ class CrowdInGModule(CrowdLayerModule):
         uncertainty = np.zeros(pool.said.shape)
         dice = np.array([np.random.default_rng([*seed, m]).random(len(pool.generated)) for m in range(self.n_models)])
         for batch in pool.epoch(0):
-            log_f = batch.whole(self.class_log_proba(batch.x)).flatten(0, 1)  # (models * rows, classes)
+            log_f = batch.gather_rows(self.class_log_proba(batch.x)).flatten(0, 1)  # (models * rows, classes)
             pool.f[self._model_of_rows(batch), batch.tensor(batch.task)] = log_f.exp()
             for which in (pool.generated, ~pool.generated):
                 some = pool.some(batch, np.broadcast_to(which, pool.said.shape))
@@ -131,7 +131,7 @@ class CrowdInGModule(CrowdLayerModule):
         for batch in pool.epoch(0):
             some = pool.some(batch, which)
             label = pool.said[some.at]
-            places = self.discriminator.places(self._seen(batch.x), batch.whole)
+            places = self.discriminator.places(self._seen(batch.x), batch.gather_rows)
             loss = unlikely(self.discriminator(places, some.row, some.worker, label), self.rules.objective)
             pool.unlikely[some.at] = loss
             if self.rules.information:
@@ -143,7 +143,7 @@ class CrowdInGModule(CrowdLayerModule):
         """The loss of the discriminator and the auxiliary network."""
         some = self.pool.some(batch, self.pool.judged)
         label = self.pool.said[some.at]
-        places = self.discriminator.places(self._seen(batch.x), batch.whole)
+        places = self.discriminator.places(self._seen(batch.x), batch.gather_rows)
         said = self.discriminator(places, some.row, some.worker, label)  # (some,)
         fake = torch.from_numpy(self.pool.generated).to(said.device)[some.at[1]]
         weight = torch.ones_like(said) if some.weight is None else some.weight
@@ -177,7 +177,7 @@ class CrowdInGModule(CrowdLayerModule):
         """The classifier's risk on tasks it is unsure of."""
         self.eval()
         some = self.pool.some(batch, self.pool.unsure)
-        f = batch.whole(self.class_log_proba(batch.x)).exp().flatten(0, 1)
+        f = batch.gather_rows(self.class_log_proba(batch.x)).exp().flatten(0, 1)
         log_ratio = self._log_ratio(self._log_g(batch, f, some, frozen=True), some)
         return self._risk(log_ratio, self.pool.unlikely[some.at], some)
 
@@ -195,7 +195,7 @@ class CrowdInGModule(CrowdLayerModule):
     def _log_g(self, batch: Batch, f: Tensor, some: Some, *, frozen: bool = False) -> Tensor:
         """Log G, (some, classes), by the noise that was logged; gradients pass through a frozen generator to f."""
         f = f.view(self.n_models, -1, self.n_classes)
-        given = (self._seen(batch.x), f, some.row, some.worker, self.pool.noise[some.at], batch.whole)
+        given = (self._seen(batch.x), f, some.row, some.worker, self.pool.noise[some.at], batch.gather_rows)
         if frozen:
             return torch.func.functional_call(self.generator, self.generator.state_dict(), given)
         log_g: Tensor = self.generator(*given)

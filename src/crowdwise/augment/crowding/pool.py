@@ -12,7 +12,7 @@ import numpy as np
 
 from crowdwise.answers import Answers
 from crowdwise.augment.pairs import draw_missing
-from crowdwise.learn.base import Array, trainable
+from crowdwise.learn.base import Array, training_mask
 from crowdwise.learn.network.batches import Batch, Batches
 from crowdwise.learn.network.torch_support import Tensor, torch
 
@@ -78,7 +78,7 @@ class Pool(Batches):
             weight = np.concatenate([real.weight, np.ones(len(task), np.float32)])[order]
         super().__init__(
             real.features, both, batch_size=batch_size, n_models=real.n_models, weight=weight, task_weight=by_task,
-            active=trainable(both, by_task, None), device=str(real.device), seed=real.seed,
+            active=training_mask(both, by_task, None), device=str(real.device), seed=real.seed,
         )  # fmt: skip
         self.label = np.arange(len(order))  # the place in the pool: what was said there differs between models
         shape = (self.n_models, len(order))

@@ -200,34 +200,34 @@ class DASC(Wrapper):
             value = getattr(base, name)
             require(value == idle, name, value, f"{idle!r} in the base with apart=True: it is for all networks at once")
 
-    def _fit(self, given: FitInput) -> None:
-        kept, held = self._hide(given)
-        saved = self._saved(given)
+    def _fit(self, inputs: FitInput) -> None:
+        kept, held = self._hide(inputs)
+        saved = self._saved(inputs)
         state = State.new() if saved is None else saved.load()
         self.history_ += state.history
         for iteration in range(len(self.history_), self.iterations + 1):
             began = time.perf_counter()
-            self.model_ = self._fit_base(given, self._pools(kept, state.pseudo), state.start, iteration)
+            self.model_ = self._fit_base(inputs, self._pools(kept, state.pseudo), state.start, iteration)
             record: dict[str, Any] = {"iteration": iteration, "iterations": self.iterations}
-            members = [facts(given.answers, pseudo, iteration) for pseudo in self._by_member(state.pseudo)]
+            members = [facts(inputs.answers, pseudo, iteration) for pseudo in self._by_member(state.pseudo)]
             record |= mean_facts(members) if self.apart else members[0]
             if held is not None:
-                judged, best = self._judge(given, held, state.best)
+                judged, best = self._judge(inputs, held, state.best)
                 record, state = record | judged, state._replace(best=best)
             self.history_.append(record)
-            if given.callback is not None:
-                given.callback({**record, "seconds": time.perf_counter() - began})
+            if inputs.callback is not None:
+                inputs.callback({**record, "seconds": time.perf_counter() - began})
             if record.get("undone"):
                 state = self._undo(state, iteration)
                 break
-            if iteration == self.iterations or (following := self._add(given, kept, state, iteration + 1)) is None:
+            if iteration == self.iterations or (following := self._add(inputs, kept, state, iteration + 1)) is None:
                 break
             state = following
             if saved is not None:
                 saved.keep(state)
         if held is not None:  # all that is known, at last
-            pools = self._pools(given.answers, state.pseudo)
-            self.model_ = self._fit_base(given, pools, state.start, len(self.history_) - 1)
+            pools = self._pools(inputs.answers, state.pseudo)
+            self.model_ = self._fit_base(inputs, pools, state.start, len(self.history_) - 1)
         self.proba_, self.pseudo_ = self.model_.proba_, state.pseudo._asdict()
 
     def _by_member(self, pseudo: PseudoAnswers) -> list[PseudoAnswers]:
@@ -241,9 +241,9 @@ class DASC(Wrapper):
             return [joined(answers, pseudo, soft=self.soft)] * len(self._by_member(pseudo))
         return [joined(answers, own, soft=self.soft) for own in self._by_member(pseudo)]
 
-    def _judge(self, given: FitInput, held: Answers, best: Array) -> tuple[dict[str, Any], Array]:
+    def _judge(self, inputs: FitInput, held: Answers, best: Array) -> tuple[dict[str, Any], Array]:
         """What hidden answers say of the model that was fitted last; and their log-likelihood (held,) at its best."""
-        now = self.model_.answer_log_likelihood(given.features, held)
+        now = self.model_.answer_log_likelihood(inputs.features, held)
         change, error = mean_and_error(now - best, held.task) if len(best) else (0.0, 0.0)
         found = {
             "held_out": float(now.mean()), "change": change, "error": error, "undone": clearly_fell(change, error),
@@ -260,30 +260,30 @@ class DASC(Wrapper):
             warnings.warn(message, CrowdwiseWarning, stacklevel=4)
         return state._replace(pseudo=state.pseudo.before(iteration))
 
-    def _add(self, given: FitInput, kept: Answers, state: State, iteration: int) -> State | None:
+    def _add(self, inputs: FitInput, kept: Answers, state: State, iteration: int) -> State | None:
         """The state from which an iteration starts, None where there is nothing left to add."""
-        chosen = self._choose(given, kept, state.pseudo, iteration)
+        chosen = self._choose(inputs, kept, state.pseudo, iteration)
         if len(chosen.task) == 0:
             return None
         start = start_of(self.model_) if self.warm_start else {}
         return State(state.pseudo.and_(chosen), self.history_, state.best, start)
 
-    def _hide(self, given: FitInput) -> tuple[Answers, Answers | None]:
+    def _hide(self, inputs: FitInput) -> tuple[Answers, Answers | None]:
         """The answers to fit on and those to judge by: of tasks that count, none if there are too few."""
         if self.hidden:
             with suppress(CrowdwiseError):  # nothing to hide
-                kept, held = split_answers(given.answers, self.hidden, self.random_state)
-                if given.weight is not None:
-                    held = held.take(np.flatnonzero(given.weight[held.task] > 0))
+                kept, held = split_answers(inputs.answers, self.hidden, self.random_state)
+                if inputs.weight is not None:
+                    held = held.take(np.flatnonzero(inputs.weight[held.task] > 0))
                 if held.n_answers >= MIN_HELD_OUT:
                     return kept, held
-        return given.answers, None
+        return inputs.answers, None
 
     def _fit_base(
-        self, given: FitInput, pools: list[Answers], start: dict[str, Tensor], iteration: int
+        self, inputs: FitInput, pools: list[Answers], start: dict[str, Tensor], iteration: int
     ) -> CrowdClassifier:
         """The base fitted on answers and pseudo-answers; its epochs are told with the iteration they are of."""
-        callback = given.callback
+        callback = inputs.callback
 
         def told(record: Mapping[str, Any]) -> None:
             assert callback is not None
@@ -295,23 +295,23 @@ class DASC(Wrapper):
             if self.apart:
                 ways.enter_context(fitted_to(pools, model))
             return model.fit(
-                given.features, pools[0], sample_weight=given.weight, gold=given.gold, validation=given.validation,
+                inputs.features, pools[0], sample_weight=inputs.weight, gold=inputs.gold, validation=inputs.validation,
                 callback=None if callback is None else told,
             )  # fmt: skip
 
-    def _choose(self, given: FitInput, kept: Answers, pseudo: PseudoAnswers, iteration: int) -> PseudoAnswers:
+    def _choose(self, inputs: FitInput, kept: Answers, pseudo: PseudoAnswers, iteration: int) -> PseudoAnswers:
         """The pseudo-answers to add, by the model that was fitted last; for each network by that one, if `apart`."""
-        n_classes, by_class = given.answers.n_classes, self.select == "distribution"
+        n_classes, by_class = inputs.answers.n_classes, self.select == "distribution"
         each = self._by_member(pseudo)
-        found = [eligible(joined(given.answers, own), given.weight) for own in each]
+        found = [eligible(joined(inputs.answers, own), inputs.weight) for own in each]
         pools, (_, tasks, workers) = [pool for pool, *_ in found], found[0]  # who and what counts is the same for all
-        share = max(round(SHARE * given.answers.n_answers), 1)
+        share = max(round(SHARE * inputs.answers.n_answers), 1)
         most = share if self.per_iteration is None else self.per_iteration
         m = [min(most, n_missing(pool)) for pool in pools]
         if not any(m):
             return PseudoAnswers.none()
         size = max(1, min(PAIRS, CELLS // (getattr(self.model_, "n_models", 1) * n_classes**2)))
-        rows = given.features.together(PAIRS)
+        rows = inputs.features.block_size(PAIRS)
         some = self.max_pairs is not None and self.max_pairs < max(map(n_missing, pools))
         if self.select == "random" or some:
             # A trailing 0 draws what is drawn without it: the first member draws as one alone would.
@@ -319,10 +319,10 @@ class DASC(Wrapper):
             n = m if self.select == "random" or self.max_pairs is None else [self.max_pairs] * len(each)
             blocks = drawn_blocks(pools, n, [np.random.default_rng(seed) for seed in seeds], size, rows)
         else:
-            shared = pools[0] if len(pools) == 1 else eligible(given.answers, given.weight)[0]
+            shared = pools[0] if len(pools) == 1 else eligible(inputs.answers, inputs.weight)[0]
             blocks = blocks_for_each(shared, pools, size, rows)
         said = (
-            (tasks[block][row], workers[worker], self._said(given.features, tasks[block], row, workers[worker]), whose)
+            (tasks[block][row], workers[worker], self._said(inputs.features, tasks[block], row, workers[worker]), whose)
             for block, row, worker, whose in blocks
         )
         best, count = surest(said, m, n_classes, by_class=by_class)
@@ -344,11 +344,11 @@ class DASC(Wrapper):
             return model._proba_of_answers(features, tasks, row, worker)[None]
         return predict_answers(model.module_, features.rows(tasks), row, worker, model.device).exp().numpy()
 
-    def _saved(self, given: FitInput) -> SavedState | None:
+    def _saved(self, inputs: FitInput) -> SavedState | None:
         if self.checkpoint is None:
             return None
         settings = {name: value for name, value in self.get_params().items() if name != "checkpoint"}
-        stamp = checkpoint.fit_fingerprint(given.answers, given.features, settings, given.weight, given.gold)
+        stamp = checkpoint.fit_fingerprint(inputs.answers, inputs.features, settings, inputs.weight, inputs.gold)
         return SavedState(self.checkpoint, stamp)
 
 

@@ -12,7 +12,7 @@ from crowdwise.answers import Answers
 from crowdwise.augment.dasc.pseudo_answers import PseudoAnswers
 from crowdwise.errors import ParameterError
 from crowdwise.learn.base import Array, CrowdClassifier
-from crowdwise.learn.network.checkpoint import Saved
+from crowdwise.learn.network.checkpoint import CheckpointFile
 from crowdwise.learn.network.learner import NetworkLearner
 from crowdwise.learn.network.modules import Network
 from crowdwise.learn.network.torch_support import Tensor, torch
@@ -81,7 +81,7 @@ class State(NamedTuple):
         return cls(PseudoAnswers.none(), [], np.empty(0), {})
 
 
-class SavedState(Saved):
+class SavedState(CheckpointFile):
     """A state on disk, replaced whole after each iteration."""
 
     def keep(self, state: State) -> None:

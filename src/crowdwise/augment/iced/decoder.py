@@ -13,7 +13,7 @@ import numpy as np
 from crowdwise.errors import FeaturesError
 from crowdwise.learn.base import Array
 from crowdwise.learn.features import Features
-from crowdwise.learn.features.scaling import moments
+from crowdwise.learn.features.scaling import mean_and_scale
 from crowdwise.learn.network.batches import Batch, Batches
 from crowdwise.learn.network.modules import Dense, Network
 from crowdwise.learn.network.torch_support import Tensor, torch
@@ -46,7 +46,7 @@ class Autoencoder(CrowdModule):
                 f"which makes tasks in the hidden layer alone, or X.reshape(len(X), -1)."
             )
             raise FeaturesError(message)
-        mean, scale = moments(features)
+        mean, scale = mean_and_scale(features)
         self.register_buffer("mean", torch.as_tensor(mean, dtype=torch.float32))
         self.register_buffer("scale", torch.as_tensor(scale, dtype=torch.float32))
         width = self.n_models * network.width
@@ -60,7 +60,7 @@ class Autoencoder(CrowdModule):
         with torch.set_grad_enabled(not self.frozen):
             z = beside(self.network.embed(batch.x.expand(self.n_models, *batch.x.shape[1:])))
         wrong = self.decoder(z[None])[0] - (batch.x[0] - self.mean) * self.scale  # (rows, features)
-        return batch.whole(wrong[None]).square().mean()
+        return batch.gather_rows(wrong[None]).square().mean()
 
     def train_on(self, batches: Batches, settings: Settings, epochs: int, *, phase: int, frozen: bool = False) -> None:
         """Train for some epochs; the encoder too unless it is frozen."""

@@ -45,7 +45,7 @@ from crowdwise.augment.iced.neighbours import (
     simulate_answers,
     warm_up_plan,
 )
-from crowdwise.learn.base import Array, FitInput, trainable
+from crowdwise.learn.base import Array, FitInput, training_mask
 from crowdwise.learn.features import Features, open_features
 from crowdwise.learn.features.base import MoreRows, SomeRows
 from crowdwise.learn.joint_em.engine import ConfusionWorkers
@@ -224,12 +224,12 @@ class ICED(NetworkLearner):
     def _module(self, network: Network, answers: Answers) -> LabelModule:
         return LabelModule(network, answers.n_workers)
 
-    def _fit(self, given: FitInput) -> None:
-        features, answers, weight, gold, validation, callback = given
-        kept, monitor = self._monitored(features, answers, validation)
+    def _fit(self, inputs: FitInput) -> None:
+        features, answers, weight, gold, validation, callback = inputs
+        kept, monitor = self._epoch_selection(features, answers, validation)
         module = self._module(self._network(features, answers.n_classes), answers).to(self.device)
         self.module_, self.made_, self.label_history_ = module, None, []
-        used = np.flatnonzero(trainable(kept, weight, gold))
+        used = np.flatnonzero(training_mask(kept, weight, gold))
         whole = len(used) == kept.n_tasks
         crowd = MixedCrowd(
             features if whole else SomeRows(features, used), kept if whole else kept[used],

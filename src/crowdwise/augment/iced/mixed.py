@@ -58,7 +58,7 @@ class LabelModule(CrowdModule):
 
     def loss(self, batch: Batch) -> Tensor:  # noqa: D102
         task = batch.tensor(batch.task)  # (models * rows,)
-        hidden = batch.whole(self.network.embed(batch.x))  # (models, rows, width)
+        hidden = batch.gather_rows(self.network.embed(batch.x))  # (models, rows, width)
         if len(self.made):  # x of a made task stands in for it, and no gradient reaches the layers below z'
             place = (task - (len(self.labels) - len(self.made))).view(self.n_models, -1)  # (models, rows)
             model = torch.arange(self.n_models, device=task.device)[:, None]

@@ -1,6 +1,7 @@
-"""Features: everything a user may pass as `X`, behind one small interface without torch.
+"""Features: everything a user may pass as `X`, behind one small interface that does not need torch.
 
-`base` is the interface; `arrays`, `datasets`, `pictures` and `tables` are the kinds; `opening` tells them apart.
+`base` defines the interface, and `arrays`, `datasets`, `pictures` and `tables` implement it. `sources` recognises what
+a user passed, and `matching` matches its rows to the tasks.
 """
 
 from crowdwise.learn.features.base import Features

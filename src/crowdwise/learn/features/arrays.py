@@ -1,4 +1,4 @@
-"""Features that are numbers already: arrays in memory, memory maps, sparse matrices."""
+"""Features that are already numbers: arrays in memory, memory maps, sparse matrices."""
 
 from __future__ import annotations
 
@@ -11,18 +11,26 @@ import numpy as np
 
 from crowdwise._core.memory import available
 from crowdwise.errors import FeaturesError
-from crowdwise.learn.features.base import CHANNELS, Array, Features, channels_last, refuse_rows, require_numbers, scaled
+from crowdwise.learn.features.base import (
+    CHANNELS,
+    Array,
+    Features,
+    channels_last,
+    reject_rows,
+    require_numbers,
+    scale_images,
+)
 
 LARGEST = np.finfo(np.float32).max
-CELLS = 1 << 20  # looked at together when values are checked: little enough to stay in the cache
+CELLS = 1 << 20  # numbers checked at a time: few enough to stay in the processor's cache
 
 
 class ArrayFeatures(Features):
-    """An array of numbers, rows along its first axis.
+    """An array of numbers, one row per task along its first axis.
 
-    In memory it is made float32 once (and not copied if it is). Memory maps and images of bytes (uint8 with four
-    dimensions) stay as they are, and just the rows asked for are converted. Of a map that memory cannot keep, the
-    system is told of all rows that are wanted before the first is read: it fetches them side by side, and nothing else.
+    An array in memory is converted to float32 once (without a copy if it already is). Memory maps and images (uint8
+    with four dimensions) are converted row by row, when rows are read. If a memory map is larger than half of the free
+    memory, the rows of a batch are prefetched: the system then reads them in parallel, and no others.
 
     >>> ArrayFeatures(np.array([[1, 2], [3, 4]])).rows(np.array([1]))
     array([[3., 4.]], dtype=float32)
@@ -31,9 +39,9 @@ class ArrayFeatures(Features):
     def __init__(self, array: Array) -> None:
         require_numbers(array)
         self._array = np.asarray(array)
-        self._map = backing(array)
+        self._map = find_memory_map(array)
         self._mapped = self._map is not None
-        self._far = self._map is not None and array.nbytes > available() / 2
+        self._prefetches = self._map is not None and array.nbytes > available() / 2
         self._images = array.dtype == np.uint8 and array.ndim == 4
         if (
             array.ndim == 4
@@ -42,8 +50,8 @@ class ArrayFeatures(Features):
             and min(array.shape[1:3]) > max(CHANNELS)
         ):
             message = (
-                f"X has rows of shape {array.shape[1:]}, which looks like images with channels last. Networks take "
-                f"them first: X.transpose(0, 3, 1, 2); or give bytes (uint8) as they are."
+                f"X has rows of shape {array.shape[1:]}, which looks like images with channels last. Networks need "
+                f"channels first: use X.transpose(0, 3, 1, 2), or pass uint8 images."
             )
             raise FeaturesError(message)
         self.n_rows, *shape = array.shape
@@ -52,95 +60,96 @@ class ArrayFeatures(Features):
         self.shape = tuple(shape)
 
     def rows(self, index: Array) -> Array:
-        """Some rows."""
-        if self._far and len(index) > 1:
+        """Return some rows."""
+        if self._prefetches and len(index) > 1:
             order = np.argsort(index)
-            announce(self._map, self._array, index[order])
-            found = self._converted(self._source[index[order]])  # in the order of the disk
-            out = np.empty_like(found)
-            out[order] = found
+            prefetch_rows(self._map, self._array, index[order])
+            rows = self._convert(self._source[index[order]])  # in the order of the disk
+            out = np.empty_like(rows)
+            out[order] = rows
             return out
-        return self._converted(self._source[index])
+        return self._convert(self._source[index])
 
     def blocks(self, size: int = 4096) -> Iterator[Array]:
-        """All rows in order: views where nothing has to be converted."""
-        size = self.together(size)
+        """Yield all rows in order, as views if no conversion is needed."""
+        size = self.block_size(size)
         for start in range(0, self.n_rows, size):
-            yield self._converted(self._source[start : start + size])
+            yield self._convert(self._source[start : start + size])
 
-    def lines(self) -> Iterator[Array]:
-        """What `matrix` holds: at once where X is in memory so."""
+    def matrix_blocks(self) -> Iterator[Array]:
+        """Yield the rows of `matrix`: in one block if X is in memory as numbers."""
         if self._mapped or self._images:
-            yield from super().lines()
+            yield from super().matrix_blocks()
         else:
             yield self.matrix()
 
     def matrix(self) -> Array:
-        """All rows, each as one line of numbers; float64 stays so."""
+        """Return all rows, flattened; float64 stays float64."""
         if self._mapped or self._images:
             return super().matrix()
         array = self._array if self._array.dtype == np.float64 else self._source
         return array.reshape(self.n_rows, int(np.prod(self.shape)))
 
     def check(self, tasks: Array | None = None) -> None:
-        """Refuse NaN and infinity, block by block."""
-        refuse_rows(_not_finite(self._array), self.n_rows, tasks)
+        """Raise FeaturesError if there is NaN or infinity."""
+        reject_rows(_not_finite(self._array), self.n_rows, tasks)
 
     @property
     def array(self) -> Array | None:
-        """All rows as float32 (n_rows, *shape) where they are in memory so, else None: batches index it directly."""
+        """All rows as float32 (n_rows, *shape) if they are in memory in that form, else None."""
         return None if self._mapped or self._images or not self._source.flags.writeable else self._source
 
     @cached_property
     def _source(self) -> Array:
-        as_is = self._mapped or self._images
-        return self._array if as_is else np.ascontiguousarray(self._array, dtype=np.float32)
+        unconverted = self._mapped or self._images
+        return self._array if unconverted else np.ascontiguousarray(self._array, dtype=np.float32)
 
-    def _converted(self, batch: Array) -> Array:
+    def _convert(self, batch: Array) -> Array:
         if self._images:
-            return scaled(batch)
+            return scale_images(batch)
         batch = np.ascontiguousarray(batch, dtype=np.float32)
-        return batch if batch.flags.writeable else batch.copy()  # torch does not take read-only memory
+        return batch if batch.flags.writeable else batch.copy()  # torch needs writable memory
 
 
 class SparseFeatures(Features):
-    """A scipy sparse matrix, made dense row by row."""
+    """A scipy sparse matrix, converted to dense rows as needed."""
 
     def __init__(self, matrix: Any) -> None:
         if matrix.ndim != 2 or matrix.dtype.kind not in "biuf" or matrix.shape[1] == 0:
-            message = f"a sparse X has tasks as rows and numbers as columns; this is {matrix!r}."
+            message = f"a sparse X must have tasks as rows and numbers as columns; this is {matrix!r}."
             raise FeaturesError(message)
         self._rows = matrix.tocsr()
         self.n_rows, self.shape = matrix.shape[0], (matrix.shape[1],)
 
     def rows(self, index: Array) -> Array:
-        """Some rows."""
-        chosen = self._rows[index]
-        return chosen.astype(np.float32).toarray(order="C")
+        """Return some rows."""
+        return self._rows[index].astype(np.float32).toarray(order="C")
 
     def check(self, tasks: Array | None = None) -> None:
-        """Refuse NaN and infinity among the values stored."""
+        """Raise FeaturesError if there is NaN or infinity among the stored values."""
         at = _not_finite(self._rows.data[:, None])
         bad = np.unique(np.searchsorted(self._rows.indptr, at, side="right") - 1)
-        refuse_rows(bad, self.n_rows, tasks)
+        reject_rows(bad, self.n_rows, tasks)
 
 
-def backing(array: Any) -> Any:
-    """The memory map that an array is, or is a view of; None where it is none."""
-    found = None
+def find_memory_map(array: Any) -> Any:
+    """Return the memory map that an array is, or is a view of; None if there is none."""
+    memory_map = None
     while array is not None:
-        found = array if isinstance(array, np.memmap) else found  # the last is the one that holds the file
+        memory_map = array if isinstance(array, np.memmap) else memory_map  # the last one holds the file
         array = getattr(array, "base", None)
-    return found
+    return memory_map
 
 
-def announce(whole: Any, array: Array, rows: Array) -> None:
-    """Tell the system which rows (increasing) of a view of a memory map are read next; runs of them at once."""
-    pages: Any = getattr(whole, "_mmap", None)
+def prefetch_rows(memory_map: Any, array: Array, rows: Array) -> None:
+    """Advise the system which rows (increasing) of an array, a view of the memory map, are read next."""
+    pages: Any = getattr(memory_map, "_mmap", None)
     if not hasattr(pages, "madvise") or not array.flags.c_contiguous:
         return
     length = array.strides[0]
-    first = array.ctypes.data - whole.ctypes.data + whole.offset % mmap.ALLOCATIONGRANULARITY  # within the map
+    # Position of the array within the map, in bytes.
+    first = array.ctypes.data - memory_map.ctypes.data + memory_map.offset % mmap.ALLOCATIONGRANULARITY
+    # Consecutive rows become one request.
     ends = np.flatnonzero(np.diff(rows, append=rows[-1] + 2) > 1)
     begins = np.append(0, ends[:-1] + 1)
     start = first + rows[begins] * length
@@ -151,12 +160,12 @@ def announce(whole: Any, array: Array, rows: Array) -> None:
 
 
 def _not_finite(array: Array) -> Array:
-    """Rows with a value that is NaN, infinite, or too large for float32."""
+    """Return the rows with a value that is NaN, infinite, or too large for float32."""
     bad: list[Array] = [np.empty(0, np.int64)]
     step = max(1, CELLS // int(np.prod(array.shape[1:])))
     for start in range(0, len(array) if array.dtype.kind == "f" else 0, step):
         block = array[start : start + step]
-        if not (block.min() >= -LARGEST and block.max() <= LARGEST):  # either is NaN if any value is
+        if not (block.min() >= -LARGEST and block.max() <= LARGEST):  # both are NaN if any value is
             wrong = ~(np.abs(block) <= LARGEST)
             bad.append(start + np.flatnonzero(wrong.reshape(len(block), -1).any(axis=1)))
     return np.concatenate(bad)

@@ -1,4 +1,4 @@
-"""What every kind of features can do, and how rows are matched to tasks by name."""
+"""`Features`, the interface of all kinds of features, and the helpers they share."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from crowdwise.errors import FeaturesError, TooLargeError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 CELLS = 1 << 20  # numbers in a block of rows: 2,048 rows of 512
-COPIES = 20  # bytes for each number of X read whole: itself, and in double precision at mean 0 and deviation 1
+COPIES = 20  # bytes per number when all of X is read: float32, float64, and standardised float64
 CHANNELS = (1, 3, 4)  # grey, colour, colour with transparency
 
 
 class Features(ABC):
-    """Features of tasks, read as they are needed.
+    """Features of tasks, read as needed. A kind of features sets the attributes and implements `rows`.
 
     Attributes
     ----------
     n_rows : int
         Number of tasks.
     shape : tuple of int
-        Shape of one task, for example (512,) or (3, 150, 150): images have their channels first.
+        Shape of one row, for example (512,) or (3, 150, 150); images have channels first.
     tasks : array or None
-        Ids of the rows as text, where the source names them (a table, a folder).
+        Ids of the rows as text, if the source has them (a table, a folder).
     columns : tuple of str or None
-        Names of the features, where the source has them (a table, a data frame).
+        Names of the features, if the source has them (a table, a data frame).
     n_ignored : int
-        Rows or files of the source that belong to none of the tasks.
+        Number of rows or files of the source that belong to no task.
     match_note : str or None
-        How the rows of a file were matched to the tasks, where a user should check it.
+        How rows of a file were matched to tasks, if the user should check it.
     """
 
     n_rows: int
@@ -47,18 +47,18 @@ class Features(ABC):
 
     @abstractmethod
     def rows(self, index: Array) -> Array:
-        """Some rows, (len(index), *shape), float32 and C-contiguous."""
+        """Return some rows, (len(index), *shape), float32 and C-contiguous."""
 
     def select(self, index: Array) -> Features:
         """Return features of some rows, in any order, read as they are needed."""
         return SomeRows(self, index)
 
-    def together(self, size: int) -> int:
-        """How many rows to hold at a time where `size` are wanted: fewer when rows are long."""
+    def block_size(self, size: int) -> int:
+        """Return how many rows to hold at a time: `size`, or fewer if rows are long."""
         return max(1, min(size, CELLS // int(np.prod(self.shape))))
 
     def _content(self) -> tuple[Any, ...]:
-        """What a fingerprint covers: every row."""
+        """Return what a fingerprint covers: the shape and all rows."""
         array = getattr(self, "array", None)
         if array is None:
             content = hashlib.sha256()
@@ -68,24 +68,24 @@ class Features(ABC):
         return (self.n_rows, self.shape, array)
 
     def _encoded_rows(self) -> Iterator[bytes]:
-        """The bytes of all rows."""
+        """Yield the bytes of all rows."""
         for block in self.blocks():
             yield block.tobytes()
 
     def blocks(self, size: int = 4096) -> Iterator[Array]:
-        """All rows in order, `size` at most at a time. They may be views of X: not to be written to."""
-        size = self.together(size)
+        """Yield all rows in order, at most `size` at a time. Blocks may be views of X: do not write to them."""
+        size = self.block_size(size)
         for start in range(0, self.n_rows, size):
             yield self.rows(np.arange(start, min(start + size, self.n_rows)))
 
-    def lines(self) -> Iterator[Array]:
-        """What `matrix` holds, in blocks: for what takes lines of numbers, and need not see them all at once."""
+    def matrix_blocks(self) -> Iterator[Array]:
+        """Yield the rows of `matrix` in blocks, for code that takes flat rows but does not need all of them at once."""
         for block in self.blocks():
             yield block.reshape(len(block), -1)
 
     def matrix(self) -> Array:
-        """All rows, each as one line of numbers, (n_rows, features), in memory."""
-        self.require_room()
+        """Return all rows, flattened, (n_rows, features), in memory."""
+        self.require_memory()
         out = np.empty((self.n_rows, int(np.prod(self.shape))), np.float32)
         done = 0
         for block in self.blocks(256):
@@ -93,23 +93,23 @@ class Features(ABC):
             done += len(block)
         return out
 
-    def require_room(self) -> None:
-        """Refuse to be read whole where that, with what models make of it, does not fit: the system would end us."""
+    def require_memory(self) -> None:
+        """Raise TooLargeError if all of X, with the copies that models make, does not fit in memory."""
         needed, free = COPIES * self.n_rows * float(np.prod(self.shape)), available()
         if needed > free:
             message = (
-                f"X, {self.n_rows:,} rows of {int(np.prod(self.shape)):,} numbers, takes {gigabytes(needed)} in memory "
-                f"with what is made of it, and {gigabytes(free)} are free: this method reads all of X. Take one that "
-                f"trains a network, such as crowdlayer or aggnet, which reads a batch at a time; or fewer features."
+                f"this method reads all of X ({self.n_rows:,} rows of {int(np.prod(self.shape)):,} numbers), which "
+                f"needs {gigabytes(needed)} of memory with its copies; {gigabytes(free)} are free. Use fewer features, "
+                f"or a method that trains a network, such as crowdlayer or aggnet, and reads one batch at a time."
             )
             raise TooLargeError(message)
 
     def check(self, tasks: Array | None = None) -> None:  # noqa: B027 (most kinds have nothing to check)
-        """Refuse values that no model can use; `tasks` are the ids to name rows by."""
+        """Raise FeaturesError if values cannot be used; `tasks` are ids to name rows by in the message."""
 
 
 class SomeRows(Features):
-    """Some rows of other features, in any order, each as often as it is named."""
+    """Some rows of other features, in any order, with repetitions."""
 
     def __init__(self, features: Features, source: Array) -> None:
         self._features, self._source = features, source
@@ -120,12 +120,12 @@ class SomeRows(Features):
         return self._features.rows(self._source[index])
 
     def check(self, tasks: Array | None = None) -> None:
-        """Check all rows of the other features."""
+        """Check all rows of the underlying features."""
         self._features.check()
 
 
 class MoreRows(Features):
-    """Rows of other features, and after them rows of an array."""
+    """Rows of other features, followed by rows of an array."""
 
     def __init__(self, features: Features, more: Array) -> None:
         self._features, self._more = features, more  # (more, *shape) float32
@@ -140,10 +140,10 @@ class MoreRows(Features):
         return out
 
 
-def scaled(images: Array) -> Array:
-    """Images of bytes, (n, height, width, channels) or channels first, as float32 in [0, 1], channels first.
+def scale_images(images: Array) -> Array:
+    """Convert uint8 images (n, height, width, channels), or channels first, to float32 in [0, 1], channels first.
 
-    >>> scaled(np.full((1, 2, 4, 3), 255, np.uint8)).shape
+    >>> scale_images(np.full((1, 2, 4, 3), 255, np.uint8)).shape
     (1, 3, 2, 4)
     """
     if channels_last(images.shape[1:]):
@@ -152,46 +152,46 @@ def scaled(images: Array) -> Array:
 
 
 def channels_last(shape: tuple[int, ...]) -> bool:
-    """Whether bytes of this shape are (height, width, channels)."""
+    """Whether a uint8 image of this shape is (height, width, channels)."""
     return shape[-1] in CHANNELS or shape[0] not in CHANNELS
 
 
 def from_tensor(tensor: Any) -> Array:
-    """A torch tensor as an array, without torch; numpy has no bfloat16."""
+    """Convert a torch tensor to an array without importing torch; bfloat16, which numpy lacks, becomes float32."""
     tensor = tensor.detach().cpu()
     return np.asarray((tensor.float() if "bfloat16" in str(tensor.dtype) else tensor).numpy())
 
 
 def require_numbers(array: Array) -> None:
-    """Refuse what is not a table (or stack) of numbers, and say why."""
+    """Raise FeaturesError unless the array holds numbers, one row per task."""
     if array.ndim < 2:
         message = (
-            f"X has {array.ndim} dimension{'' if array.ndim == 1 else 's'}, shape {array.shape}: rows are tasks and "
-            f"columns features. Use X.reshape(-1, 1) for one feature a task, X.reshape(1, -1) for one task."
+            f"X has {array.ndim} dimension{'' if array.ndim == 1 else 's'}, shape {array.shape}; rows must be tasks "
+            f"and columns features. Use X.reshape(-1, 1) for one feature per task, X.reshape(1, -1) for one task."
         )
         if array.dtype.kind in "UT" or (array.dtype == object and array.size and isinstance(array.flat[0], str)):
-            message = "X holds texts, not numbers: use crowdwise.learn.features.encoders.encode_texts(X)."
+            message = "X contains text, not numbers. Use crowdwise.learn.features.encoders.encode_texts(X)."
         raise FeaturesError(message)
     if array.dtype.kind not in "biuf":
-        why = f"values of type {array.dtype}"
+        content = f"values of type {array.dtype}"
         if array.dtype == object:
             numbers = (bool, int, float, np.number)
-            odd = (place for place, value in np.ndenumerate(array) if not isinstance(value, numbers))
-            place = next(odd, (0, 0))
-            why = f"Python objects (at row {place[0]}, column {place[1]}: {array[place]!r:.60})"
-        message = f"X holds {why}, not numbers. Take that out or encode it, then X.astype('float32')."
+            invalid = (position for position, value in np.ndenumerate(array) if not isinstance(value, numbers))
+            at = next(invalid, (0, 0))
+            content = f"Python objects (at row {at[0]}, column {at[1]}: {array[at]!r:.60})"
+        message = f"X contains {content}, not numbers. Remove or encode them, then use X.astype('float32')."
         raise FeaturesError(message)
     if 0 in array.shape[1:]:
-        message = f"X has no features, shape {array.shape}: give each task at least one."
+        message = f"X has no features (shape {array.shape}). Pass at least one per task."
         raise FeaturesError(message)
 
 
-def refuse_rows(bad: Array, n_rows: int, tasks: Array | None) -> None:
-    """Name the first rows that hold NaN or infinity, if there are any."""
+def reject_rows(bad: Array, n_rows: int, tasks: Array | None) -> None:
+    """Raise FeaturesError that names the first of the bad rows, which contain NaN or infinity."""
     if len(bad):
         named = f"rows {preview(bad)}, counted from 0" if tasks is None else f"tasks {preview(tasks[bad])}"
         message = (
-            f"{len(bad)} of {n_rows} rows of X hold values that are NaN, infinite or beyond float32: {named}. "
-            f"Fill them (sklearn.impute.SimpleImputer, numpy.nan_to_num) or leave these tasks out."
+            f"{len(bad)} of {n_rows} rows of X contain values that are NaN, infinite or too large for float32: {named}"
+            f". Replace them (sklearn.impute.SimpleImputer, numpy.nan_to_num) or remove these tasks."
         )
         raise FeaturesError(message)

@@ -1,4 +1,4 @@
-"""Features that come one by one: a torch Dataset, or anything else with a length and rows by number."""
+"""Features read one row at a time: a torch Dataset, or any object with `__len__` and `__getitem__`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from crowdwise.errors import FeaturesError
-from crowdwise.learn.features.base import Array, Features, from_tensor, require_numbers, scaled
+from crowdwise.learn.features.base import Array, Features, from_tensor, require_numbers, scale_images
 
 
 class DatasetFeatures(Features):
@@ -28,35 +28,35 @@ class DatasetFeatures(Features):
         self._dataset = dataset
         self.n_rows = len(dataset)
         if self.n_rows == 0:
-            message = f"X is an empty {type(dataset).__name__}: nothing tells the shape of a row."
+            message = f"X is an empty {type(dataset).__name__}; the shape of a row is unknown. Pass at least one row."
             raise FeaturesError(message)
         self._numbers = np.arange(self.n_rows)
         self.shape = self.rows(np.array([0])).shape[1:]
 
     def rows(self, index: Array) -> Array:
-        """Some rows."""
-        numbers = self._numbers[index].tolist()  # checks them, and counts -1 from the end
+        """Return some rows."""
+        numbers = self._numbers[index].tolist()  # checks bounds, and resolves negative numbers
         if not numbers:
             return np.empty((0, *self.shape), np.float32)
-        together = getattr(self._dataset, "__getitems__", None)
-        found = together(numbers) if together else [self._dataset[i] for i in numbers]
-        arrays = [_as_array(row) for row in found]
+        read_many = getattr(self._dataset, "__getitems__", None)
+        rows = read_many(numbers) if read_many else [self._dataset[i] for i in numbers]
+        arrays = [_as_array(row) for row in rows]
         if len(shapes := {array.shape for array in arrays}) > 1:
-            message = f"the rows of X differ in shape ({', '.join(map(str, sorted(shapes)))}): resize or pad them."
+            message = f"the rows of X differ in shape ({', '.join(map(str, sorted(shapes)))}). Resize or pad them."
             raise FeaturesError(message)
         batch = np.stack(arrays)
         require_numbers(batch)
         images = batch.dtype == np.uint8 and batch.ndim == 4
-        return scaled(batch) if images else np.ascontiguousarray(batch, dtype=np.float32)
+        return scale_images(batch) if images else np.ascontiguousarray(batch, dtype=np.float32)
 
 
 def _as_array(row: Any) -> Array:
-    """The x of a row (x, ...), or the row itself, as an array."""
+    """Return x of a row (x, ...), or the row itself, as an array."""
     pair = isinstance(row, tuple) or (isinstance(row, list) and row and not isinstance(row[0], (int, float)))
     x = row[0] if pair else row
     if isinstance(x, (Mapping, str, bytes)):
         keys = f" with {', '.join(map(repr, x))}" if isinstance(x, Mapping) else ""
-        message = f"a row of X is a {type(x).__name__}{keys}, not numbers: let the dataset give x or (x, ...)."
+        message = f"a row of X is a {type(x).__name__}{keys}, not numbers. The dataset must return x or (x, ...)."
         raise FeaturesError(message)
     if hasattr(x, "detach"):  # a tensor
         return from_tensor(x)

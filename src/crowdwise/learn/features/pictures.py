@@ -1,4 +1,4 @@
-"""Features that are images in files: a folder of them, or their bytes end to end in one array. Needs Pillow."""
+"""Features that are encoded images: a folder of files, or their bytes concatenated in one array. Needs Pillow."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ import pyarrow as pa
 
 from crowdwise.answers import Answers
 from crowdwise.errors import FeaturesError, MissingDependencyError
-from crowdwise.learn.features.base import Array, Features, scaled
+from crowdwise.learn.features.base import Array, Features, scale_images
 from crowdwise.learn.features.matching import match_by_name
 
 SUFFIXES = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"))
 
 
 class Pictures(Features):
-    """Encoded images, decoded to RGB as they are asked for.
+    """Encoded images, decoded to RGB as needed.
 
     Parameters
     ----------
     names : sequence of str
-        What to call each image in a message.
+        Name of each image, for messages.
     source : callable
-        Gives the file of image i, as a path or as bytes in memory.
+        Returns the file of image i, as a path or as bytes in memory.
     """
 
     def __init__(self, names: Sequence[str], source: Callable[[int], Path | io.BytesIO]) -> None:
         try:
             from PIL import Image
         except ImportError:
-            message = "images need Pillow, which is not installed: pip install 'crowdwise[images]'."
+            message = "reading images needs Pillow. Install it with pip install 'crowdwise[images]'."
             raise MissingDependencyError(message) from None
         self._open = Image.open
         self._names, self._source = names, source
@@ -42,7 +42,7 @@ class Pictures(Features):
         self.shape = self.picture(0).shape
 
     def rows(self, index: Array) -> Array:
-        """Some images, decoded."""
+        """Return some images, decoded."""
         numbers = self._numbers[index].tolist()
         out = np.empty((len(numbers), *self.shape), np.float32)
         for row, number in enumerate(numbers):
@@ -55,47 +55,48 @@ class Pictures(Features):
         return Pictures([self._names[i] for i in numbers], lambda i: self._source(numbers[i]))
 
     def picture(self, number: int) -> Array:
-        """One image of whatever size, (3, height, width), float32 in [0, 1]."""
-        return scaled(np.asarray(self._opened(number, lambda image: image.convert("RGB")))[None])[0]
+        """Return one image, of any size, as (3, height, width), float32 in [0, 1]."""
+        return scale_images(np.asarray(self._read_image(number, lambda image: image.convert("RGB")))[None])[0]
 
     def encoded(self, number: int) -> bytes:
-        """The bytes of one image, as they are stored."""
+        """Return the bytes of one image as stored."""
         source = self._source(number)
         return source.read_bytes() if isinstance(source, Path) else source.getvalue()
 
     def _encoded_rows(self) -> Iterator[bytes]:
-        return map(self.encoded, range(self.n_rows))  # files as they are stored, not decoded
+        return map(self.encoded, range(self.n_rows))  # not decoded
 
     def check(self, tasks: Array | None = None) -> None:
-        """Refuse images of several sizes; reads their heads alone."""
+        """Raise FeaturesError if images differ in size; reads only their headers."""
         _, height, width = self.shape
         for number, name in enumerate(self._names):
-            size = self._opened(number, lambda image: image.size)
+            size = self._read_image(number, lambda image: image.size)
             if size != (width, height):
                 message = (
-                    f"images differ in size: {name} is {size[0]} x {size[1]}, the first {width} x {height} pixels. "
+                    f"images differ in size: {name} has {size[0]} x {size[1]} pixels, the first {width} x {height}. "
                     f"Resize them to one size, or pass "
-                    f"X=crowdwise.learn.features.encoders.encode_images(...), which takes any."
+                    f"X=crowdwise.learn.features.encoders.encode_images(...), which accepts any."
                 )
                 raise FeaturesError(message)
 
-    def _opened(self, number: int, use: Callable[[Any], Any]) -> Any:
+    def _read_image(self, number: int, use: Callable[[Any], Any]) -> Any:
+        """Open an image and return `use(image)`."""
         try:
             with self._open(self._source(number)) as image:
                 return use(image)
-        except (OSError, SyntaxError, ValueError) as error:  # what Pillow raises on damaged files
+        except (OSError, SyntaxError, ValueError) as error:  # raised by Pillow on damaged files
             message = f"image {self._names[number]} cannot be decoded: {error}. Replace it."
             raise FeaturesError(message) from None
 
 
 def joined_pictures(data: Array, offsets: Array) -> Pictures:
-    """Images end to end in one array of bytes: image i is data[offsets[i]:offsets[i + 1]]."""
+    """Return images concatenated in one array of bytes: image i is data[offsets[i]:offsets[i + 1]]."""
     flat = data.dtype == np.uint8 and data.ndim == 1 and offsets.dtype.kind in "iu" and offsets.ndim == 1
     ends = np.concatenate([[0], offsets, [len(data)]]) if flat else np.empty(0)
     if len(offsets) < 2 or not flat or (np.diff(ends) < 0).any():
         message = (
-            f"encoded images need bytes (uint8; here {data.dtype} of shape {data.shape}) and offsets into them that "
-            f"rise from 0 to {data.size}, one more than there are images."
+            f"encoded images need a flat uint8 array (here {data.dtype} of shape {data.shape}) and increasing offsets "
+            f"into it from 0 to {data.size}, one more than the number of images."
         )
         raise FeaturesError(message)
     names = [f"number {i}" for i in range(len(offsets) - 1)]
@@ -103,10 +104,10 @@ def joined_pictures(data: Array, offsets: Array) -> Pictures:
 
 
 def folder_pictures(folder: Path, answers: Answers | None) -> Pictures:
-    """Images under a folder: those named like the tasks, or all by name when there are no answers."""
+    """Return the images in a folder: those named like the tasks, or all, sorted by name, if there are no answers."""
     files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
     if not files:
-        message = f"no images in the folder (looked for {', '.join(sorted(SUFFIXES))})."
+        message = f"the folder has no images (looked for {', '.join(sorted(SUFFIXES))})."
         raise FeaturesError(message)
     names = [file.relative_to(folder).as_posix() for file in files]
     chosen = np.arange(len(files))

@@ -1,4 +1,4 @@
-"""From whatever a user passes as X to `Features`, checked against the answers."""
+"""Opening features: from anything a user may pass as X to `Features`, matched to the answers."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ from crowdwise.learn.features.tables import file_features, frame_features, is_fr
 
 
 def open_features(X: Any, answers: Answers | None = None) -> Features:
-    """Open features of any kind, without reading more than is needed, and check them.
+    """Open features of any kind, reading no more than needed, and check their values.
 
     Parameters
     ----------
     X : array, memory map, sparse matrix, data frame, tensor, dataset, path or Features
-        Rows follow `answers.tasks`. Arrays of bytes with four dimensions are images (n, height, width, channels) and
-        come out in [0, 1] with channels first; other arrays are taken as they are. A path is a `.npy` or `.npz` file
-        (`file.npz::train` chooses among several arrays), a `.csv` or `.parquet` table with a column of task ids, or a
-        folder of images; ids and names of images are matched to the tasks.
+        One row per task, in the order of `answers.tasks`. A uint8 array with four dimensions holds images (n, height,
+        width, channels), which are converted to [0, 1] with channels first. A path is a `.npy` or `.npz` file
+        (`file.npz::train` selects one of several arrays), a `.csv` or `.parquet` table with a column of task ids, or a
+        folder of images. Tables with ids and folders are matched to the tasks by id. A `.npy` or `.npz` file may have
+        more rows than there are tasks if the task ids are row numbers, counted from 0.
     answers : Answers, optional
-        Whose tasks the rows must be.
+        The answers whose tasks the rows are matched to.
 
     Examples
     --------
@@ -50,7 +51,7 @@ def open_features(X: Any, answers: Answers | None = None) -> Features:
 
 
 def open_source(X: Any, answers: Answers | None = None) -> Features:
-    """The same without a look at the values."""
+    """Open features like `open_features`, without checking their values."""
     features = _recognise(X, answers)
     if answers is not None and features.n_rows != answers.n_tasks:
         message = (
@@ -62,6 +63,7 @@ def open_source(X: Any, answers: Answers | None = None) -> Features:
 
 
 def _recognise(X: Any, answers: Answers | None) -> Features:
+    """Return the features of an object, by its kind."""
     if isinstance(X, Features):
         return X
     if isinstance(X, (str, os.PathLike)):
@@ -79,31 +81,31 @@ def _recognise(X: Any, answers: Answers | None) -> Features:
     if isinstance(X, np.ma.MaskedArray):
         X = np.ma.filled(X.astype(np.float64), np.nan)
     if isinstance(X, (list, tuple)) and _holds_numbers(X):
-        X = _stacked(X)
+        X = _stack(X)
     if hasattr(X, "__array__"):
         return ArrayFeatures(X if isinstance(X, np.ndarray) else np.asarray(X))
     if hasattr(X, "__len__") and hasattr(X, "__getitem__") and not isinstance(X, Mapping):
         return DatasetFeatures(X)
     message = (
-        f"a {type(X).__name__} is no features: give an array, a memory map, a data frame, a path, or a dataset "
-        f"that has a length and rows by number."
+        f"X is of type {type(X).__name__}. Pass an array, a memory map, a data frame, a path, or a dataset with "
+        f"__len__ and __getitem__."
     )
     raise FeaturesError(message)
 
 
 def _holds_numbers(rows: Any) -> bool:
-    """Whether a list is one of plain rows, rather than of images, tensors or (x, ...)."""
+    """Whether a list holds plain rows, rather than images, tensors or (x, ...)."""
     first = rows[0] if len(rows) else 0.0
     if isinstance(first, tuple):
         first = first[0] if len(first) and isinstance(first[0], (int, float, np.number)) else None
     return isinstance(first, (np.ndarray, str, int, float, np.number, list))
 
 
-def _stacked(rows: Any) -> Array:
+def _stack(rows: Any) -> Array:
     try:
         return np.asarray(rows)
     except ValueError:
-        message = "the rows of X differ in length: give each task the same number of features."
+        message = "the rows of X differ in length. Pass the same number of features for each task."
         raise FeaturesError(message) from None
 
 
@@ -123,10 +125,10 @@ def _from_path(source: str | os.PathLike[str], answers: Answers | None) -> Featu
 
 def _open_path(path: Path, split: str | None, answers: Answers | None) -> Features:
     if not path.exists():
-        message = f"there is no file or folder {str(path)!r} (looked in {Path.cwd()})."
+        message = f"no file or folder {str(path)!r} (the current folder is {Path.cwd()})."
         raise FormatError(message)
     if split is not None and path.suffix != ".npz":
-        message = f"{path}: only .npz files hold several arrays to choose from with '::{split}'."
+        message = f"{path}: only .npz files have several arrays to select from with '::{split}'."
         raise FeaturesError(message)
     with file_errors(path):
         if path.is_dir():
@@ -134,37 +136,40 @@ def _open_path(path: Path, split: str | None, answers: Answers | None) -> Featur
         if path.suffix == ".npy":
             return ArrayFeatures(_load(path, "r"))
         if path.suffix == ".npz":
-            with _load(path) as arrays, _damage_named():
+            with _load(path) as arrays, _report_damage():
                 return _from_npz(arrays, split)
         if path.suffix in (".csv", ".tsv", ".parquet") or path.name.endswith((".csv.gz", ".tsv.gz")):
             return file_features(path, answers)
-        message = "features come as .npy, .npz, .csv, .tsv or .parquet files, or as a folder of images."
+        message = "unknown kind of features. Pass a .npy, .npz, .csv, .tsv or .parquet file, or a folder of images."
         raise FormatError(message)
 
 
 def _load(path: Path, mode: Any = None) -> Any:
     try:
-        with _damage_named():
+        with _report_damage():
             return np.load(path, mmap_mode=mode, allow_pickle=False)
     except ValueError as error:
         if isinstance(error, CrowdwiseError) or ("pickle" not in str(error) and "Python objects" not in str(error)):
             raise
-        message = "no plain numpy file, or one of Python objects, which are not loaded: save X.astype('float32')."
+        message = "not a plain numpy file, or one with Python objects, which are not loaded. Save X.astype('float32')."
         raise FeaturesError(message) from None
 
 
 @contextmanager
-def _damage_named() -> Iterator[None]:
-    """What numpy raises on damage: it reads the head of an array as Python's literals, and members by their names."""
+def _report_damage() -> Iterator[None]:
+    """Turn the errors that numpy raises on a damaged header into FormatError."""
     try:
         yield
     except (SyntaxError, TokenError, TypeError, KeyError) as error:
-        message = f"the head of the numpy file is damaged: {error}"
+        message = f"the header of the numpy file is damaged: {error}"
         raise FormatError(message) from None
 
 
 def _from_npz(arrays: Mapping[str, Array], split: str | None) -> Features:
-    """The array X, encoded images jpeg and offsets, those of a split (X_train, jpeg_train), or the only array."""
+    """Return the features in an `.npz` file.
+
+    They are the array `X` (`X_train` for a split), encoded images `jpeg` and `offsets`, or the only array.
+    """
     names = list(arrays)
     ending = "" if split is None else f"_{split}"
     if f"jpeg{ending}" in names and f"offsets{ending}" in names:
@@ -174,20 +179,20 @@ def _from_npz(arrays: Mapping[str, Array], split: str | None) -> Features:
         named = names
     if not named:
         splits = [name.partition("_")[2] for name in names if name.startswith(("X_", "jpeg_"))]
-        choice = f"choose a split with 'file.npz::{splits[0]}'" if splits else "name the one that holds the features X"
-        found = f" (splits: {', '.join(splits)})" if splits else ""
-        message = f"which array is meant? There are {', '.join(names)}{found}; {choice}."
+        advice = f"Select a split with 'file.npz::{splits[0]}'" if splits else "Save the features as X"
+        listed = f" (splits: {', '.join(splits)})" if splits else ""
+        message = f"cannot tell which array holds the features: {', '.join(names)}{listed}. {advice}."
         raise FeaturesError(message)
-    return ArrayFeatures(_array(arrays, named[0]))
+    return ArrayFeatures(_read_array(arrays, named[0]))
 
 
-def _array(arrays: Mapping[str, Array], name: str) -> Array:
+def _read_array(arrays: Mapping[str, Array], name: str) -> Array:
     size, free = arrays.zip.getinfo(f"{name}.npy").file_size, available()  # type: ignore[attr-defined]
     if size > free:
-        message = f"the array {name} unpacks to {gigabytes(size)}, with {gigabytes(free)} free: save it as .npy."
+        message = f"array {name} needs {gigabytes(size)} of memory; {gigabytes(free)} are free. Save it as .npy."
         raise TooLargeError(message)
     try:
         return arrays[name]
     except ValueError:
-        message = f"the array {name} holds Python objects, which are not loaded: save X.astype('float32')."
+        message = f"array {name} contains Python objects, which are not loaded. Save X.astype('float32')."
         raise FeaturesError(message) from None

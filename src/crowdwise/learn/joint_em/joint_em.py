@@ -172,28 +172,28 @@ class JointEM(CrowdClassifier):
         require(fits, "answer_weight", weight, "'auto' or a number from 0 to 1")
         require(is_integer(self.random_state, 0), "random_state", self.random_state, "a whole number, 0 or more")
 
-    def _fit(self, given: FitInput) -> None:
+    def _fit(self, inputs: FitInput) -> None:
         self._network = None
-        answers, weight, gold = given.answers, answered(given.answers, given.weight, given.gold), given.gold
+        answers, weight, gold = inputs.answers, answered(inputs.answers, inputs.weight, inputs.gold), inputs.gold
         self.named_ = np.bincount(answers.label, minlength=answers.n_classes) > 0
         if gold is not None:
             self.named_[gold[gold >= 0]] = True
         self._new_shares()  # refuses, before the work, what names other classes
         if is_network(self.classifier):
-            self._fit_network(given)
+            self._fit_network(inputs)
             return
-        x = given.features.matrix()
+        x = inputs.features.matrix()
         climber = JointEMFitter(self, self.named_)
         crowd = FitterInput(answers, gold, weight, even=held_even(answers, weight, self.named_))
-        experts = climber.experts(x, crowd, _counted(given.weight))
+        experts = climber.experts(x, crowd, _counted(inputs.weight))
         declared = declared_shares(self.class_prior, self.class_prior_strength, answers.classes, self.named_)
-        climb = climber.climb(crowd, experts, given.callback if declared is None else None)
+        climb = climber.climb(crowd, experts, inputs.callback if declared is None else None)
         if crowd.even and self.calibrate:  # votes were for that; are the answers against it, given all?
             learned = climber.climb(crowd._replace(even=False), climb.experts, None)
             if judge(climb, learned).against:
                 crowd, climb = crowd._replace(even=False), learned
         if declared is not None:  # whether answers speak against it is a matter of both
-            told = climber.climb(crowd._replace(declared=declared), experts, given.callback)
+            told = climber.climb(crowd._replace(declared=declared), experts, inputs.callback)
             warn_against(judge(told, climb), stacklevel=4)
             climb = told
         joint, self.even_ = climb.joint, crowd.even
@@ -205,25 +205,25 @@ class JointEM(CrowdClassifier):
         joint.classifier.fit(joint.proba)  # what is kept has learned from the labels that are kept
         self.experts_ = [expert.saved(float(w)) for expert, w in zip(climb.experts, joint.weights[0], strict=True)]
 
-    def _fit_network(self, given: FitInput) -> None:
+    def _fit_network(self, inputs: FitInput) -> None:
         """The same engine, with networks that the training loop trains between the E-steps."""
-        X: Any = given.features
+        X: Any = inputs.features
         if self.features != "auto":
             (view,) = views_of(self.features)
-            x, shown = np.asarray(X.matrix(), np.float64), _counted(given.weight)
+            x, shown = np.asarray(X.matrix(), np.float64), _counted(inputs.weight)
             transformer, X = fit_view(view, x if shown is None else x[shown])
             X = X if shown is None else transformer.transform(x)
             self.view_ = {"view": view, "transformer": numbers_of(transformer)}
-        options = {"sample_weight": given.weight, "gold": given.gold}
+        options = {"sample_weight": inputs.weight, "gold": inputs.gold}
         without = None
         if self.class_prior is not None:
-            without = self._made_network(None).fit(X, given.answers, **options)
-        network = self._made_network(self.class_prior).fit(X, given.answers, callback=given.callback, **options)
+            without = self._made_network(None).fit(X, inputs.answers, **options)
+        network = self._made_network(self.class_prior).fit(X, inputs.answers, callback=inputs.callback, **options)
         if without is not None:
             warn_against(judged(without.evidence, network.evidence, without.blind), stacklevel=5)
         self._network, self.proba_, self.confusion_ = network, network.proba_, network.confusion_
         self.class_share_, self.answer_weight_ = None, network.count_
-        self.taught_share_ = taught(None, self.proba_, answered(given.answers, given.weight, given.gold))
+        self.taught_share_ = taught(None, self.proba_, answered(inputs.answers, inputs.weight, inputs.gold))
         self.history_ = network.history_
 
     def _made_network(self, class_prior: ClassPrior) -> Any:
@@ -237,7 +237,7 @@ class JointEM(CrowdClassifier):
         )  # fmt: skip
 
     def _predict_proba(self, features: Features) -> Array:
-        proba, new = np.concatenate([self._says(lines) for lines in features.lines()]), self._new_shares()
+        proba, new = np.concatenate([self._says(lines) for lines in features.matrix_blocks()]), self._new_shares()
         return proba if new is None else moved(proba, self.taught_share_, new)
 
     def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:

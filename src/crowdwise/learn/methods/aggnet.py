@@ -108,9 +108,9 @@ class AggNet(NetworkLearner):
         """Classes that can be true, (classes,) bool; all unless given."""
         return None
 
-    def _fit(self, given: FitInput) -> None:
-        features, answers, weight, gold, validation, callback = given
-        kept, monitor = self._monitored(features, answers, validation)
+    def _fit(self, inputs: FitInput) -> None:
+        features, answers, weight, gold, validation, callback = inputs
+        kept, monitor = self._epoch_selection(features, answers, validation)
         folds = None if self.cross_fit is None else draw_folds(kept.n_tasks, self.cross_fit, self.random_state)
         each = members_of(folds)
         module = self._module(self._network(features, kept.n_classes, self.n_models * each), kept).to(self.device)

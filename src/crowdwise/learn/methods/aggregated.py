@@ -18,12 +18,12 @@ from sklearn.base import clone
 
 from crowdwise._core.registry import make
 from crowdwise.answers import Answers
-from crowdwise.learn.base import Array, FitInput, trainable
+from crowdwise.learn.base import Array, FitInput, training_mask
 from crowdwise.learn.features import Features
 from crowdwise.learn.joint_em.classifiers import fit_soft, predict_soft
 from crowdwise.learn.joint_em.engine import ConfusionWorkers, answers_given_truth
 from crowdwise.learn.network.architectures import Spec
-from crowdwise.learn.network.learner import NetworkLearner, closed_form
+from crowdwise.learn.network.learner import NetworkLearner, reject_epoch_options
 from crowdwise.learn.network.modules import Network
 from crowdwise.learn.network.soft_targets import TargetModule
 from crowdwise.learn.network.training import CrowdModule
@@ -79,10 +79,10 @@ class Aggregated(NetworkLearner):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if hasattr(self.network, "predict_proba"):
-            closed_form(self, "a scikit-learn classifier")
+            reject_epoch_options(self, "a scikit-learn classifier")
 
     @property
-    def _by_epochs(self) -> bool:
+    def _uses_training_loop(self) -> bool:
         return not hasattr(self.network, "predict_proba")
 
     def member_proba(self, X: Any) -> Array:
@@ -91,15 +91,15 @@ class Aggregated(NetworkLearner):
             return self.predict_proba(X)[None]
         return super().member_proba(X)
 
-    def _fit(self, given: FitInput) -> None:
-        features, answers, weight, gold, _, _ = given
+    def _fit(self, inputs: FitInput) -> None:
+        features, answers, weight, gold, _, _ = inputs
         if hasattr(self.network, "predict_proba"):  # a scikit-learn classifier
             target = self._labels(answers, weight, gold)
-            scale = trainable(answers, weight, gold) * (1.0 if weight is None else weight)
+            scale = training_mask(answers, weight, gold) * (1.0 if weight is None else weight)
             self.estimator_ = fit_soft(self.network, features.matrix(), target * scale[:, None])
             self.proba_ = self.truth_.proba_
         else:
-            super()._fit(given)
+            super()._fit(inputs)
 
     def _labels(self, answers: Answers, weight: Array | None, gold: Array | None) -> Array:
         """The first stage: labels (tasks, classes) to train on."""
@@ -120,12 +120,12 @@ class Aggregated(NetworkLearner):
         module.set_target(self._labels(answers, weight, gold))
         module.set_confusion(self.confusion_)
 
-    def _inferred(self, features: Features, answers: Answers, gold: Array | None) -> Array:
+    def _infer_truth(self, features: Features, answers: Answers, gold: Array | None) -> Array:
         return self.truth_.proba_
 
     def _predict_proba(self, features: Features) -> Array:
         if hasattr(self, "estimator_"):
-            parts = [predict_soft(self.estimator_, lines, self._fitted.n_classes) for lines in features.lines()]
+            parts = [predict_soft(self.estimator_, lines, self._fitted.n_classes) for lines in features.matrix_blocks()]
             return np.concatenate(parts)
         return super()._predict_proba(features)
 

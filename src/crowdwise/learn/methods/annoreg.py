@@ -24,7 +24,7 @@ from crowdwise._core.validation import require
 from crowdwise.answers import Answers
 from crowdwise.learn.base import Array
 from crowdwise.learn.network.batches import Batch
-from crowdwise.learn.network.fused_losses import confusion_gradients, confusion_of, through_confusion
+from crowdwise.learn.network.fused_losses import backpropagate_confusion, confusion_from_logits, confusion_gradients
 from crowdwise.learn.network.learner import NetworkLearner, TrainingOptions
 from crowdwise.learn.network.modules import Network
 from crowdwise.learn.network.torch_support import Tensor, functional, nn, torch
@@ -105,7 +105,7 @@ class ConfusionModule(CrowdModule):
 
     def loss(self, batch: Batch) -> Tensor:
         """As for every answer loss; the matrices are made once for answers and penalty."""
-        log_f = batch.whole(self.class_log_proba(batch.x)).flatten(0, 1)  # (models * rows, classes)
+        log_f = batch.gather_rows(self.class_log_proba(batch.x)).flatten(0, 1)  # (models * rows, classes)
         log_s = self.log_confusion()
         at = batch.tensor(batch.worker * self.n_classes + batch.label)
         column = log_s.flatten(0, 1).index_select(0, at)  # (answers, classes): log P(what was said | class)
@@ -134,13 +134,13 @@ class AnnoRegModule(ConfusionModule):
 
     def backward(self, batch: Batch) -> Tensor:
         """As for every loss on answers, with a fused kernel; the slope of the trace is known."""
-        if not batch.plain:
+        if not batch.supports_fused:
             return super().backward(batch)
         logits = batch.logits(self.network)
-        confusion = confusion_of(self.logits)  # (models * workers, labels, classes)
+        confusion = confusion_from_logits(self.logits)  # (models * workers, labels, classes)
         loss, d_logits, slope = confusion_gradients(logits, confusion, batch)
         # The trace of every worker has a slope in every batch: this is what a large crowd costs.
-        penalty = through_confusion(slope, confusion, self.lam / self.n_seen * self.seen)
+        penalty = backpropagate_confusion(slope, confusion, self.lam / self.n_seen * self.seen)
         self.logits.grad = slope
         logits.backward(d_logits)  # type: ignore[no-untyped-call]
         return loss + penalty

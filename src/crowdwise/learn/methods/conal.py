@@ -174,9 +174,9 @@ class CoNALModule(CrowdModule):
 
     def backward(self, batch: Batch) -> Tensor:
         """As for every loss on answers, with a fused kernel."""
-        if not batch.plain:
+        if not batch.supports_fused:
             return super().backward(batch)
-        logits, (v, u) = batch.logits(self.network), self.places(batch.whole(self.task_layers(batch.x)))
+        logits, (v, u) = batch.logits(self.network), self.places(batch.gather_rows(self.task_layers(batch.x)))
         inputs = [logits, v, self.common, self.matrix, u]
         loss, slopes = conal_gradients(logits, v, self.common, self.matrix, u, batch)
         penalty = self.penalty(logits)
@@ -188,7 +188,7 @@ class CoNALModule(CrowdModule):
 
     def label_log_proba(self, log_f: Tensor, batch: Batch) -> Tensor:  # noqa: D102
         row, worker, label = batch.tensor(batch.row), batch.tensor(batch.worker), batch.tensor(batch.label)
-        tasks = batch.whole(self.task_layers(batch.x))
+        tasks = batch.gather_rows(self.task_layers(batch.x))
         return self.mixed(tasks, log_f, row, worker).gather(1, label[:, None])[:, 0]
 
     def answer_log_proba(self, x: Tensor, log_f: Tensor, row: Tensor, worker: Tensor) -> Tensor:  # noqa: D102

@@ -39,7 +39,7 @@ from crowdwise.answers import Answers
 from crowdwise.errors import ConvergenceWarning, ParameterError, TooLargeError
 from crowdwise.learn.base import Array, Callback, CrowdClassifier, FitInput
 from crowdwise.learn.features import Features
-from crowdwise.learn.features.scaling import moments
+from crowdwise.learn.features.scaling import mean_and_scale
 
 # Value and gradient of an objective at parameters given as one flat array.
 Objective = Callable[[Array], tuple[float, Array]]
@@ -127,8 +127,8 @@ class CPC(CrowdClassifier):
         require(self.max_iter >= 1, "max_iter", self.max_iter, "a whole number, 1 or more")
         require(0 <= self.tol < np.inf, "tol", self.tol, "a number, 0 or more")
 
-    def _fit(self, given: FitInput) -> None:
-        features, answers, weight, gold, _, callback = given
+    def _fit(self, inputs: FitInput) -> None:
+        features, answers, weight, gold, _, callback = inputs
         if gold is not None:
             message = "CPC does not infer labels, so it cannot use gold: leave it out, or add it as a worker's answers."
             raise ParameterError(message)
@@ -136,7 +136,9 @@ class CPC(CrowdClassifier):
             message = f"kind='clustered' takes two classes, the answers hold {answers.n_classes}: use kind='personal'."
             raise ParameterError(message)
         x = features.matrix()
-        self.mean_, self.scale_ = moments(features) if self.standardise else (np.zeros(x.shape[1]), np.ones(x.shape[1]))
+        self.mean_, self.scale_ = (
+            mean_and_scale(features) if self.standardise else (np.zeros(x.shape[1]), np.ones(x.shape[1]))
+        )
         x = self._standardised(x)  # (tasks, features + 1)
         if weight is not None:
             weight = weight[answers.task] if answers.weight is None else answers.weight * weight[answers.task]

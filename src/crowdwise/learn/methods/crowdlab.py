@@ -38,7 +38,7 @@ from crowdwise.errors import ParameterError
 from crowdwise.learn.base import Array, CrowdClassifier, FitInput
 from crowdwise.learn.features import Features, open_features
 from crowdwise.learn.features.base import SomeRows
-from crowdwise.learn.features.scaling import moments
+from crowdwise.learn.features.scaling import mean_and_scale
 from crowdwise.learn.joint_em.classifiers import predict_soft
 from crowdwise.learn.joint_em.logistic import fit_logistic, predict_logistic
 from crowdwise.truth.base import fix_gold, pick, vote_shares
@@ -117,8 +117,8 @@ class CrowdLab(CrowdClassifier):
         usable = self.classifier is None or hasattr(self.classifier, "predict_proba")
         require(usable, "classifier", self.classifier, "a classifier with predict_proba, or None")
 
-    def _fit(self, given: FitInput) -> None:
-        features, answers, weight, gold, _, callback = given
+    def _fit(self, inputs: FitInput) -> None:
+        features, answers, weight, gold, _, callback = inputs
         rng = np.random.default_rng(self.random_state)
         known = np.diff(answers.task_starts) > 0  # nothing is learned from tasks without answers
         if gold is not None:
@@ -150,7 +150,7 @@ class CrowdLab(CrowdClassifier):
             return clone(self.classifier).fit(some, answers[rows], sample_weight=part)
         x = some.matrix()
         if self.classifier is None:
-            mean, scale = moments(open_features(x))
+            mean, scale = mean_and_scale(open_features(x))
             one_hot = np.eye(answers.n_classes)[label[rows]]
             return fit_logistic((x - mean) * scale, one_hot, weight=part, ridge=self.ridge)[0], mean, scale
         options = {} if part is None else {"sample_weight": part}

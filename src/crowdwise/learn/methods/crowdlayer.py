@@ -106,7 +106,7 @@ class CrowdLayerModule(CrowdModule):
 
     def backward(self, batch: Batch) -> Tensor:
         """As for every loss on answers; matrices have a fused kernel."""
-        if self.kind != "mw" or not batch.plain:
+        if self.kind != "mw" or not batch.supports_fused:
             return super().backward(batch)
         logits = batch.logits(self.network)
         loss, d_logits, self.matrix.grad = matrix_gradients(logits, self.matrix, batch)

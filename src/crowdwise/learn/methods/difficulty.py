@@ -37,7 +37,7 @@ from crowdwise.answers import Answers
 from crowdwise.evaluate.calibration import tempered
 from crowdwise.learn.base import Array, FitInput
 from crowdwise.learn.features import Features, open_features
-from crowdwise.learn.features.scaling import moments
+from crowdwise.learn.features.scaling import mean_and_scale
 from crowdwise.learn.joint_em.classifiers import CrossFitted, LogisticClassifier, draw_folds
 from crowdwise.learn.joint_em.engine import Joint
 from crowdwise.learn.joint_em.logistic import predict_logistic
@@ -45,7 +45,7 @@ from crowdwise.learn.methods.aggnet import AggNet
 from crowdwise.learn.methods.difficulty_classifiers import ExactLogistic, HeldLogistic, WholeLogistic
 from crowdwise.learn.methods.difficulty_workers import Climb, DifficultyWorkers, confusion_at, easiness, skill_of
 from crowdwise.learn.methods.raykar import answered, check_em, rounds_of, warn_unsettled
-from crowdwise.learn.network.learner import TrainingOptions, closed_form
+from crowdwise.learn.network.learner import TrainingOptions, reject_epoch_options
 from crowdwise.learn.network.modules import Network
 from crowdwise.learn.network.soft_targets import TargetModule
 from crowdwise.learn.network.torch_support import Tensor, torch
@@ -130,13 +130,13 @@ class _DifficultyEM(AggNet):
         require(plain or not self.exact, "exact", self.exact, "False with a network or cross_fit")
         require(plain or not self.hold, "hold", self.hold, "False with a network or cross_fit")
         if self.network == "logistic":
-            closed_form(self, "network='logistic'")
+            reject_epoch_options(self, "network='logistic'")
 
     def _check_prior(self) -> None:
         require(self.prior in ("classifier", "votes"), "prior", self.prior, "'classifier' or 'votes'")
 
     @property
-    def _by_epochs(self) -> bool:
+    def _uses_training_loop(self) -> bool:
         return bool(self.network != "logistic")
 
     @abstractmethod
@@ -157,12 +157,12 @@ class _DifficultyEM(AggNet):
             climb=self.climb,
         )  # fmt: skip
 
-    def _fit(self, given: FitInput) -> None:
-        features, answers, weight, gold, _, callback = given
+    def _fit(self, inputs: FitInput) -> None:
+        features, answers, weight, gold, _, callback = inputs
         if self.network != "logistic":
-            super()._fit(given)
+            super()._fit(inputs)
             return
-        self.mean_, self.scale_ = moments(features)
+        self.mean_, self.scale_ = mean_and_scale(features)
         x = (features.matrix() - self.mean_) * self.scale_
         weight = answered(answers, weight, gold)
         workers = self._workers(answers, weight)
@@ -198,7 +198,7 @@ class _DifficultyEM(AggNet):
     def _predict_proba(self, features: Features) -> Array:
         if not hasattr(self, "coef_"):
             return super()._predict_proba(features)
-        parts = [predict_logistic((lines - self.mean_) * self.scale_, self.coef_) for lines in features.lines()]
+        parts = [predict_logistic((lines - self.mean_) * self.scale_, self.coef_) for lines in features.matrix_blocks()]
         return tempered(np.concatenate(parts), self.temperature_)
 
     def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:

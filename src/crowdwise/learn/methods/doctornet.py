@@ -136,7 +136,8 @@ class DoctorNet(NetworkLearner):
         module.zero_grad()  # what is frozen must not count in the norm that `clip` limits
         settings = replace(trainer.settings, epochs=self.weight_epochs, lr=self.weight_lr)
         after = Trainer(
-            module, trainer.batches, settings, history=trainer.history, callback=trainer.callback, saved=trainer.saved,
+            module, trainer.batches, settings, history=trainer.history, callback=trainer.callback,
+            checkpoint_file=trainer.checkpoint_file,
             phase=1, parameters=[module.weight], loss=module.weight_loss,
         )  # fmt: skip
         module.keep_heads(trainer.batches.features)
@@ -176,7 +177,7 @@ class DoctorModule(CrowdModule):
 
     def loss(self, batch: Batch) -> Tensor:
         """Mean loss over answers of their workers' heads; no other head is looked at."""
-        hidden = batch.whole(self.network.embed(batch.x))  # (models, rows, width)
+        hidden = batch.gather_rows(self.network.embed(batch.x))  # (models, rows, width)
         dense = len(batch.task) * self.n_workers <= DENSE * len(batch.row)
         said = (self._dense if dense else self._said)(hidden, batch.tensor(batch.row), batch.tensor(batch.worker))
         return batch.answer_loss(said.gather(1, batch.tensor(batch.label)[:, None])[:, 0])
@@ -189,7 +190,7 @@ class DoctorModule(CrowdModule):
         if self.kept is None:
             self.network.eval()  # frozen: no dropout, no running means
             with torch.no_grad():
-                p, top = self._scaled(batch.whole(self.network.embed(batch.x)), who)
+                p, top = self._scaled(batch.gather_rows(self.network.embed(batch.x)), who)
         else:
             p, top = (kept[model, task] for kept in self.kept)
         if self.exclude_self:
@@ -221,10 +222,10 @@ class DoctorModule(CrowdModule):
         mixed = [torch.einsum("mrwc,mw->mrc", self._logits(part, who).softmax(3), weight) for part in parts]
         return torch.cat(mixed, dim=1).clamp_min(TINY).log()
 
-    def answers_from(self, x: Tensor, row: Tensor, worker: Tensor) -> Tensor:
+    def predict_answer_log_proba(self, x: Tensor, row: Tensor, worker: Tensor) -> Tensor:
         """Without the mixture, unless somebody is asked of whom nothing is known."""
         if self.silent[worker % self.n_workers].any():
-            return super().answers_from(x, row, worker)
+            return super().predict_answer_log_proba(x, row, worker)
         return self.answer_log_proba(x, x.new_zeros(self.n_models * x.shape[1], self.n_classes), row, worker)
 
     def answer_log_proba(self, x: Tensor, log_f: Tensor, row: Tensor, worker: Tensor) -> Tensor:  # noqa: D102

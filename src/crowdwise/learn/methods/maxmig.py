@@ -79,7 +79,7 @@ class MaxMIG(NetworkLearner):
         if gold is not None:
             module.gold = torch.from_numpy(gold.astype(np.int64)).to(self.device)
 
-    def _inferred(self, features: Features, answers: Answers, gold: Array | None) -> Array:
+    def _infer_truth(self, features: Features, answers: Answers, gold: Array | None) -> Array:
         assert isinstance(self.module_, MaxMIGModule)
         f = predict_members(self.module_, features, self.device)  # (models, tasks, classes)
         log_f = np.log(np.maximum(f, 1e-300))
@@ -124,7 +124,7 @@ class MaxMIGModule(CrowdModule):
 
     def loss(self, batch: Batch) -> Tensor:  # noqa: D102
         log_p = self.log_prior()  # (models, 1, classes)
-        log_f = batch.whole(self.class_log_proba(batch.x))  # (models, rows, classes)
+        log_f = batch.gather_rows(self.class_log_proba(batch.x))  # (models, rows, classes)
         worker, label = batch.tensor(batch.worker), batch.tensor(batch.label)
         evidence = self._evidence(len(batch.task), batch.tensor(batch.row), worker, label, _own_weight(batch))
         log_g = functional.log_softmax(evidence.view_as(log_f) + log_p, dim=2)

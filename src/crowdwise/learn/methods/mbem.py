@@ -106,7 +106,7 @@ class MBEM(NetworkLearner):
                 module.network.load_state_dict(self._network(features, answers.n_classes).state_dict())
                 trainer = Trainer(  # goes on from the checkpoint, if there is one of this phase or a later one
                     module, trainer.batches, trainer.settings, monitor=trainer.monitor, history=trainer.history,
-                    callback=trainer.callback, saved=trainer.saved, phase=phase,
+                    callback=trainer.callback, checkpoint_file=trainer.checkpoint_file, phase=phase,
                 )  # fmt: skip
             trainer.run()
             trainer.finish()
@@ -117,7 +117,7 @@ class MBEM(NetworkLearner):
             module.judge(self._workers, np.eye(answers.n_classes)[decided])
         del self._workers, self._gold
 
-    def _inferred(self, features: Features, answers: Answers, gold: Array | None) -> Array:
+    def _infer_truth(self, features: Features, answers: Answers, gold: Array | None) -> Array:
         assert isinstance(self.module_, MBEMModule)
         return self.module_.posterior(answers, gold).mean(axis=0)
 

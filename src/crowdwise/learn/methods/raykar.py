@@ -22,9 +22,9 @@ from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers
 from crowdwise.errors import ConvergenceWarning, ParameterError
 from crowdwise.evaluate.calibration import tempered
-from crowdwise.learn.base import Array, CrowdClassifier, FitInput, trainable
+from crowdwise.learn.base import Array, CrowdClassifier, FitInput, training_mask
 from crowdwise.learn.features import Features
-from crowdwise.learn.features.scaling import moments
+from crowdwise.learn.features.scaling import mean_and_scale
 from crowdwise.learn.joint_em.classifiers import (
     Classifier,
     CrossFitted,
@@ -117,9 +117,9 @@ class Raykar(CrowdClassifier):
         check_em(self.cross_fit, self.calibrate, self.max_iter, self.tol)
         require(is_integer(self.random_state, 0), "random_state", self.random_state, "a whole number, 0 or more")
 
-    def _fit(self, given: FitInput) -> None:
-        features, answers, weight, gold, _, callback = given
-        self.mean_, self.scale_ = moments(features)
+    def _fit(self, inputs: FitInput) -> None:
+        features, answers, weight, gold, _, callback = inputs
+        self.mean_, self.scale_ = mean_and_scale(features)
         x = self._standardised(features.matrix())
         weight = answered(answers, weight, gold)
         piece = self._piece(x, weight)
@@ -156,7 +156,7 @@ class Raykar(CrowdClassifier):
         return (x - self.mean_) * self.scale_
 
     def _predict_proba(self, features: Features) -> Array:
-        return np.concatenate([self._says(lines) for lines in features.lines()])
+        return np.concatenate([self._says(lines) for lines in features.matrix_blocks()])
 
     def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:
         f = self._says(features.rows(rows).reshape(len(rows), -1))
@@ -197,7 +197,7 @@ def check_em(cross_fit: int | None, calibrate: bool, max_iter: int | None, tol: 
 
 def answered(answers: Answers, weight: Array | None, gold: Array | None) -> Array | None:
     """Weights of the tasks, zero for those nobody answered: all that is known of them is the classifier's guess."""
-    known = trainable(answers, None, gold)
+    known = training_mask(answers, None, gold)
     if known.all():
         return weight
     return known.astype(float) if weight is None else weight * known

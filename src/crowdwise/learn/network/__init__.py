@@ -1,1 +1,1 @@
-"""Networks: the training loop, batches, checkpoints, and the modules that learners build on."""
+"""Networks: the training loop, batches, checkpoints, and the modules that learners are built from."""

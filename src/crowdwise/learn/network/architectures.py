@@ -1,14 +1,14 @@
-"""Classifier networks: what they are (plain settings, no torch needed), and how they become modules.
+"""Specifications of classifier networks, which do not need torch, and how modules are built from them.
 
-`Logistic`, `MLP` and `CNN` only say what to build. The module built from them trains `n_models` networks at once: every
+`Logistic`, `MLP` and `CNN` hold settings only. The module built from them trains `n_models` networks at once: every
 tensor has a leading axis of models, so that five seeds of a small network cost little more than one.
 
     x          (models, rows, *shape)       float32
     embed(x)   (models, rows, width)        the last hidden layer
     module(x)  (models, rows, classes)      logits
 
-A `torch.nn.Module` of your own takes (rows, *shape) and returns logits (rows, classes), not probabilities. If it has a
-method `embed` and a layer `head`, the models that need a hidden layer use them; otherwise they use its logits.
+Your own `torch.nn.Module` takes (rows, *shape) and returns logits (rows, classes), not probabilities. If it has a
+method `embed` and a layer `head`, learners that need a hidden layer use them; otherwise they use its logits.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ class Logistic(BaseEstimator):
     Parameters
     ----------
     standardise : bool
-        Bring each feature to mean 0 and deviation 1 first, as measured on the training tasks.
+        Whether to scale each feature to mean 0 and deviation 1, as measured on the training tasks.
     """
 
     def __init__(self, *, standardise: bool = True) -> None:
         self.standardise = standardise
 
     def build(self, shape: tuple[int, ...], n_classes: int, n_models: int, seed: int) -> Network:
-        """The module for features of this shape."""
+        """Build the module for features of this shape."""
         from crowdwise.learn.network.modules import Dense
 
         return Dense(math.prod(shape), [], n_classes, n_models, seed, standardise=self.standardise)
 
 
 class MLP(BaseEstimator):
-    """Fully connected layers with ReLU, and dropout after each.
+    """Fully connected layers, each with ReLU and dropout.
 
     Parameters
     ----------
     hidden : int or sequence of int
-        Width of the hidden layer, or of each of several.
+        Width of the hidden layer, or of each hidden layer.
     dropout : float
-        Share of hidden units dropped while training.
+        Fraction of hidden units dropped during training.
     batchnorm : bool
-        Normalise each hidden layer by its batch.
+        Whether to apply batch normalisation to each hidden layer.
     standardise : bool
-        Bring each feature to mean 0 and deviation 1 first, as measured on the training tasks.
+        Whether to scale each feature to mean 0 and deviation 1, as measured on the training tasks.
     """
 
     def __init__(
@@ -74,12 +74,12 @@ class MLP(BaseEstimator):
         self.standardise = standardise
 
     def build(self, shape: tuple[int, ...], n_classes: int, n_models: int, seed: int) -> Network:
-        """The module for features of this shape."""
+        """Build the module for features of this shape."""
         from crowdwise.learn.network.modules import Dense
 
         hidden = [self.hidden] if isinstance(self.hidden, (int, np.integer)) else list(self.hidden)
-        require(all(h >= 1 for h in hidden), "hidden", self.hidden, "a width, or one for each layer")
-        require(0 <= self.dropout < 1, "dropout", self.dropout, "a share from 0 up to but not including 1")
+        require(all(h >= 1 for h in hidden), "hidden", self.hidden, "a width, or one per layer")
+        require(0 <= self.dropout < 1, "dropout", self.dropout, "a fraction, at least 0 and below 1")
         return Dense(
             math.prod(shape), hidden, n_classes, n_models, seed,
             dropout=self.dropout, batchnorm=self.batchnorm, standardise=self.standardise,
@@ -87,7 +87,7 @@ class MLP(BaseEstimator):
 
 
 class CNN(BaseEstimator):
-    """Four convolutions 3 x 3 with ReLU and pooling, then a hidden layer: the network of the difficulty paper.
+    """Four 3 x 3 convolutions with ReLU and pooling, then a hidden layer: the network of the difficulty paper.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class CNN(BaseEstimator):
     hidden : int
         Width of the hidden layer.
     dropout : float
-        Share of hidden units dropped while training.
+        Fraction of hidden units dropped during training.
     """
 
     def __init__(
@@ -107,17 +107,17 @@ class CNN(BaseEstimator):
         self.dropout = dropout
 
     def build(self, shape: tuple[int, ...], n_classes: int, n_models: int, seed: int) -> Network:
-        """The module for images of this shape (channels, height, width)."""
-        from crowdwise.learn.network.modules import Convolutions, Copies
+        """Build the module for images of this shape (channels, height, width)."""
+        from crowdwise.learn.network.modules import Convolutions, NetworkList
 
         if len(shape) != 3:
-            message = f"CNN takes images (channels, height, width), not features of shape {shape}: use MLP()."
+            message = f"CNN needs images (channels, height, width), not features of shape {shape}. Use MLP()."
             raise ParameterError(message)
         members = [
             Convolutions(shape, list(self.channels), self.hidden, n_classes, self.dropout, [seed, m])
             for m in range(n_models)
         ]
-        return Copies(members, self.hidden, n_classes)
+        return NetworkList(members, self.hidden, n_classes)
 
 
 NAMED = {"logistic": Logistic, "mlp": MLP, "cnn": CNN}
@@ -125,7 +125,7 @@ Spec = Any  # Logistic, MLP, CNN, a name, a torch.nn.Module, or None
 
 
 def build_network(network: Spec, shape: tuple[int, ...], n_classes: int, n_models: int, seed: int) -> Network:
-    """The module for a setting: a spec, a name, a module of the user's, or None for the default of this shape."""
+    """Build the module for a spec, a name, a user's module, or None for the default of this shape."""
     if network is None:
         network = default_network(shape)
     if isinstance(network, str):
@@ -141,7 +141,7 @@ def build_network(network: Spec, shape: tuple[int, ...], n_classes: int, n_model
 
 
 def default_network(shape: tuple[int, ...]) -> Logistic | MLP | CNN:
-    """Images: CNN. A handful of features: Logistic. Otherwise MLP.
+    """Return the default network: CNN for images, Logistic for fewer than 8 features, otherwise MLP.
 
     >>> default_network((512,)), default_network((2,))
     (MLP(), Logistic())

@@ -1,8 +1,8 @@
-"""Minibatches of tasks with just the answers that were given to them.
+"""Minibatches of tasks with their answers.
 
-A batch holds `n_models` draws of tasks, one for each network that is trained, laid end to end: row m * B + b is the
-b-th task of model m, and worker m * W + w is worker w as model m sees him. So a loss over the answers of many models
-is written as for one. All models have the same answers, or each a pool of its own.
+A batch holds one sample of tasks per network, `n_models` in all, concatenated: row m * B + b is the b-th task of model
+m, and worker m * W + w is worker w of model m. A loss over the answers of several models is thus written as for one.
+All models have the same answers, or each has a pool of its own.
 """
 
 from __future__ import annotations
@@ -24,46 +24,46 @@ from crowdwise.learn.network.torch_support import Tensor, torch
 
 @dataclass(slots=True)
 class Batch:
-    """Some tasks and their answers. Arrays are numpy; `tensor` turns one into torch on the right device."""
+    """Some tasks and their answers. Arrays are numpy; `tensor` converts one to torch on the device of the batch."""
 
-    x: Tensor  # (models, rows, *shape); on many processes the rows of this one, and all that follows of the whole batch
-    task: Array  # (models * rows,) int64: which task each row is
-    row: Array  # (answers,) int64: the row each answer belongs to
+    x: Tensor  # (models, rows, *shape); on several processes, only the rows of this process
+    task: Array  # (models * rows,) int64: the task of each row; this and all below are of the complete batch
+    row: Array  # (answers,) int64: the row of each answer
     worker: Array  # (answers,) int64: worker + n_workers * model
     label: Array  # (answers,) int64
-    weight: Array | None  # (answers,) float32, mean one over all answers; None when all are one
-    task_weight: Array | None  # (models * rows,) float32, mean one over all tasks; None when all are one
+    weight: Array | None  # (answers,) float32, mean one over all answers; None if all are one
+    task_weight: Array | None  # (models * rows,) float32, mean one over all tasks; None if all are one
     n_models: int
     gamma: float = 0.0  # of the focal loss
-    part: distributed.Part | None = None  # which rows x has, None for all
+    part: distributed.Part | None = None  # the rows of x; None for all
 
     @property
-    def plain(self) -> bool:
-        """Whether the compiled passes of `fused` take it: single precision, on the processor."""
+    def supports_fused(self) -> bool:
+        """Whether `fused_losses` applies: single precision, on the CPU."""
         return self.x.device.type == "cpu" and self.x.dtype == torch.float32
 
     def tensor(self, array: Array) -> Tensor:
-        """An array of the batch as a tensor."""
+        """Convert an array of the batch to a tensor."""
         return torch.from_numpy(array).to(self.x.device)
 
-    def whole(self, rows: Tensor) -> Tensor:
-        """What was made of the rows of x, (models, rows, ...), for all rows of the batch.
+    def gather_rows(self, rows: Tensor) -> Tensor:
+        """Return an output for all rows of the batch from that for the rows of x, (models, rows, ...).
 
-        Of a loss, what is done to each row by itself goes before, and is shared by the processes there are. What goes
-        after, each of them does for all rows.
+        In a loss, computations per row come before this call, and are divided among the processes. What comes after,
+        each process computes for all rows.
         """
-        return rows if self.part is None else self.part.whole(rows)
+        return rows if self.part is None else self.part.gather_rows(rows)
 
     def logits(self, network: Network) -> Tensor:
-        """What a network says of all rows, (models * rows, classes)."""
-        return network.flat(self.x) if self.part is None else self.part.whole(network(self.x)).flatten(0, 1)
+        """Return the logits of a network for all rows, (models * rows, classes)."""
+        return network.flat(self.x) if self.part is None else self.part.gather_rows(network(self.x)).flatten(0, 1)
 
     def answer_loss(self, log_proba: Tensor) -> Tensor:
-        """Mean loss over the answers, from the log probability (answers,) of what each worker said.
+        """Return the mean loss over the answers, from the log probability (answers,) of each answer.
 
-        Cross-entropy, or focal (1 - p)^gamma times it. Summed over models, so that no model's step grows or shrinks
-        with how many are trained beside it. The mean is over the answers that all of them drew, of which each has its
-        share but for chance; weights make it each model's own where they have pools of their own.
+        It is the cross-entropy, or the focal loss, (1 - p)^gamma times it. It is summed over models, so that a model's
+        step does not depend on how many models are trained. The mean is over the answers of all models, of which each
+        has an equal share on average; if models have their own pools, weights make it the mean of each model.
         """
         loss = -log_proba
         if self.gamma:
@@ -73,36 +73,36 @@ class Batch:
         return loss.sum() * (self.n_models / len(self.row))
 
     def task_loss(self, loss: Tensor) -> Tensor:
-        """Mean over the tasks of a loss (models * rows,), by the weights of tasks; summed over models."""
+        """Return the weighted mean over the tasks of a loss (models * rows,), summed over models."""
         if self.task_weight is not None:
             loss = loss * self.tensor(self.task_weight).to(loss.dtype)
         return loss.sum() * (self.n_models / len(self.task))
 
 
 class Batches:
-    """Draws the batches of each epoch. Cost and memory: the answers, and the features of one batch.
+    """Draws the batches of each epoch. Memory grows with the answers, plus the features of one batch.
 
     Parameters
     ----------
     features : Features
-        Rows follow the tasks of the answers.
+        Features of the tasks.
     answers : Answers, or a sequence of them
-        What is trained on: the same for all models, or a pool for each, over the same tasks, workers and classes.
+        Answers to train on: the same for all models, or a pool per model with the same tasks, workers and classes.
     batch_size : int
-        Tasks in a batch, at most; batches differ by one task at most, so none is tiny.
+        Largest number of tasks in a batch; batches differ by at most one task.
     n_models : int
-        Draws in each batch.
-    weight : (answers,) array, or one for each pool, optional
-        How much each answer counts.
+        Number of models, each with its own sample of tasks in a batch.
+    weight : (answers,) array, or one per pool, optional
+        Weight of each answer.
     task_weight : (tasks,) or (models, tasks) array, optional
-        How much each task counts, on top.
+        Weight of each task, in addition.
     active : (tasks,) bool array, optional
-        Tasks that are drawn; those with answers unless given.
+        Tasks to draw. Those with answers by default.
     resample : bool
-        Draw the answers of each epoch with replacement, so that every label is drawn equally often; for each model
-        by itself.
+        Sample the answers of each epoch with replacement, so that every label is equally frequent; separately for
+        each model.
     seed : int
-        Decides the order of tasks; epoch e is the same whatever came before, so a resumed run goes on as if unbroken.
+        Seed of the order of tasks. Epoch e depends only on the seed and e, so a run can resume from any epoch.
     """
 
     def __init__(
@@ -127,9 +127,9 @@ class Batches:
         self.features, self.answers = features, pools[0]
         self.batch_size, self.n_models, self.gamma = batch_size, n_models, gamma
         self.device, self.seed = torch.device(device), seed
-        self.length = np.array([np.diff(pool.task_starts) for pool in pools])  # (pools, tasks): answers of each task
+        self.length = np.array([np.diff(pool.task_starts) for pool in pools])  # (pools, tasks): number of answers
         self.active = np.flatnonzero((self.length > 0).any(axis=0) if active is None else active)
-        # The answers of all pools end to end, and where those of each task start in them.
+        # The answers of all pools, concatenated, and where those of each task start.
         self.worker = np.concatenate([pool.worker for pool in pools]).astype(np.int64)
         self.label = np.concatenate([pool.label for pool in pools]).astype(np.int64)
         first = np.cumsum([0, *(pool.n_answers for pool in pools[:-1])])
@@ -140,13 +140,13 @@ class Batches:
         self.weight = None if weights is None else np.concatenate([_mean_one(each) for each in weights])
         self.resample = [1 / np.bincount(pool.label)[pool.label] for pool in pools] if resample else None
         memory = getattr(features, "array", None)
-        self.memory = None if memory is None else torch.from_numpy(memory)  # (tasks, *shape) when all in memory
+        self.memory = None if memory is None else torch.from_numpy(memory)  # (tasks, *shape) if in memory
 
     def __len__(self) -> int:
         return -(-len(self.active) // self.batch_size)
 
     def epoch(self, epoch: int) -> Iterator[Batch]:
-        """The batches of one epoch."""
+        """Yield the batches of one epoch."""
         drawn = [np.random.default_rng([self.seed, m, epoch]).permutation(self.active) for m in range(self.n_models)]
         cuts = np.linspace(0, len(self.active), len(self) + 1).astype(np.int64)
         order, model = _by_batch(drawn, cuts)  # (models * tasks,) each
@@ -155,7 +155,7 @@ class Batches:
         length = self.length[pool, order]
         ends = np.cumsum(length)
         first_answer = np.concatenate([[0], ends])[first_row]
-        # Each drawn task's run of answers, laid end to end.
+        # The positions of the answers of each drawn task, concatenated.
         at = np.arange(ends[-1]) + np.repeat(self.starts[pool, order] - (ends - length), length)
         row = np.repeat(np.arange(len(order)) - np.repeat(first_row[:-1], np.diff(first_row)), length)
         worker = self.worker[at]
@@ -164,28 +164,28 @@ class Batches:
         label = self.label[at]
         weight = self._answer_weights(at, np.repeat(order, length), model, length, epoch)
         if len(self.length) > 1:
-            own = _own_means(length, cuts, self.n_models)
-            weight = own if weight is None else weight * own
-        by_task = None
+            per_model = _per_model_weights(length, cuts, self.n_models)
+            weight = per_model if weight is None else weight * per_model
+        row_weight = None
         if self.task_weight is not None:
-            by_task = self.task_weight[0 if len(self.task_weight) == 1 or model is None else model, order]
+            row_weight = self.task_weight[0 if len(self.task_weight) == 1 or model is None else model, order]
         group = distributed.current()
         if group is not None:
-            self._refuse_tiny(int(np.diff(cuts).min(initial=group.size)), group.size)
+            self._require_a_row_each(int(np.diff(cuts).min(initial=group.size)), group.size)
         for j in range(len(self)):
             rows, part = slice(first_row[j], first_row[j + 1]), slice(first_answer[j], first_answer[j + 1])
-            here = None if group is None else group.part(int(cuts[j + 1] - cuts[j]))
+            process_part = None if group is None else group.part(int(cuts[j + 1] - cuts[j]))
             yield Batch(
-                self._features(order[rows], here), order[rows], row[part], worker[part], label[part],
-                None if weight is None else weight[part], None if by_task is None else by_task[rows],
-                self.n_models, self.gamma, here,
+                self._features(order[rows], process_part), order[rows], row[part], worker[part], label[part],
+                None if weight is None else weight[part], None if row_weight is None else row_weight[rows],
+                self.n_models, self.gamma, process_part,
             )  # fmt: skip
 
-    def _refuse_tiny(self, smallest: int, n_processes: int) -> None:
+    def _require_a_row_each(self, smallest: int, n_processes: int) -> None:
         if smallest < n_processes:
             message = (
-                f"a batch of {smallest} tasks cannot be shared by {n_processes} processes: {len(self.active):,} tasks "
-                f"are trained on, batch_size={self.batch_size}. Use fewer processes, or larger batches."
+                f"a batch of {smallest} tasks is too small for {n_processes} processes ({len(self.active):,} training "
+                f"tasks, batch_size={self.batch_size}). Use fewer processes, or larger batches."
             )
             raise ParameterError(message)
 
@@ -199,35 +199,35 @@ class Batches:
         return x.view(self.n_models, -1, *x.shape[1:]).to(self.device)
 
     def _answer_weights(self, at: Array, task: Array, model: Array | None, length: Array, epoch: int) -> Array | None:
-        """Weights of the epoch's answers (their own, their task's, how often they were drawn), or None."""
+        """Return the weights of the answers of an epoch (own, of the task, times sampled), or None."""
         weight = None if self.weight is None else self.weight[at]
         if self.task_weight is not None:
             which = 0 if len(self.task_weight) == 1 or model is None else np.repeat(model, length)
-            of_task = self.task_weight[which, task]
-            weight = of_task if weight is None else weight * of_task
+            task_weight = self.task_weight[which, task]
+            weight = task_weight if weight is None else weight * task_weight
         if self.resample is not None:
-            if len(self.resample) == 1 and model is not None:  # one pool for all, of which each model draws its own
+            if len(self.resample) == 1 and model is not None:  # one pool, from which each model samples separately
                 at = at + np.repeat(model * len(self.label), length)
-            times = self._times(epoch)[at]
-            weight = times if self.task_weight is None else times * of_task
+            times = self._times_sampled(epoch)[at]
+            weight = times if self.task_weight is None else times * task_weight
         return weight
 
-    def _times(self, epoch: int) -> Array:
-        """How often each answer is drawn in an epoch, those of all models end to end."""
+    def _times_sampled(self, epoch: int) -> Array:
+        """Return how often each answer is sampled in an epoch, concatenated over models."""
         assert self.resample is not None
         shares = self.resample
         if self.weight is not None:
             parts = np.split(self.weight, np.cumsum([len(share) for share in shares])[:-1])
             shares = [share * part for share, part in zip(shares, parts, strict=True)]
         each = shares * self.n_models if len(shares) == 1 else shares
-        # A trailing 0 draws what is drawn without it: the first model draws as one alone would.
+        # A trailing 0 in a seed does not change the draws: the first model samples as a single model would.
         streams = [np.random.default_rng([self.seed, epoch, len(share), m]) for m, share in enumerate(each)]
         drawn = [rng.multinomial(len(share), share / share.sum()) for rng, share in zip(streams, each, strict=True)]
         return np.concatenate(drawn).astype(np.float32)
 
 
 def _by_batch(drawn: list[Array], cuts: Array) -> tuple[Array, Array | None]:
-    """Tasks batch by batch, the draws of all models beside each other; and which model each row belongs to."""
+    """Return the tasks batch by batch, with the samples of all models in each, and the model of each row."""
     if len(drawn) == 1:
         return drawn[0], None
     table = np.array(drawn)  # (models, tasks)
@@ -236,12 +236,12 @@ def _by_batch(drawn: list[Array], cuts: Array) -> tuple[Array, Array | None]:
     return np.concatenate([part.ravel() for part in parts]), np.concatenate(model)
 
 
-def _own_means(length: Array, cuts: Array, n_models: int) -> Array:
-    """Weights (answers,) that turn the mean over the answers of a batch into that of each model's, by their numbers.
+def _per_model_weights(length: Array, cuts: Array, n_models: int) -> Array:
+    """Return weights (answers,) that turn the mean over the answers of a batch into a mean per model.
 
-    `length` (models * tasks,) is how many answers each row has, batch by batch, cut at `cuts`.
+    `length` (models * tasks,) is the number of answers of each row, batch by batch; `cuts` are the batch boundaries.
 
-    >>> _own_means(np.array([1, 0, 2, 1]), np.array([0, 2]), 2)  # a batch of two rows for each of two models
+    >>> _per_model_weights(np.array([1, 0, 2, 1]), np.array([0, 2]), 2)  # a batch: two rows per model, two models
     array([2.       , 0.6666667, 0.6666667, 0.6666667], dtype=float32)
     """
     first = cuts[:-1, None] * n_models + np.arange(n_models) * np.diff(cuts)[:, None]  # (batches, models) rows
@@ -251,8 +251,8 @@ def _own_means(length: Array, cuts: Array, n_models: int) -> Array:
 
 
 def _mean_one(weight: Array) -> Array:
-    """Weights of which those above zero have mean one: leaving some out leaves the others as they are."""
+    """Scale weights so that the positive ones have mean one: excluding a task then does not change the others."""
     values = np.asarray(weight, dtype=np.float64)
     n_above = (values > 0).sum(axis=-1, keepdims=True)
     mean = values.sum(axis=-1, keepdims=True) / np.maximum(n_above, 1)
-    return (values / np.where(mean > 0, mean, 1.0)).astype(np.float32)  # a fold may hold all that counts
+    return (values / np.where(mean > 0, mean, 1.0)).astype(np.float32)  # all weights may be zero

@@ -1,8 +1,8 @@
-"""The state of a training on disk, so that a run that was killed goes on bit for bit as if it had not been.
+"""The state of a training on disk, from which a killed run resumes with the same result, bit for bit.
 
-One safetensors file, replaced whole after each epoch: the module, the optimiser, the best epoch so far, and a JSON
-header with the counters, the history, and a fingerprint of the data and settings it belongs to. A checksum
-shows damage.
+It is one safetensors file, replaced atomically after each epoch. It holds the module, the optimiser, the best epoch so
+far, and a JSON header with the counters, the history, and a fingerprint of the data and settings. A checksum detects
+damage.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ if TYPE_CHECKING:
 
 VERSION = 2
 KEY = "checkpoint"
-HASHED = 64  # rows of the features that the fingerprint looks at
+HASHED = 64  # rows of the features that enter the fingerprint
 
 
-class Saved:
-    """A checkpoint file of one fit.
+class CheckpointFile:
+    """The checkpoint file of one fit.
 
     Parameters
     ----------
     path : path
-        The file; its folder is made where the one above is there.
+        The file. Its folder is created if the parent of the folder exists.
     fingerprint : str
-        Of the data and settings; a file with another one is refused.
+        Fingerprint of the data and settings; a file with another one is rejected.
     """
 
     def __init__(self, path: str | os.PathLike[str], fingerprint: str) -> None:
         self.path, self.fingerprint = Path(path), fingerprint
-        if distributed.is_first():  # on another machine its folders may not be there
-            make_room(self.path)
+        if distributed.is_first():  # on another machine the folder may not exist
+            create_parent_folder(self.path)
 
     def save(self, trainer: Trainer) -> None:
-        """Write the trainer's state, whole or not at all."""
+        """Write the state of the trainer, atomically."""
         tensors = {f"module/{k}": v for k, v in trainer.module.state_dict().items()}
         tensors |= {f"best/{k}": v for k, v in trainer.best_state.items()}
         for i, state in trainer.optimiser.state_dict()["state"].items():
@@ -66,28 +66,28 @@ class Saved:
         )  # fmt: skip
 
     def write(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
-        """Write tensors and, as JSON, what else there is to know, whole or not at all; the first process does."""
+        """Write tensors and a JSON header, atomically. Only the first process writes."""
         if not distributed.is_first():
             return
         header = {"version": VERSION, "fingerprint": self.fingerprint, **state}
         copies = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-        with atomic_write(self.path, sync=False) as beside:  # after each epoch, which may take as long as a disk
+        with atomic_write(self.path, sync=False) as temporary:  # a sync may take longer than an epoch
             checksums.write_with_checksum(
-                beside, KEY, header, lambda metadata: save_file(copies, beside, metadata=metadata)
+                temporary, KEY, header, lambda metadata: save_file(copies, temporary, metadata=metadata)
             )
 
     def load_into(self, trainer: Trainer) -> None:
-        """Put the trainer where the file says it was; nothing happens when there is no file, or an earlier phase's."""
-        found = self.read()
-        if found is None:
+        """Restore the trainer from the file; do nothing if there is no file, or it is from an earlier phase."""
+        content = self.read()
+        if content is None:
             return
         try:
-            self._put(trainer, *found)
-        except (KeyError, TypeError, AttributeError, RuntimeError) as error:  # none that we wrote: its checksum fits
-            message = f"{str(self.path)!r} is no state of this training ({error}). Delete it to start anew."
+            self._restore(trainer, *content)
+        except (KeyError, TypeError, AttributeError, RuntimeError) as error:  # a valid checksum, but not written by us
+            message = f"{str(self.path)!r} is not a checkpoint of this training ({error}). Delete it to start over."
             raise ModelFileError(message) from error
 
-    def _put(self, trainer: Trainer, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    def _restore(self, trainer: Trainer, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         if header["phase"] < trainer.phase:
             return
         parts: dict[str, dict[str, Tensor]] = {"module": {}, "best": {}, "optimiser": {}}
@@ -96,7 +96,7 @@ class Saved:
             parts[part][rest] = value
         trainer.module.load_state_dict(parts["module"])
         trainer.history[:] = header["history"]
-        if header["phase"] > trainer.phase:  # this phase was over before the run was killed
+        if header["phase"] > trainer.phase:  # this phase was complete
             trainer.epoch, trainer.stopped = trainer.settings.epochs, True
             return
         trainer.epoch, trainer.stopped = header["epoch"], header["stopped"]
@@ -110,23 +110,25 @@ class Saved:
         trainer.optimiser.load_state_dict({"state": state, "param_groups": groups})
 
     def read(self) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
-        """What was written, the state and the tensors; None when there is no file. On many processes, the first's."""
+        """Return the header and tensors of the file; None if there is no file. In a group, the first process reads."""
         group = distributed.current()
         try:
-            content = self._content() if group is None else group.read(self._content)
+            content = self._content() if group is None else group.read_on_first(self._content)
             if content is None:
                 return None
-            header, tensors = _parsed(content)
+            header, tensors = _parse(content)
         except (OSError, ValueError, SafetensorError) as error:
             if isinstance(error, CrowdwiseError):
                 raise
-            message = f"{str(self.path)!r} is damaged or no checkpoint: {error}. Delete it to start anew."
+            message = f"{str(self.path)!r} is damaged or not a checkpoint: {error}. Delete it to start over."
             raise ModelFileError(message) from None
         if header is None or header.get("version") != VERSION:
-            message = f"{str(self.path)!r} is no checkpoint of this crowdwise. Delete it, or give another path."
+            message = (
+                f"{str(self.path)!r} is not a checkpoint of this version of crowdwise. Delete it, or use another path."
+            )
             raise ModelFileError(message)
         if header.get("fingerprint") != self.fingerprint:
-            message = f"{str(self.path)!r} belongs to other data or settings. Delete it, or give another path."
+            message = f"{str(self.path)!r} belongs to other data or settings. Delete it, or use another path."
             raise ModelFileError(message)
         return header, tensors
 
@@ -137,50 +139,50 @@ class Saved:
             return None
 
 
-def make_room(path: Path) -> None:
-    """Make the folder of a checkpoint, where the one above is there."""
+def create_parent_folder(path: Path) -> None:
+    """Create the folder of a checkpoint, if the parent of the folder exists."""
     if path.is_dir():
-        message = f"checkpoint={str(path)!r} is a folder: give the path of a file in it."
+        message = f"checkpoint={str(path)!r} is a folder. Use the path of a file."
         raise ModelFileError(message)
     try:
         path.parent.mkdir(exist_ok=True)
     except OSError as error:
-        message = f"checkpoint={str(path)!r}: there is no folder for it, and none can be made ({error.strerror})."
+        message = f"checkpoint={str(path)!r}: its folder does not exist and cannot be created ({error.strerror})."
         raise ModelFileError(message) from None
 
 
 @contextmanager
-def alone_with(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Have a checkpoint to this fit alone: another one would go on from its epochs, and write over them."""
+def lock_checkpoint(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Lock a checkpoint, so that no other fit resumes from it or overwrites it."""
     if not distributed.is_first():
         yield
         return
     file = Path(path)
-    make_room(file)
+    create_parent_folder(file)
     with exclusive_access(file.parent, file.name):
         yield
 
 
-def _parsed(content: bytes) -> tuple[dict[str, Any] | None, dict[str, Tensor]]:
-    """The header and the tensors of a file."""
-    tensors = load(content)  # says when it is no such file
+def _parse(content: bytes) -> tuple[dict[str, Any] | None, dict[str, Tensor]]:
+    """Return the header and the tensors in the content of a file."""
+    tensors = load(content)  # raises if the format is wrong
     return checksums.read_metadata(content, KEY, VERSION), tensors
 
 
 def fit_fingerprint(answers: Answers, features: Features, parameters: dict[str, Any], *more: Any) -> str:
-    """A hash of the answers, the parameters, more arrays, and the features: their shape, and some rows among all."""
-    facts = [(name, _known_by(value)) for name, value in sorted(parameters.items())]
-    found = hashlib.sha256(fingerprint(features.shape, facts).encode())
-    found.update(features.rows(np.linspace(0, features.n_rows - 1, HASHED).astype(np.int64)).tobytes())
+    """Return a hash of the answers, the parameters, more arrays, and the shape and some rows of the features."""
+    settings = [(name, _identity(value)) for name, value in sorted(parameters.items())]
+    digest = hashlib.sha256(fingerprint(features.shape, settings).encode())
+    digest.update(features.rows(np.linspace(0, features.n_rows - 1, HASHED).astype(np.int64)).tobytes())
     for column in (answers.task, answers.worker, answers.label, answers.weight, answers.pseudo, *more):
-        found.update(b"-" if column is None else np.ascontiguousarray(column).tobytes())
-    return found.hexdigest()
+        digest.update(b"-" if column is None else np.ascontiguousarray(column).tobytes())
+    return digest.hexdigest()
 
 
-def _known_by(value: Any) -> Any:
-    """What tells a parameter from another: itself, if the next process has the same."""
-    if hasattr(value, "state_dict"):  # a network, whose weights may be drawn anew: those that count are in the file
+def _identity(value: Any) -> Any:
+    """Return what identifies a parameter in any process."""
+    if hasattr(value, "state_dict"):  # a network, whose weights may be random; the file holds those in use
         return repr(value)
-    if hasattr(value, "get_params"):  # a model, whose parameters stand beside it
+    if hasattr(value, "get_params"):  # a model, whose parameters are listed separately
         return type(value).__qualname__
-    return getattr(value, "__qualname__", value)  # where a function lies in memory changes from run to run
+    return getattr(value, "__qualname__", value)  # the repr of a function contains its address

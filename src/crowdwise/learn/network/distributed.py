@@ -1,15 +1,16 @@
-"""Training on many processes: each puts its share of the rows of a batch through the network.
+"""Training on several processes: each computes the network for its part of the rows of a batch.
 
 Inside a process group of torch (`torchrun`, `torch.distributed.init_process_group`) every fit of a network is shared by
-all processes of the group; each of them calls `fit` with the same arguments and ends with the same model.
+all processes of the group. Each of them calls `fit` with the same arguments and ends with the same model.
 
-    batch       every process knows the tasks and answers of the whole batch; it reads and computes its own rows
-    whole       puts what the processes made of their rows together: each then has all rows, and the loss of the batch
-    gradients   averaged. All processes send the same slopes back, each through its own rows only: so `whole` multiplies
-                them by the number of processes, and the average is the sum over rows
-    dropout     draws the mask of the whole batch and takes its rows; batch normalisation takes moments of all rows
+    batch         every process has the tasks and answers of the complete batch, and reads and computes its own rows
+    gather_rows   collects the outputs of all processes, so that each has all rows and computes the loss of the batch
+    gradients     are averaged. Every process backpropagates the same gradients, but only through its own rows:
+                  `gather_rows` multiplies them by the number of processes, so that the average is the sum over rows
+    dropout       draws the mask of the complete batch and uses its own rows
+    batch norm    uses the moments of all rows
 
-So a method's loss may be anything, not only a sum over rows, and it is that of one process but for rounding.
+The loss of a method need not be a sum over rows, and it equals that of a single process up to rounding.
 """
 
 from __future__ import annotations
@@ -32,95 +33,95 @@ _alone: ContextVar[bool] = ContextVar("alone", default=False)
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """The processes that train together; this one is number `rank` of `size`."""
+    """The processes that train together; this process is number `rank` of `size`."""
 
     rank: int
     size: int
 
     def part(self, n_rows: int) -> Part:
-        """The rows of this process among so many; shares differ by one row at most."""
+        """Return the rows of this process among `n_rows`; parts differ by at most one row."""
         cuts = np.linspace(0, n_rows, self.size + 1).astype(np.int64)
         return Part(self.size, slice(int(cuts[self.rank]), int(cuts[self.rank + 1])), n_rows)
 
     def average(self, tensors: list[Tensor]) -> None:
-        """Put the mean over all processes into each tensor, by one message."""
+        """Replace each tensor by its mean over all processes, in one message."""
         if not tensors:
             return
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
-        _add_up(flat).div_(self.size)
+        _all_reduce(flat).div_(self.size)
         for tensor, mean in zip(tensors, torch.split(flat, [tensor.numel() for tensor in tensors]), strict=True):
             tensor.copy_(mean.view_as(tensor))
 
-    def start_alike(self, module: nn.Module) -> None:
-        """Take the parameters and buffers of the first process."""
+    def broadcast_state(self, module: nn.Module) -> None:
+        """Copy the parameters and buffers of the first process to all."""
         for value in module.state_dict().values():
-            same = value.contiguous()
-            _told(partial(torch.distributed.broadcast, same, 0))
-            value.copy_(same)  # nothing to do but where it lies in another order
+            contiguous = value.contiguous()
+            _communicate(partial(torch.distributed.broadcast, contiguous, 0))
+            value.copy_(contiguous)  # needed only if `value` is not contiguous
 
-    def measured(self, measure: Callable[[], float]) -> float:
-        """What the first process measures: all decide by the same number."""
+    def measure_on_first(self, measure: Callable[[], float]) -> float:
+        """Return what the first process measures, so that all processes use the same number."""
         value = torch.tensor([measure() if self.rank == 0 else 0.0], dtype=torch.float64)
-        return float(_add_up(value))
+        return float(_all_reduce(value))
 
-    def read(self, read: Callable[[], bytes | None]) -> bytes | None:
-        """What the first process reads, which may be the only one that has the file."""
+    def read_on_first(self, read: Callable[[], bytes | None]) -> bytes | None:
+        """Return what the first process reads; others may not have the file."""
         content = read() if self.rank == 0 else None
         length = torch.tensor([0 if content is None else len(content) + 1])
-        if not (n_bytes := int(_add_up(length))):
+        if not (n_bytes := int(_all_reduce(length))):
             return None
         data = torch.zeros(n_bytes - 1, dtype=torch.uint8)
         if content is not None:
             data.copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
-        return _add_up(data).numpy().tobytes()
+        return _all_reduce(data).numpy().tobytes()
 
-    def agree(self, stamp: str) -> None:
-        """Refuse to train when another process is about to train something else, by a hexadecimal digest of it."""
-        stamps = torch.zeros(self.size, 8, dtype=torch.int64)
-        stamps[self.rank] = torch.tensor([int(stamp[8 * i : 8 * i + 8], 16) for i in range(8)])
-        others = (_add_up(stamps) != stamps[self.rank]).any(dim=1).nonzero().flatten().tolist()
+    def require_same_fit(self, fingerprint: str) -> None:
+        """Raise ParameterError if another process has another fingerprint (hexadecimal) of data and settings."""
+        digests = torch.zeros(self.size, 8, dtype=torch.int64)
+        digests[self.rank] = torch.tensor([int(fingerprint[8 * i : 8 * i + 8], 16) for i in range(8)])
+        others = (_all_reduce(digests) != digests[self.rank]).any(dim=1).nonzero().flatten().tolist()
         if others:
             message = (
-                f"process {self.rank} and process {others[0]} of {self.size} were given other data or settings: every "
-                f"process of a group calls fit with the same. `crowdwise.learn.network.distributed.alone()` "
-                f"fits in one process."
+                f"process {self.rank} and process {others[0]} of {self.size} have different data or settings. Every "
+                f"process of a group must call fit with the same arguments. To fit in one process, use "
+                f"`crowdwise.learn.network.distributed.alone()`."
             )
             raise ParameterError(message)
 
 
 @dataclass(frozen=True)
 class Part:
-    """The rows of a batch that are this process's."""
+    """The rows of a batch that belong to this process."""
 
     size: int  # processes
     rows: slice
-    n_rows: int  # of the whole batch
+    n_rows: int  # in the complete batch
 
-    def whole(self, own: Tensor) -> Tensor:
-        """All rows, (models, n_rows, ...), from those of each process, (models, rows of its own, ...)."""
-        return _Whole.apply(own, self)  # type: ignore[no-untyped-call]
+    def gather_rows(self, own: Tensor) -> Tensor:
+        """Return the rows of all processes, (models, n_rows, ...), from its own, (models, own rows, ...)."""
+        return _GatherRows.apply(own, self)  # type: ignore[no-untyped-call]
 
     def var_mean(self, x: Tensor, dim: list[int]) -> tuple[Tensor, Tensor, int]:
-        """Variance and mean over these dimensions and the rows of all processes, kept; and over how many numbers."""
-        here = 1
+        """Return variance and mean over these dimensions and all processes, with kept dimensions, and the count."""
+        own = 1
         for each in dim:
-            here *= x.shape[each]
-        n = here * self.n_rows // (self.rows.stop - self.rows.start)
-        mean = _Total.apply(x.sum(dim, keepdim=True)) / n  # type: ignore[no-untyped-call]
-        return _Total.apply((x - mean).square().sum(dim, keepdim=True)) / n, mean, n  # type: ignore[no-untyped-call]
+            own *= x.shape[each]
+        n = own * self.n_rows // (self.rows.stop - self.rows.start)
+        mean = _SumOverProcesses.apply(x.sum(dim, keepdim=True)) / n  # type: ignore[no-untyped-call]
+        return _SumOverProcesses.apply((x - mean).square().sum(dim, keepdim=True)) / n, mean, n  # type: ignore[no-untyped-call]
 
 
 def current() -> ProcessGroup | None:
-    """The group that a fit is shared by, None where a process trains alone."""
-    there = torch.distributed.is_available() and torch.distributed.is_initialized()
-    if not there or _alone.get() or torch.distributed.get_world_size() == 1:
+    """Return the process group that shares a fit; None if this process fits alone."""
+    has_group = torch.distributed.is_available() and torch.distributed.is_initialized()
+    if not has_group or _alone.get() or torch.distributed.get_world_size() == 1:
         return None
     return ProcessGroup(torch.distributed.get_rank(), torch.distributed.get_world_size())
 
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Fit in this process alone, though it belongs to a group.
+    """Fit in this process alone, even if it belongs to a group.
 
     >>> with alone():
     ...     current() is None
@@ -134,7 +135,7 @@ def alone() -> Iterator[None]:
 
 
 def is_first() -> bool:
-    """Whether this process writes the files: the first of a group, or one alone.
+    """Whether this process writes files: it is the first of a group, or fits alone.
 
     >>> is_first()
     True
@@ -144,34 +145,34 @@ def is_first() -> bool:
 
 
 @contextmanager
-def layers_told(module: nn.Module, group: ProcessGroup | None) -> Iterator[Callable[[Part | None], None]]:
-    """Yields a function that tells layers which rows of a batch they see: dropout, and all batch normalisation."""
+def synchronised_layers(module: nn.Module, group: ProcessGroup | None) -> Iterator[Callable[[Part | None], None]]:
+    """Yield a function that sets the rows of a batch for the layers that need them: dropout and batch normalisation."""
     if group is None:
         yield lambda part: None
         return
     every = list(module.modules())
     layers: list[BatchNorm | Dropout] = [layer for layer in every if isinstance(layer, BatchNorm)]
     inside = [layer for network in every if isinstance(network, Network) for layer in network.modules()]
-    layers += [layer for layer in inside if isinstance(layer, Dropout)]  # others draw for the answers of a whole batch
-    foreign: list[Any] = [layer for layer in every if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
+    layers += [layer for layer in inside if isinstance(layer, Dropout)]  # dropout elsewhere acts on all answers
+    torch_norms: list[Any] = [layer for layer in every if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
 
-    def tell(part: Part | None) -> None:
+    def set_part(part: Part | None) -> None:
         for layer in layers:
             layer.part = part
-        for layer in foreign:
-            layer.forward = lambda x, layer=layer: _normalised(layer, x, part)
+        for layer in torch_norms:
+            layer.forward = lambda x, layer=layer: _normalise(layer, x, part)
 
     try:
-        yield tell
+        yield set_part
     finally:
         for layer in layers:
             layer.part = None
-        for layer in foreign:
+        for layer in torch_norms:
             layer.__dict__.pop("forward", None)
 
 
-def _normalised(layer: Any, x: Tensor, part: Part | None) -> Tensor:
-    """What a layer of batch normalisation says of (rows, channels, ...) by the moments of all processes' rows."""
+def _normalise(layer: Any, x: Tensor, part: Part | None) -> Tensor:
+    """Return the output of a batch normalisation of torch for (rows, channels, ...), with moments of all processes."""
     if part is None or not (layer.training or layer.running_mean is None):
         return type(layer).forward(layer, x)
     var, mean, n = part.var_mean(x, [axis for axis in range(x.ndim) if axis != 1])
@@ -188,51 +189,51 @@ def _normalised(layer: Any, x: Tensor, part: Part | None) -> Tensor:
     return out * layer.weight.view(shape) + layer.bias.view(shape)
 
 
-class _Whole(torch.autograd.Function):
-    """Rows of all processes, by a sum: where a process has no rows it has zeros."""
+class _GatherRows(torch.autograd.Function):
+    """Rows of all processes, as a sum in which each process has zeros for the rows of the others."""
 
     @staticmethod
     def forward(ctx: Any, own: Tensor, part: Part) -> Tensor:
         ctx.part = part
         out = own.new_zeros(own.shape[0], part.n_rows, *own.shape[2:])
         out[:, part.rows] = own
-        return _add_up(out)
+        return _all_reduce(out)
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None]:
         return slopes[0][:, ctx.part.rows] * ctx.part.size, None
 
 
-class _Total(torch.autograd.Function):
-    """Sum over processes; what comes back is summed too, as each process has a use of its own for it."""
+class _SumOverProcesses(torch.autograd.Function):
+    """Sum over processes. Gradients are summed too, as each process uses the sum in its own way."""
 
     @staticmethod
     def forward(ctx: Any, own: Tensor) -> Tensor:
-        return _add_up(own.clone())
+        return _all_reduce(own.clone())
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> Tensor:
-        return _add_up(slopes[0].clone())
+        return _all_reduce(slopes[0].clone())
 
 
-def _add_up(tensor: Tensor) -> Tensor:
-    """Sum over processes, in place."""
+def _all_reduce(tensor: Tensor) -> Tensor:
+    """Sum a tensor over all processes, in place."""
     tensor = tensor.contiguous()
-    _told(partial(torch.distributed.all_reduce, tensor))
+    _communicate(partial(torch.distributed.all_reduce, tensor))
     return tensor
 
 
-def _told(message: Callable[[], Any]) -> None:
-    """Send and receive, or say that somebody is not there any more."""
+def _communicate(operation: Callable[[], Any]) -> None:
+    """Call an operation of torch.distributed; turn its errors into ours."""
     try:
-        message()
+        operation()
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         if "device type cpu" in str(error):
-            told = f"the process group has no backend for the processor ({reason}): use 'cpu:gloo,cuda:nccl'."
-            raise ParameterError(told) from None
-        told = (
-            f"another process of this run has ended, or cannot be reached ({reason}). With a checkpoint, the same "
-            f"command goes on from the last whole epoch."
+            message = f"the process group has no backend for the CPU ({reason}). Use 'cpu:gloo,cuda:nccl'."
+            raise ParameterError(message) from None
+        message = (
+            f"another process of this run has ended or cannot be reached ({reason}). With a checkpoint, rerun the "
+            f"command to resume from the last completed epoch."
         )
-        raise LostProcessError(told) from error
+        raise LostProcessError(message) from error

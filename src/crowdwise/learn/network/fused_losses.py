@@ -1,10 +1,10 @@
-"""Fused losses: forward and gradients of a crowd layer in one pass over the answers of a batch.
+"""Fused losses: loss and gradients of a crowd layer in one pass over the answers of a batch.
 
-Written as torch operations, a batch of 64 tasks is mostly overhead: each small operation costs as much as the
-arithmetic of all of them. Here one compiled loop goes through the answers once and leaves the gradients behind.
+With torch operations, most of the time for a batch of 64 tasks is overhead: each small operation costs as much as the
+arithmetic of all of them. Here one compiled loop goes through the answers once and computes the gradients.
 
     f = softmax(logits)                                      (rows, classes)
-    p = softmax(f[row] matrix[worker])[label]                CrowdLayer: any matrix for each worker
+    p = softmax(f[row] matrix[worker])[label]                CrowdLayer: an arbitrary matrix per worker
     p = sum over c of f[row, c] confusion[worker, label, c]  AnnoReg: a confusion matrix, transposed
     p = softmax(s f[row] common + (1 - s) f[row] matrix[worker])[label], s = sigmoid(v[row] . u[worker])     CoNAL
     loss = sum over answers of scale * weight * (1 - p)^gamma * -log p
@@ -23,48 +23,51 @@ from crowdwise.learn.base import Array
 from crowdwise.learn.network.batches import Batch
 from crowdwise.learn.network.torch_support import Tensor, torch
 
-UNROLLED = 16  # classes up to which a pass is compiled for their number
-_fast: Any = njit(
+UNROLLED = 16  # up to this many classes, a pass is compiled for the exact number
+_compiled: Any = njit(
     cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}
-)  # sums in vectors
+)  # allows vectorised sums
 
 
 def matrix_gradients(logits: Tensor, matrix: Tensor, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-    """Loss of a batch under a matrix (classes, labels) for each worker; its slopes by the logits and the matrices."""
+    """Return the loss of a batch with a matrix (classes, labels) per worker; gradients by logits and matrices."""
     return _gradients(_matrix_pass, logits, matrix, batch)
 
 
 def confusion_gradients(logits: Tensor, confusion: Tensor, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-    """Loss of a batch under a confusion (labels, classes) for each worker; its slopes by the logits and confusions."""
+    """Return the loss of a batch with a confusion (labels, classes) per worker; gradients by logits and confusions."""
     return _gradients(_confusion_pass, logits, confusion, batch)
 
 
-def confusion_of(logits: Tensor) -> Tensor:
-    """Softmax over the labels of logits (workers, labels, classes): torch is slow along a short axis in the middle.
+def confusion_from_logits(logits: Tensor) -> Tensor:
+    """Return the softmax over labels of logits (workers, labels, classes); torch is slow along a short middle axis.
 
-    >>> confusion_of(torch.zeros(1, 2, 3))
+    >>> confusion_from_logits(torch.zeros(1, 2, 3))
     tensor([[[0.5000, 0.5000, 0.5000],
              [0.5000, 0.5000, 0.5000]]])
     """
     values = logits.detach().numpy()
     out = np.empty_like(values)
-    _below_top(values, out)
+    _subtract_max(values, out)
     np.exp(out, out=out)
-    _sum_to_one(out)
+    _normalise(out)
     return torch.from_numpy(out)
 
 
-def through_confusion(slope: Tensor, confusion: Tensor, cost: Tensor) -> float:
-    """Turn slopes by confusions into slopes by their logits, in place, with a cost (workers,) of traces; its sum."""
-    return float(_through_labels(slope.numpy(), confusion.numpy(), cost.numpy()))
+def backpropagate_confusion(slope: Tensor, confusion: Tensor, cost: Tensor) -> float:
+    """Convert gradients by confusions to gradients by their logits, in place; return the penalty.
+
+    The penalty, whose gradient is included, is the sum over workers of `cost` (workers,) times the trace.
+    """
+    return float(_backpropagate_labels(slope.numpy(), confusion.numpy(), cost.numpy()))
 
 
 def conal_gradients(
     logits: Tensor, tasks: Tensor, common: Tensor, matrix: Tensor, workers: Tensor, batch: Batch
 ) -> tuple[Tensor, list[Tensor]]:
-    """Loss of a batch where worker's and common matrices are mixed, and its slopes by the five arguments before it.
+    """Return the loss of a batch that mixes workers' and common matrices; gradients by the first five arguments.
 
-    `tasks` (models * rows, width) and `workers` (models * workers, width) are of length one, or as they are.
+    `tasks` (models * rows, width) and `workers` (models * workers, width) are embeddings, normalised or not.
     """
     inputs = [values.detach().numpy() for values in (logits, tasks, common, matrix, workers)]
     slopes = [np.zeros_like(values) for values in inputs]
@@ -89,14 +92,14 @@ def _gradients(
 
 @cache
 def _matrix_pass(fixed: int) -> Any:
-    """The compiled pass for this number of classes, or for any when 0."""
+    """Return the compiled pass for this number of classes, or for any number if 0."""
 
-    @_fast
+    @_compiled
     def run(
         logits: Array, maps: Array, row: Array, worker: Array, label: Array, weight: Array, scale: float, gamma: float,
         d_logits: Array, d_maps: Array,
     ) -> float:  # fmt: skip
-        n_classes = fixed if fixed else logits.shape[1]  # known to the compiler: small loops are unrolled
+        n_classes = fixed if fixed else logits.shape[1]  # a constant for the compiler, which unrolls small loops
         f = _softmax(logits, n_classes)
         z = np.empty(n_classes, np.float32)
         loss = 0.0
@@ -115,14 +118,14 @@ def _matrix_pass(fixed: int) -> Any:
             loss += value
             for k in range(n_classes):
                 z[k] *= np.float32(pull) / total
-            z[label[a]] -= np.float32(pull)  # now the slope by the logits of the worker
+            z[label[a]] -= np.float32(pull)  # now the gradient by the logits of the worker
             for c in range(n_classes):
                 back = np.float32(0.0)
                 for k in range(n_classes):
                     back += maps[w, c, k] * z[k]
                     d_maps[w, c, k] += f[i, c] * z[k]
-                d_logits[i, c] += back  # by f, until `_through_softmax`
-        _through_softmax(f, d_logits, n_classes)
+                d_logits[i, c] += back  # by f, until `_backpropagate_softmax`
+        _backpropagate_softmax(f, d_logits, n_classes)
         return loss
 
     return run
@@ -130,9 +133,9 @@ def _matrix_pass(fixed: int) -> Any:
 
 @cache
 def _confusion_pass(fixed: int) -> Any:
-    """The compiled pass for this number of classes, or for any when 0."""
+    """Return the compiled pass for this number of classes, or for any number if 0."""
 
-    @_fast
+    @_compiled
     def run(
         logits: Array, table: Array, row: Array, worker: Array, label: Array, weight: Array, scale: float, gamma: float,
         d_logits: Array, d_table: Array,
@@ -151,13 +154,13 @@ def _confusion_pass(fixed: int) -> Any:
             for c in range(n_classes):
                 d_logits[i, c] -= slope * table[w, k, c]
                 d_table[w, k, c] -= slope * f[i, c]
-        _through_softmax(f, d_logits, n_classes)
+        _backpropagate_softmax(f, d_logits, n_classes)
         return loss
 
     return run
 
 
-@_fast
+@_compiled
 def _conal_pass(
     logits: Array, tasks: Array, common: Array, maps: Array, workers: Array,
     row: Array, worker: Array, label: Array, weight: Array, scale: float, gamma: float, n_rows: int,
@@ -215,11 +218,11 @@ def _conal_pass(
             for k in range(n_classes):
                 d_logits[i, c] += common[i // n_rows, c, k] * d_shared[i, k]
                 d_common[i // n_rows, c, k] += f[i, c] * d_shared[i, k]
-    _through_softmax(f, d_logits, n_classes)
+    _backpropagate_softmax(f, d_logits, n_classes)
     return loss
 
 
-@_fast
+@_compiled
 def _softmax(logits: Array, n_classes: int) -> Array:
     f = np.empty((len(logits), n_classes), np.float32)
     for i in range(len(logits)):
@@ -233,9 +236,9 @@ def _softmax(logits: Array, n_classes: int) -> Array:
     return f
 
 
-@_fast
-def _through_softmax(f: Array, slope: Array, n_classes: int) -> None:
-    """Turn slopes by probabilities into slopes by their logits, in place."""
+@_compiled
+def _backpropagate_softmax(f: Array, slope: Array, n_classes: int) -> None:
+    """Convert gradients by probabilities to gradients by their logits, in place."""
     for i in range(len(f)):
         mean = np.float32(0.0)
         for c in range(n_classes):
@@ -244,9 +247,9 @@ def _through_softmax(f: Array, slope: Array, n_classes: int) -> None:
             slope[i, c] = f[i, c] * (slope[i, c] - mean)
 
 
-@_fast
-def _below_top(values: Array, out: Array) -> None:
-    """Less the largest over labels, so that no exponential overflows."""
+@_compiled
+def _subtract_max(values: Array, out: Array) -> None:
+    """Subtract the maximum over labels, so that no exponential overflows."""
     n_workers, n_labels, n_classes = values.shape
     top = np.empty(n_classes, np.float32)
     for w in range(n_workers):
@@ -259,9 +262,9 @@ def _below_top(values: Array, out: Array) -> None:
                 out[w, k, c] = values[w, k, c] - top[c]
 
 
-@_fast
-def _sum_to_one(values: Array) -> None:
-    """Over labels, in place."""
+@_compiled
+def _normalise(values: Array) -> None:
+    """Normalise over labels, in place."""
     n_workers, n_labels, n_classes = values.shape
     total = np.empty(n_classes, np.float32)
     for w in range(n_workers):
@@ -274,8 +277,8 @@ def _sum_to_one(values: Array) -> None:
                 values[w, k, c] /= total[c]
 
 
-@_fast
-def _through_labels(slope: Array, confusion: Array, cost: Array) -> float:
+@_compiled
+def _backpropagate_labels(slope: Array, confusion: Array, cost: Array) -> float:
     n_workers, n_labels, n_classes = slope.shape
     mean, total = np.empty(n_classes, np.float32), 0.0
     for w in range(n_workers):
@@ -292,10 +295,10 @@ def _through_labels(slope: Array, confusion: Array, cost: Array) -> float:
     return total
 
 
-@_fast
+@_compiled
 def _focal(p: Any, weight: float, gamma: float) -> tuple[float, float]:
-    """Loss of an answer of probability p, and minus its slope by log p."""
-    if p < 1e-30:  # not `max`: a NaN must come through, to be told of
+    """Return the loss of an answer with probability p, and minus its derivative by log p."""
+    if p < 1e-30:  # not `max`, which would hide a NaN
         p = np.float32(1e-30)
     log_p = np.log(p)
     if gamma == 0:

@@ -1,11 +1,11 @@
-"""Losses for imbalanced classes, on the answers: class = the label given, N_c = answers that say c.
+"""Losses on answers for imbalanced classes: the class of an answer is its label, N_c is the number of answers c.
 
     reweight    weight max N / N_c
     focal       (1 - p)^2 times the cross-entropy                                        Lin et al. 2017
-    cb_focal    focal, weight (1 - b) / (1 - b^N_c), b = 0.9999, summing to the classes  Cui et al. 2019
-    resample    answers drawn so that each label comes equally often (see `Batches`)
+    cb_focal    focal, weight (1 - b) / (1 - b^N_c), b = 0.9999, scaled to mean one      Cui et al. 2019
+    resample    answers sampled so that each label is equally frequent (see `Batches`)
 
-They act on what the worker is predicted to say, not on the classifier: DASC's baselines.
+They apply to the predicted answers of workers, not to the classifier. They are baselines of the DASC paper.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BETA = 0.9999
 
 
 def label_weights(loss: Loss, counts: Array) -> Array | None:
-    """Weight of each label, or None when all weigh the same.
+    """Return the weight of each label, or None if all are equal.
 
     >>> label_weights("reweight", np.array([30, 10])).tolist()
     [1.0, 3.0]
@@ -36,11 +36,11 @@ def label_weights(loss: Loss, counts: Array) -> Array | None:
 
 
 def answer_weights(loss: Loss, answers: Answers) -> Array | None:
-    """Weight of each answer by its label."""
+    """Return the weight of each answer from its label."""
     weight = label_weights(loss, np.bincount(answers.label, minlength=answers.n_classes))
     return None if weight is None else weight[answers.label]
 
 
-def focus(loss: Loss) -> float:
-    """Gamma of the focal loss, 0 for the others."""
+def focal_gamma(loss: Loss) -> float:
+    """Return gamma of the focal loss; 0 for other losses."""
     return 2.0 if loss in ("focal", "cb_focal") else 0.0

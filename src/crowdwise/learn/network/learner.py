@@ -1,7 +1,7 @@
-"""The base class of the learners that train a network: options, batches, choice of an epoch, predictions.
+"""`NetworkLearner`, the base class of learners that train a network: options, batches, epoch selection, predictions.
 
-A method supplies `_module`: its `CrowdModule`, which says what the loss of a batch is and how workers answer. Options
-that all of them share are written once, in `TrainingOptions`; a method's own default of one stands in its `defaults`.
+A method implements `_module`, which returns its `CrowdModule`: the loss of a batch, and how workers answer. The options
+that all network learners share are documented once, in `TrainingOptions`; `defaults` holds a method's own defaults.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import numpy as np
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers
 from crowdwise.errors import CrowdwiseError, ParameterError
-from crowdwise.learn.base import Array, CrowdClassifier, FitInput, refuse_foreign, trainable
+from crowdwise.learn.base import Array, CrowdClassifier, FitInput, require_known_labels, training_mask
 from crowdwise.learn.features import Features, open_features
-from crowdwise.learn.features.scaling import moments
+from crowdwise.learn.features.scaling import mean_and_scale
 from crowdwise.learn.network import checkpoint
 from crowdwise.learn.network.architectures import Spec, build_network
 from crowdwise.learn.network.batches import Batches
-from crowdwise.learn.network.imbalance import Loss, answer_weights, focus
+from crowdwise.learn.network.imbalance import Loss, answer_weights, focal_gamma
 from crowdwise.learn.network.modules import Network
-from crowdwise.learn.network.prediction import held_out, predict_answers, predict_mean, predict_members
+from crowdwise.learn.network.prediction import held_out_log_likelihood, predict_answers, predict_mean, predict_members
 from crowdwise.learn.network.torch_support import torch
 from crowdwise.learn.network.training import CrowdModule, Monitor, Scheduler, Settings, Trainer, rate_factor
 from crowdwise.learn.wrapper import Wrapper
@@ -35,31 +35,30 @@ class TrainingOptions(TypedDict, total=False):
     """Options of every network learner.
 
     network : spec, name, torch module or None
-        The classifier: `Logistic()`, `MLP()`, `CNN()`, their names, or a module that returns logits. None takes the
+        The classifier: `Logistic()`, `MLP()`, `CNN()`, their names, or a module that returns logits. None selects the
         default for the shape of X.
     epochs, batch_size, lr, weight_decay, optimizer, scheduler, clip
-        How long and how to train; weight decay is for the network alone. `scheduler` is "cosine", "step", "cyclic" or a
-        function from the share of epochs done to a factor; `clip` limits the norm of the gradient.
+        Training settings. Weight decay applies to the network only. `scheduler` is "cosine", "step", "cyclic", or a
+        function from the fraction of epochs completed to a factor of `lr`; `clip` limits the norm of the gradient.
     loss : {"ce", "focal", "cb_focal", "reweight"}
         Loss on the answers; all but "ce" are for imbalanced classes.
     sampling : {None, "resample"}
-        Whether answers are drawn so that each label comes equally often.
+        Whether answers are sampled so that each label is equally frequent.
     select : {"last", "held_out", "validation"}
-        Which epoch is kept: the last; the one under which hidden answers (a share `hidden` of them) are most likely; or
-        the most accurate on the `validation` tasks given to `fit`.
+        Which epoch to keep: the last, the one with the highest likelihood of held-out answers (a fraction `hidden` of
+        all answers), or the most accurate one on the `validation` tasks passed to `fit`.
     patience : int or None
-        Epochs without a better one that end the training, unless select="last".
+        Stop after this many epochs without improvement, unless select="last".
     n_models : int
-        Networks trained at once, from different seeds; predictions are their mean.
+        Number of networks to train at once, from different seeds; predictions are their mean.
     device : str
         "cpu", "cuda", ...
     checkpoint : path or None
-        File that keeps the state after each epoch; a fit that finds one goes on from there.
+        File that stores the state after each epoch; a fit that finds it resumes from there.
     random_state : int
-        Seed of everything random. The same seed gives the same numbers, to the last bit on one thread; where torch
-        computes on several (predictions, and networks of 20 million multiplications a batch or more) sums may be added
-        in another order: predictions then agree to 1e-6, and after training on several threads to 1e-4 (the tests hold
-        them to that).
+        Seed. The same seed gives the same numbers, bit for bit, on one thread. If torch uses several threads
+        (predictions, and networks with at least 20 million multiplications per batch), the order of sums may differ:
+        predictions then agree to 1e-6, and to 1e-4 after training on several threads.
     """
 
     network: Spec
@@ -89,16 +88,16 @@ DEFAULTS: TrainingOptions = {
 
 
 class NetworkLearner(CrowdClassifier):
-    """A crowd classifier trained by the training loop. Takes `TrainingOptions` as keyword arguments.
+    """A classifier trained by the training loop. Accepts `TrainingOptions` as keyword arguments.
 
     Attributes
     ----------
     module_ : CrowdModule
-        The trained network with what the method puts on top.
+        The trained network with the layers that the method adds.
     """
 
     defaults: ClassVar[TrainingOptions] = {}
-    answer_loss: ClassVar[bool] = True  # whether the loss is one on answers, to which `loss` and `sampling` apply
+    answer_loss: ClassVar[bool] = True  # whether the loss is on answers, so that `loss` and `sampling` apply
 
     network: Spec
     epochs: int
@@ -119,8 +118,8 @@ class NetworkLearner(CrowdClassifier):
     random_state: int
 
     module_: CrowdModule
-    # The answers of each network, where they are to differ (DASC gives them): over the tables of those given to `fit`,
-    # and of the same workers, so that who has answers is the same for all.
+    # One set of answers per network, if they differ (set by DASC). They share the ids of the answers passed to `fit`,
+    # and the same workers have answers in each.
     _pools: Sequence[Answers] | None = None
 
     def __init__(self, **training: Unpack[TrainingOptions]) -> None:
@@ -134,65 +133,68 @@ class NetworkLearner(CrowdClassifier):
             setattr(self, name, value)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Write the shared options into the signature: scikit-learn, editors and `help` read it."""
+        """Add the shared options to the signature, which scikit-learn, editors and `help` read."""
         super().__init_subclass__(**kwargs)
         own = [p for p in inspect.signature(cls.__init__).parameters.values() if p.kind is not p.VAR_KEYWORD]
         names = {p.name for p in own}
         shared = inspect.signature(super(cls, cls).__init__).parameters.values()
-        joined = [*own, *(p.replace(kind=p.KEYWORD_ONLY) for p in shared if p.name not in names)]
-        joined = [p.replace(default=cls.defaults[p.name]) if p.name in cls.defaults else p for p in joined]  # type: ignore[literal-required]
-        written = cls.__init__
+        merged = [*own, *(p.replace(kind=p.KEYWORD_ONLY) for p in shared if p.name not in names)]
+        merged = [p.replace(default=cls.defaults[p.name]) if p.name in cls.defaults else p for p in merged]  # type: ignore[literal-required]
+        original = cls.__init__
 
         def init(self: Any, *args: Any, **options: Any) -> None:
-            written(self, *args, **options)
+            original(self, *args, **options)
 
-        init.__signature__ = inspect.Signature(joined)  # type: ignore[attr-defined]
+        init.__signature__ = inspect.Signature(merged)  # type: ignore[attr-defined]
         cls.__init__ = init  # type: ignore[method-assign]
 
-    # What a method supplies
+    # What a method implements or overrides
 
     @abstractmethod
     def _module(self, network: Network, answers: Answers) -> CrowdModule:
-        """The module to train."""
+        """Return the module to train."""
 
     def _prepare(
         self, module: CrowdModule, features: Features, answers: Answers, weight: Array | None, gold: Array | None
     ) -> None:
-        """Give the module what it starts from, where that depends on the data."""
+        """Initialise the module, if its initial values depend on the data."""
 
     def _train(self, trainer: Trainer) -> None:
-        """Train; methods with more than one phase do more."""
+        """Train. Methods with more than one phase override this."""
         trainer.run()
 
-    def _inferred(self, features: Features, answers: Answers, gold: Array | None) -> Array:
-        """`proba_`: what the model believes of the training tasks."""
+    def _infer_truth(self, features: Features, answers: Answers, gold: Array | None) -> Array:
+        """Return `proba_`, the class probabilities of the training tasks."""
         return self._predict_proba(features)
 
     @property
-    def _by_epochs(self) -> bool:
-        """Whether the training loop is used, and not a solver in its place."""
+    def _uses_training_loop(self) -> bool:
+        """Whether the model is trained by the training loop, rather than by a solver."""
         return True
 
     # Fitting
 
-    def _fit(self, given: FitInput) -> None:
-        features, answers, weight, gold, validation, callback = given
+    def _fit(self, inputs: FitInput) -> None:
+        features, answers, weight, gold, validation, callback = inputs
         if gold is not None and self.answer_loss:
-            message = f"{type(self).__name__} infers no labels to hold fixed: give gold as answers of a trusted worker."
+            message = (
+                f"{type(self).__name__} does not infer labels, so gold cannot be fixed. Add gold as the answers of a "
+                f"trusted worker."
+            )
             raise ParameterError(message)
-        kept, monitor = self._monitored(features, answers, validation)
-        self.module_ = self._module(self._network(features, answers.n_classes), kept).to(self.device)
-        self._prepare(self.module_, features, kept, weight, gold)
-        trainer = self._trainer(self.module_, features, kept, weight, gold, monitor=monitor, callback=callback)
+        training, monitor = self._epoch_selection(features, answers, validation)
+        self.module_ = self._module(self._network(features, answers.n_classes), training).to(self.device)
+        self._prepare(self.module_, features, training, weight, gold)
+        trainer = self._trainer(self.module_, features, training, weight, gold, monitor=monitor, callback=callback)
         self._train(trainer)
         trainer.finish()
-        self.proba_ = self._inferred(features, answers, gold)
+        self.proba_ = self._infer_truth(features, answers, gold)
 
     def _network(self, features: Features, n_classes: int, n_models: int | None = None) -> Network:
         n_models = self.n_models if n_models is None else n_models
         network = build_network(self.network, features.shape, n_classes, n_models, self.random_state)
         if getattr(network, "wants_scale", False):
-            network.standardise(*moments(features))
+            network.standardise(*mean_and_scale(features))
         return network
 
     def _trainer(
@@ -204,25 +206,28 @@ class NetworkLearner(CrowdClassifier):
         gold: Array | None = None,
         **options: Any,
     ) -> Trainer:
-        """A trainer of the module on these answers, by the options of this learner."""
+        """Return a trainer of the module on these answers, with the options of this learner."""
         pools = [answers] if self._pools is None else self._pools
-        weights = [by_answer for pool in pools if (by_answer := self._answer_weight(pool)) is not None]  # all or none
+        weights = [own for pool in pools if (own := self._answer_weight(pool)) is not None]  # for all pools, or none
         batches = Batches(
             features, pools, batch_size=self.batch_size, n_models=module.n_models,
             weight=weights or None, task_weight=weight,
-            active=np.any([trainable(pool, weight, gold) for pool in pools], axis=0),
-            resample=self.sampling == "resample", gamma=focus(self.loss), device=self.device, seed=self.random_state,
+            active=np.any([training_mask(pool, weight, gold) for pool in pools], axis=0),
+            resample=self.sampling == "resample", gamma=focal_gamma(self.loss), device=self.device,
+            seed=self.random_state,
         )  # fmt: skip
-        saved = None
+        file = None
         if self.checkpoint is not None:
             settings = {k: v for k, v in self.get_params().items() if k != "checkpoint"}
             monitor = options.get("monitor")
-            stamp = checkpoint.fit_fingerprint(answers, features, settings, weight, gold, monitor and monitor.stamp)
-            saved = checkpoint.Saved(self.checkpoint, stamp)
-        return Trainer(module, batches, self._settings(), history=self.history_, saved=saved, **options)
+            fingerprint = checkpoint.fit_fingerprint(
+                answers, features, settings, weight, gold, monitor and monitor.fingerprint
+            )
+            file = checkpoint.CheckpointFile(self.checkpoint, fingerprint)
+        return Trainer(module, batches, self._settings(), history=self.history_, checkpoint_file=file, **options)
 
     def _answer_weight(self, answers: Answers) -> Array | None:
-        """How much each answer counts, by its label and by itself; None where all count alike."""
+        """Return the weight of each answer, from its label and its own weight; None if all are equal."""
         by_label = answer_weights(self.loss, answers) if self.answer_loss else None
         if answers.weight is None:
             return by_label
@@ -234,51 +239,53 @@ class NetworkLearner(CrowdClassifier):
             self.patience, self.device, self.random_state,
         )  # fmt: skip
 
-    def _monitored(
+    def _epoch_selection(
         self, features: Features, answers: Answers, validation: tuple[Any, Any] | None
     ) -> tuple[Answers, Monitor | None]:
-        """The answers to train on, and what to measure after each epoch, by `select`."""
+        """Return the answers to train on and what to measure after each epoch, according to `select`."""
         if self.select == "held_out":
-            kept, held = split_answers(answers, self.hidden, self.random_state)
-            return kept, Monitor("held_out", lambda module: held_out(module, features, held, self.device))
+            training, held_out = split_answers(answers, self.hidden, self.random_state)
+            return training, Monitor(
+                "held_out", lambda module: held_out_log_likelihood(module, features, held_out, self.device)
+            )
         if self.select == "validation":
             if validation is None:
-                message = "select='validation' needs tasks of known label: fit(..., validation=(X, labels))."
+                message = "select='validation' needs tasks with known labels. Pass fit(..., validation=(X, labels))."
                 raise ParameterError(message)
             rows, labels = open_features(validation[0]), np.asarray(validation[1])
             if rows.n_rows != len(labels) or not len(labels):
-                message = f"validation has {rows.n_rows} rows of X and {len(labels)} labels."
+                message = f"validation has {rows.n_rows} rows of X and {len(labels)} labels. Pass one label per row."
                 raise ParameterError(message)
-            refuse_foreign(labels, answers.classes)
+            require_known_labels(labels, answers.classes)
             classes = answers.classes
             return answers, Monitor(
                 "validation",
                 lambda module: float((classes[predict_mean(module, rows, self.device).argmax(1)] == labels).mean()),
-                stamp=str(labels.tolist()),
+                fingerprint=str(labels.tolist()),
             )
         return answers, None
 
     def _check_parameters(self) -> None:
         for name in ("epochs", "batch_size", "n_models"):
-            require(is_integer(getattr(self, name), 1), name, getattr(self, name), "a whole number, 1 or more")
-        require(is_integer(self.random_state, 0), "random_state", self.random_state, "a whole number, 0 or more")
+            require(is_integer(getattr(self, name), 1), name, getattr(self, name), "an integer, 1 or more")
+        require(is_integer(self.random_state, 0), "random_state", self.random_state, "an integer, 0 or more")
         require_device(self.device)
         require(is_number(self.lr) and self.lr > 0, "lr", self.lr, "a number above 0")
         decay = self.weight_decay
         require(is_number(decay) and decay >= 0, "weight_decay", decay, "a number, 0 or more")
         require(self.optimizer in ("adam", "adamw", "sgd"), "optimizer", self.optimizer, "'adam', 'adamw' or 'sgd'")
-        rate_factor(self.scheduler, 0.0)  # says when there is no such schedule
+        rate_factor(self.scheduler, 0.0)  # raises if the schedule is invalid
         require(self.clip is None or (is_number(self.clip) and self.clip > 0), "clip", self.clip, "a number above 0")
         require(self.patience is None or is_integer(self.patience, 1), "patience", self.patience, "1 or more, or None")
-        share = is_number(self.hidden) and 0 < self.hidden < 1
-        require(share, "hidden", self.hidden, "the share of answers to hide, above 0 and below 1")
+        is_fraction = is_number(self.hidden) and 0 < self.hidden < 1
+        require(is_fraction, "hidden", self.hidden, "the fraction of answers to hold out, above 0 and below 1")
         require(self.loss in ("ce", "focal", "cb_focal", "reweight"), "loss", self.loss,
                 "'ce', 'focal', 'cb_focal' or 'reweight'")  # fmt: skip
         require(self.sampling in (None, "resample"), "sampling", self.sampling, "'resample' or None")
         require(self.select in ("last", "held_out", "validation"), "select", self.select,
                 "'last', 'held_out' or 'validation'")  # fmt: skip
-        plain = self.loss == "ce" and self.sampling is None
-        require(plain or self.answer_loss, "loss", self.loss, "'ce': this method has no loss on answers")
+        is_default = self.loss == "ce" and self.sampling is None
+        require(is_default or self.answer_loss, "loss", self.loss, "'ce': this method has no loss on answers")
 
     # Predicting
 
@@ -286,9 +293,9 @@ class NetworkLearner(CrowdClassifier):
         return predict_mean(self.module_, features, self.device)
 
     def member_proba(self, X: Any) -> Array:
-        """What each of the `n_models` networks says, (models, tasks, classes)."""
-        self._fitted  # noqa: B018 (says when the model is not fitted)
-        return predict_members(self.module_, self._opened(X), self.device)
+        """Return the predictions of each of the `n_models` networks, (models, tasks, classes)."""
+        self._fitted  # noqa: B018 (raises if the model is not fitted)
+        return predict_members(self.module_, self._open_features(X), self.device)
 
     def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:
         return predict_answers(self.module_, features.rows(rows), row, worker, self.device).exp().mean(0).numpy()
@@ -311,26 +318,26 @@ class NetworkLearner(CrowdClassifier):
 
 
 def trains_network(model: Any) -> bool:
-    """Whether a learner, or the one that it is a framework around, trains a network by the training loop."""
+    """Whether a learner, or the learner inside a framework, trains a network by the training loop."""
     while isinstance(model, Wrapper):
         model = model._new_base()
-    return isinstance(model, NetworkLearner) and model._by_epochs
+    return isinstance(model, NetworkLearner) and model._uses_training_loop
 
 
 def require_device(device: str) -> None:
-    """Refuse a device that is not there."""
+    """Raise ParameterError if the device is not available."""
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, TypeError) as error:
-        message = f"device={device!r}: use 'cpu', or one that torch finds here ({str(error).splitlines()[0]})."
+        message = f"device={device!r} is not available ({str(error).splitlines()[0]}). Use 'cpu' or another device."
         raise ParameterError(message) from None
 
 
-def closed_form(model: NetworkLearner, why: str) -> None:
-    """Refuse options of the training loop where a solver takes its place."""
-    for name, idle in (("select", "last"), ("n_models", 1), ("checkpoint", None)):
+def reject_epoch_options(model: NetworkLearner, reason: str) -> None:
+    """Raise ParameterError if options of the training loop are set although a solver replaces it."""
+    for name, default in (("select", "last"), ("n_models", 1), ("checkpoint", None)):
         value = getattr(model, name)
-        require(value == idle, name, value, f"{idle!r} with {why}, which is not trained by epochs")
+        require(value == default, name, value, f"{default!r} with {reason}, which is not trained in epochs")
 
 
 NetworkLearner.__init__.__signature__ = inspect.Signature(  # type: ignore[attr-defined]

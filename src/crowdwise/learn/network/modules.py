@@ -1,4 +1,4 @@
-"""The torch modules behind `networks`: `n_models` networks in one, each tensor with a leading axis of models."""
+"""The torch modules behind `architectures`: `n_models` networks in one, each tensor with a leading axis of models."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ class Network(nn.Module):
 
     @abstractmethod
     def embed(self, x: Tensor) -> Tensor:
-        """The last hidden layer, (models, rows, width)."""
+        """Return the last hidden layer, (models, rows, width)."""
 
     @abstractmethod
     def classify(self, hidden: Tensor) -> Tensor:
-        """Logits from the last hidden layer."""
+        """Return logits from the last hidden layer."""
 
     def forward(self, x: Tensor) -> Tensor:  # noqa: D102
         return self.classify(self.embed(x))
 
     def flat(self, x: Tensor) -> Tensor:
-        """Logits of all models end to end, (models * rows, classes)."""
+        """Return the logits of all models, concatenated, (models * rows, classes)."""
         return self(x).flatten(0, 1)
 
     def standardise(self, mean: Any, scale: Any) -> None:
-        """Take the mean of the features and one over their deviation, where the network wants them."""
+        """Set the mean of the features and one over their deviation, if the network standardises them."""
 
     @abstractmethod
     def keep(self, models: list[int]) -> None:
-        """Go on with some of the models only."""
+        """Keep only some of the models."""
 
 
 class Dense(Network):
@@ -90,7 +90,7 @@ class Dense(Network):
         return self.head(hidden)
 
     def forward(self, x: Tensor) -> Tensor:  # noqa: D102
-        if self.n_models == 1:  # without the axis of models: each view of it is one more step back
+        if self.n_models == 1:  # without the model axis, which would add steps to the backward pass
             return self.head(self._embed(x[0]))[None]
         return self.head(self._embed(x))
 
@@ -98,7 +98,7 @@ class Dense(Network):
         return self.head(self._embed(x[0])) if self.n_models == 1 else super().flat(x)
 
     def _embed(self, x: Tensor) -> Tensor:
-        """Hidden layer of (models, rows, *shape), or of (rows, *shape) when there is one model."""
+        """Return the hidden layer for (models, rows, *shape), or for (rows, *shape) if there is one model."""
         x = x.flatten(1 if self.n_models == 1 else 2)
         if self.wants_scale:
             x = (x - self.mean) * self.scale
@@ -120,9 +120,9 @@ class Dense(Network):
 
 
 class Linear(nn.Module):
-    """A linear layer for each model: (models, rows, inputs) to (models, rows, outputs).
+    """One linear layer per model: (models, rows, inputs) to (models, rows, outputs).
 
-    The weights of a single model have no axis of models, and then (rows, inputs) will do.
+    The weights of a single model have no model axis; the input may then be (rows, inputs).
     """
 
     def __init__(self, n_models: int, n_in: int, n_out: int, *, seed: Sequence[int]) -> None:
@@ -143,9 +143,9 @@ class Linear(nn.Module):
 
 
 class Dropout(nn.Module):
-    """Dropout with a generator of its own: no global random state, and the same masks for the same seed.
+    """Dropout with its own generator: it uses no global random state, and the same seed gives the same masks.
 
-    Within a `Network` rows are the last axis but one, and on many processes those of `part`.
+    Within a `Network`, rows are the second last axis; on several processes they are the rows of `part`.
     """
 
     part: Part | None = None
@@ -156,23 +156,23 @@ class Dropout(nn.Module):
         self.reseed(0)
 
     def reseed(self, seed: int) -> None:
-        """Start the masks anew."""
+        """Restart the generator of masks."""
         self.generator = np.random.Generator(np.random.SFC64(seed))
 
     def forward(self, x: Tensor) -> Tensor:  # noqa: D102
         if not self.training or self.share == 0:
             return x
-        # Sixteen random bits a unit: numpy draws them ten times as fast as torch does with a generator of its own.
+        # Sixteen random bits per unit: numpy draws them ten times as fast as torch does with its own generator.
         shape = x.shape if self.part is None else (*x.shape[:-2], self.part.n_rows, x.shape[-1])
         bits = np.frombuffer(self.generator.bytes(2 * math.prod(shape)), np.uint16).reshape(shape)
-        if self.part is not None:  # the mask of the whole batch is drawn, so that it is that of one process
+        if self.part is not None:  # draw the mask of the complete batch, as a single process does
             bits = bits[..., self.part.rows, :]
         keep = (bits >= round(self.share * 65536)) * np.float32(1 / (1 - self.share))
         return x * torch.from_numpy(keep).to(x.device, x.dtype)
 
 
 class BatchNorm(nn.Module):
-    """Batch normalisation for each model over its rows."""
+    """Batch normalisation over the rows of each model."""
 
     running_mean: Tensor
     running_var: Tensor
@@ -203,7 +203,7 @@ class BatchNorm(nn.Module):
 
 
 class Convolutions(nn.Module):
-    """Convolutions 3 x 3 with ReLU and pooling, a normalisation, a hidden layer, and logits; one model."""
+    """A single model: 3 x 3 convolutions with ReLU and pooling, a normalisation, a hidden layer, and logits."""
 
     def __init__(
         self,
@@ -219,26 +219,26 @@ class Convolutions(nn.Module):
         depth, height, wide = shape
         for out in channels:
             layers += [nn.Conv2d(depth, out, 3, padding=1), nn.ReLU()]
-            if min(height, wide) >= 2:  # an image of one pixel cannot be halved
+            if min(height, wide) >= 2:  # an image one pixel wide cannot be halved
                 layers.append(nn.MaxPool2d(2))
                 height, wide = height // 2, wide // 2
             depth = out
         layers += [nn.BatchNorm2d(depth), nn.Flatten(), nn.Linear(depth * height * wide, hidden), nn.ReLU()]
         self.layers = nn.Sequential(*layers, Dropout(dropout))
         self.head = nn.Linear(hidden, n_classes)
-        draw(self, seed)
+        initialise(self, seed)
 
     def embed(self, x: Tensor) -> Tensor:
-        """The hidden layer, (rows, hidden)."""
+        """Return the hidden layer, (rows, hidden)."""
         return self.layers(x)
 
 
-class Copies(Network):
-    """Networks that are trained one after another in each step: for modules without an axis of models."""
+class NetworkList(Network):
+    """A list of networks, computed one after another in each step, for modules without a model axis."""
 
-    def __init__(self, members: Sequence[nn.Module], width: int, n_classes: int, *, foreign: bool = False) -> None:
+    def __init__(self, members: Sequence[nn.Module], width: int, n_classes: int, *, user_module: bool = False) -> None:
         super().__init__()
-        self.foreign = foreign  # a user's module may draw from torch's own generator
+        self.is_user_module = user_module  # it may use torch's global generator
         self.members = nn.ModuleList(members)
         self.n_models, self.width, self.n_classes = len(members), width, n_classes
         self.splits = all(hasattr(m, "embed") and hasattr(m, "head") for m in members)
@@ -263,8 +263,8 @@ class Copies(Network):
         self.n_models = len(models)
 
 
-def from_module(module: nn.Module, shape: tuple[int, ...], n_classes: int, n_models: int) -> Copies:
-    """Copies of the user's module (which is left as it is), checked by one row of zeros."""
+def from_module(module: nn.Module, shape: tuple[int, ...], n_classes: int, n_models: int) -> NetworkList:
+    """Return copies of a user's module, which is not changed; check it on rows of zeros."""
     members = [copy.deepcopy(module) for _ in range(n_models)]
     trial: Any = members[0]
     state = trial.training
@@ -273,19 +273,20 @@ def from_module(module: nn.Module, shape: tuple[int, ...], n_classes: int, n_mod
             out = trial.eval()(torch.zeros(2, *shape))
             width = trial.embed(torch.zeros(2, *shape)).shape[1] if hasattr(trial, "embed") else n_classes
     except RuntimeError as error:
-        message = f"the network does not take tasks of shape {shape}: {error}"
+        message = f"the network does not accept tasks of shape {shape}: {error}"
         raise ParameterError(message) from None
     trial.train(state)
     if tuple(out.shape) != (2, n_classes):
         message = (
-            f"the network gives {tuple(out.shape)} for 2 tasks of shape {shape}; logits (2, {n_classes}) are needed."
+            f"the network returns {tuple(out.shape)} for 2 tasks of shape {shape}. It must return logits, "
+            f"(2, {n_classes})."
         )
         raise ParameterError(message)
-    return Copies(members, width, n_classes, foreign=True)
+    return NetworkList(members, width, n_classes, user_module=True)
 
 
-def draw(module: nn.Module, seed: Sequence[int]) -> None:
-    """Draw the weights of all layers that have fan-in, uniformly as torch does, from a seed of our own."""
+def initialise(module: nn.Module, seed: Sequence[int]) -> None:
+    """Initialise the weights of linear and convolutional layers, uniformly as torch does, from a seed."""
     rng = np.random.default_rng(list(seed))
     for layer in module.modules():
         if isinstance(layer, (nn.Linear, nn.Conv2d)):

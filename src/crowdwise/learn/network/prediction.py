@@ -1,4 +1,4 @@
-"""What trained networks say: of classes, and of answers. In blocks, so that memory does not grow with the tasks."""
+"""Predictions of trained networks, for classes and for answers, in blocks to bound memory."""
 
 from __future__ import annotations
 
@@ -13,64 +13,65 @@ from crowdwise.learn.features import Features
 from crowdwise.learn.network.torch_support import Tensor, torch
 from crowdwise.learn.network.training import CrowdModule
 
-BLOCK = 4096  # tasks at a time
-ANSWERED = 1024  # tasks at a time, where answers are predicted
+BLOCK = 4096  # tasks per block
+ANSWERED = 1024  # tasks per block to predict answers
 
 
 def predict_members(module: CrowdModule, features: Features, device: str) -> Array:
-    """Class probabilities of each model, (models, rows, classes)."""
-    return np.concatenate(list(_predicted(module, features, device)), axis=1)
+    """Return the class probabilities of each model, (models, rows, classes)."""
+    return np.concatenate(list(_predict_blocks(module, features, device)), axis=1)
 
 
 def predict_mean(module: CrowdModule, features: Features, device: str) -> Array:
-    """Class probabilities (rows, classes), the mean over models."""
-    return np.concatenate([members.mean(axis=0) for members in _predicted(module, features, device)])
+    """Return class probabilities (rows, classes), the mean over models."""
+    return np.concatenate([members.mean(axis=0) for members in _predict_blocks(module, features, device)])
 
 
-def _predicted(module: CrowdModule, features: Features, device: str) -> Iterator[Array]:
-    """Class probabilities of each model, (models, block, classes), block by block."""
-    with _predicting(module):
+def _predict_blocks(module: CrowdModule, features: Features, device: str) -> Iterator[Array]:
+    """Yield class probabilities of each model, (models, block, classes)."""
+    with _prediction_mode(module):
         for block in features.blocks(BLOCK):
             log_f = module.class_log_proba(_as_input(block, module.n_models, device))
             yield log_f.double().softmax(2).cpu().numpy()
 
 
 def predict_answers(module: CrowdModule, rows: Array, row: Array, worker: Array, device: str) -> Tensor:
-    """Log P(label), (models, answers, classes), of worker[a] on the task of features rows[row[a]] under each model."""
-    with _predicting(module):
+    """Return log P(label), (models, answers, classes), of worker[a] on the task with features rows[row[a]]."""
+    with _prediction_mode(module):
         x = _as_input(rows, module.n_models, device)
         models = np.arange(module.n_models)[:, None]
         at = torch.from_numpy((row + models * len(rows)).ravel()).to(x.device)
         who = torch.from_numpy((worker + models * module.n_workers).ravel()).to(x.device)
-        log_p = module.answers_from(x, at, who)
+        log_p = module.predict_answer_log_proba(x, at, who)
         return log_p.view(module.n_models, len(row), -1).cpu().double()
 
 
-def held_out(module: CrowdModule, features: Features, held: Answers, device: str) -> float:
-    """Mean log-likelihood of hidden answers, under the mean over models."""
-    answered = np.flatnonzero(np.diff(held.task_starts))
-    place = np.empty(held.n_tasks, np.int64)
-    place[answered] = np.arange(len(answered))
-    where, worker = place[held.task], held.worker.astype(np.int64)  # (held,); where is increasing
-    total, size = 0.0, features.together(ANSWERED)
+def held_out_log_likelihood(module: CrowdModule, features: Features, held_out: Answers, device: str) -> float:
+    """Return the mean log-likelihood of held-out answers; probabilities are the mean over models."""
+    answered = np.flatnonzero(np.diff(held_out.task_starts))
+    position = np.empty(held_out.n_tasks, np.int64)
+    position[answered] = np.arange(len(answered))
+    row, worker = position[held_out.task], held_out.worker.astype(np.int64)  # (held_out,); row is increasing
+    total, size = 0.0, features.block_size(ANSWERED)
     for first in range(0, len(answered), size):
         tasks = answered[first : first + size]
-        part = slice(*np.searchsorted(where, [first, first + len(tasks)]))
-        log_p = predict_answers(module, features.rows(tasks), where[part] - first, worker[part], device)
-        proba = log_p.exp().mean(0).numpy()[np.arange(part.stop - part.start), held.label[part]]
+        part = slice(*np.searchsorted(row, [first, first + len(tasks)]))
+        log_p = predict_answers(module, features.rows(tasks), row[part] - first, worker[part], device)
+        proba = log_p.exp().mean(0).numpy()[np.arange(part.stop - part.start), held_out.label[part]]
         total += float(np.log(np.maximum(proba, 1e-12)).sum())
-    return total / held.n_answers
+    return total / held_out.n_answers
 
 
 @contextmanager
-def _predicting(module: CrowdModule) -> Iterator[None]:
-    was = module.training
+def _prediction_mode(module: CrowdModule) -> Iterator[None]:
+    """Evaluation mode without gradients; the previous mode is restored."""
+    previous = module.training
     module.eval()
     try:
         with torch.no_grad():
             yield
     finally:
-        module.train(was)
+        module.train(previous)
 
 
 def _as_input(rows: Array, n_models: int, device: str) -> Tensor:

@@ -1,9 +1,9 @@
-"""A network trained on soft labels of the tasks, and workers' confusion matrices beside it.
+"""A network trained on soft labels of the tasks, with confusion matrices of the workers.
 
     loss  = mean over tasks of -sum over c of target[t, c] * log f(x_t)[c]
     P(worker w says l | x) = sum over c of f(x)[c] * confusion[w, c, l]
 
-Shared by the learners that first decide what the labels are: two-stage baselines, AggNet, MBEM, the difficulty models.
+Shared by learners that infer labels first: two-stage baselines, AggNet, MBEM, the difficulty models.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class TargetModule(CrowdModule):
     """A network, the soft labels it learns, and the workers' confusion matrices.
 
     Buffers: `target` (models, tasks, classes), `confusion` (models * workers, classes, labels), `temperature` (models,)
-    by which the log of what the trained networks say is divided.
+    by which the logits of the trained networks are divided.
     """
 
     target: Tensor
@@ -41,11 +41,11 @@ class TargetModule(CrowdModule):
         self.register_buffer("temperature", torch.ones(n))
 
     def set_target(self, target: Array) -> None:
-        """Take soft labels (tasks, classes), the same for all models, or (models, tasks, classes)."""
+        """Set soft labels (tasks, classes), the same for all models, or (models, tasks, classes)."""
         self.target.copy_(torch.as_tensor(np.asarray(target), dtype=self.target.dtype))
 
     def set_confusion(self, confusion: Array) -> None:
-        """Take confusion matrices (workers, classes, labels), the same for all models, or (models, workers, ...)."""
+        """Set confusion matrices (workers, classes, labels), the same for all models, or (models, workers, ...)."""
         shape = (self.n_models, self.n_workers, self.n_classes, self.n_classes)
         values = np.broadcast_to(confusion, shape).reshape(self.confusion.shape)
         self.confusion.copy_(torch.as_tensor(values.copy(), dtype=self.confusion.dtype))
@@ -57,13 +57,13 @@ class TargetModule(CrowdModule):
         return functional.log_softmax(logits, dim=2)
 
     def remember(self, workers: list[Any]) -> None:
-        """Keep of the model of the workers what a run that is resumed could not find out again."""
+        """Store what a resumed run could not compute again from the model of the workers."""
 
     def recall(self, workers: list[Any]) -> None:
-        """Give it back."""
+        """Restore what `remember` stored."""
 
     def keep(self, models: list[int]) -> None:
-        """Go on with some of the models only."""
+        """Keep only some of the models."""
         self.network.keep(models)
         shape = (self.n_models, self.n_workers, *self.confusion.shape[1:])
         self.target, self.temperature = self.target[models].clone(), self.temperature[models].clone()
@@ -71,9 +71,9 @@ class TargetModule(CrowdModule):
         self.n_models = len(models)
 
     def loss(self, batch: Batch) -> Tensor:  # noqa: D102
-        log_f = batch.whole(self.class_log_proba(batch.x)).flatten(0, 1)  # (models * rows, classes)
+        log_f = batch.gather_rows(self.class_log_proba(batch.x)).flatten(0, 1)  # (models * rows, classes)
         task = batch.tensor(batch.task)
-        if self.n_models > 1:  # row m * B + b is of model m
+        if self.n_models > 1:  # row m * B + b belongs to model m
             model = torch.arange(self.n_models, device=task.device).repeat_interleave(len(task) // self.n_models)
             target = self.target[model, task]
         else:
@@ -81,5 +81,5 @@ class TargetModule(CrowdModule):
         return batch.task_loss(-(target * log_f).sum(1))
 
     def answer_log_proba(self, x: Tensor, log_f: Tensor, row: Tensor, worker: Tensor) -> Tensor:  # noqa: D102
-        said = torch.bmm(log_f.exp()[row][:, None], self.confusion[worker])[:, 0]  # (answers, labels)
-        return said.clamp_min(TINY).log()
+        proba = torch.bmm(log_f.exp()[row][:, None], self.confusion[worker])[:, 0]  # (answers, labels)
+        return proba.clamp_min(TINY).log()

@@ -1,8 +1,8 @@
-"""The one training loop.
+"""The training loop that all networks share.
 
-A `CrowdModule` says what the loss of a batch is; the loop does the rest: batches, optimiser steps, learning rate,
-clipping, the record of each epoch, the choice of an epoch, checkpoints. Every random draw of epoch e follows from the
-seed and e alone, so a run that was killed goes on from its checkpoint bit for bit as if it had not been.
+A `CrowdModule` defines the loss of a batch. The loop does the rest: batches, optimiser steps, learning rate, gradient
+clipping, history, epoch selection, checkpoints. The random numbers of epoch e depend only on the seed and e, so a run
+that resumes from a checkpoint gives the same result, bit for bit, as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from crowdwise.learn.network.batches import Batch, Batches
 from crowdwise.learn.network.modules import Dense, Dropout, Network
 from crowdwise.learn.network.torch_support import Tensor, functional, nn, torch
 
-WORTH_THREADS = 20_000_000  # multiplications in a forward pass from which a second thread pays
-_borrowing = threading.Lock()  # torch has one generator a process
+WORTH_THREADS = 20_000_000  # multiplications in a forward pass above which a second thread is faster
+_torch_generator_lock = threading.Lock()  # torch has one generator per process
 Scheduler = Literal["cosine", "step", "cyclic"] | Callable[[float], float] | None
 
 
 class CrowdModule(nn.Module):
-    """A classifier network with what a method puts on top of it. A method overrides what is particular to it."""
+    """A classifier network and the layers that a method adds. A method overrides what differs from the defaults."""
 
     def __init__(self, network: Network, n_workers: int) -> None:
         super().__init__()
@@ -40,47 +40,50 @@ class CrowdModule(nn.Module):
         self.n_workers, self.n_classes, self.n_models = n_workers, network.n_classes, network.n_models
 
     def loss(self, batch: Batch) -> Tensor:
-        """The loss of a batch: minus the mean log probability of its answers, and what `penalty` adds."""
-        log_f = batch.whole(self.class_log_proba(batch.x)).flatten(0, 1)  # (models * rows, classes)
+        """Return the loss of a batch: minus the mean log probability of its answers, plus `penalty`."""
+        log_f = batch.gather_rows(self.class_log_proba(batch.x)).flatten(0, 1)  # (models * rows, classes)
         log_p = self.label_log_proba(log_f, batch)  # (answers,)
         return batch.answer_loss(log_p) + self.penalty(log_f)
 
     def backward(self, batch: Batch) -> Tensor:
-        """Leave the gradients of the loss in the parameters, and return the loss."""
+        """Compute the gradients of the loss, and return the loss."""
         loss = self.loss(batch)
         loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
 
     def label_log_proba(self, log_f: Tensor, batch: Batch) -> Tensor:
-        """Log probability (answers,) of what each worker of the batch said."""
+        """Return the log probability (answers,) of the answers of a batch."""
         row, worker, label = batch.tensor(batch.row), batch.tensor(batch.worker), batch.tensor(batch.label)
         return self.answer_log_proba(batch.x, log_f, row, worker).gather(1, label[:, None])[:, 0]
 
     def penalty(self, log_f: Tensor) -> Tensor | float:
-        """What is added to the loss of a batch."""
+        """Return a term to add to the loss of a batch."""
         return 0.0
 
     def class_log_proba(self, x: Tensor) -> Tensor:
-        """Log of what the classifier says, (models, rows, classes)."""
+        """Return the log probabilities of the classifier, (models, rows, classes)."""
         return functional.log_softmax(self.network(x), dim=2)
 
     @abstractmethod
     def answer_log_proba(self, x: Tensor, log_f: Tensor, row: Tensor, worker: Tensor) -> Tensor:
-        """Log P(each label), (answers, classes), of worker[a] on row[a]; rows and workers of all models end to end."""
+        """Return log P(label), (answers, classes), of worker[a] on row[a].
 
-    def answers_from(self, x: Tensor, row: Tensor, worker: Tensor) -> Tensor:
-        """The same from features alone, to predict."""
+        Rows and workers of all models are concatenated, as in `Batch`.
+        """
+
+    def predict_answer_log_proba(self, x: Tensor, row: Tensor, worker: Tensor) -> Tensor:
+        """Return log P(label), (answers, classes), from features alone, to predict."""
         return self.answer_log_proba(x, self.class_log_proba(x).flatten(0, 1), row, worker)
 
     def crowd_parameters(self) -> list[nn.Parameter]:
-        """Parameters that are not the network's: they are not decayed."""
+        """Return the parameters that are not part of the network; weight decay does not apply to them."""
         own = {id(p) for p in self.network.parameters()}
         return [p for p in self.parameters() if id(p) not in own]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to train; the options every network learner takes."""
+    """Training settings, from the options of a network learner."""
 
     epochs: int = 50
     batch_size: int = 64
@@ -96,11 +99,11 @@ class Settings:
 
 @dataclass(frozen=True)
 class Monitor:
-    """A figure measured after each epoch, higher is better: the epoch with the best one can be kept."""
+    """A measure to select an epoch by; higher is better."""
 
     name: str
     measure: Callable[[CrowdModule], float]
-    stamp: str = ""  # of what is measured on, for checkpoints
+    fingerprint: str = ""  # of the data it is measured on, for checkpoints
 
 
 class Trainer:
@@ -108,23 +111,27 @@ class Trainer:
 
     Parameters
     ----------
-    module, batches, settings
-        What, on what, and how.
+    module : CrowdModule
+        The module to train.
+    batches : Batches
+        The batches to train on.
+    settings : Settings
+        How to train.
     monitor : Monitor, optional
-        Measured after each epoch; the best epoch is restored by `finish`, and `patience` epochs without a better one
-        end the run.
+        Measured after each epoch. `finish` restores the best epoch, and training stops after `patience` epochs without
+        improvement.
     history : list
-        Gets a record for each epoch.
+        Gets a record per epoch.
     callback : callable, optional
-        Called with each record, the seconds it took, the module, and the phase.
-    saved : checkpoint.Saved, optional
-        Where to keep the state after each epoch, and to go on from.
+        Called with each record, the seconds the epoch took, the module, and the phase.
+    checkpoint_file : checkpoint.Saved, optional
+        File to store the state in after each epoch, and to resume from.
     phase : int
-        Which of a method's trainings this is, for methods that train more than once.
+        Number of this training, for methods that train more than once.
     parameters : list, optional
-        What to train, all of the module's unless given.
+        Parameters to train. All parameters of the module by default.
     loss : callable, optional
-        The loss of a batch, `module.loss` unless given.
+        Loss of a batch. `module.loss` by default.
     """
 
     def __init__(
@@ -136,13 +143,13 @@ class Trainer:
         monitor: Monitor | None = None,
         history: list[dict[str, Any]] | None = None,
         callback: Callback | None = None,
-        saved: checkpoint.Saved | None = None,
+        checkpoint_file: checkpoint.CheckpointFile | None = None,
         phase: int = 0,
         parameters: list[nn.Parameter] | None = None,
         loss: Callable[[Batch], Tensor] | None = None,
     ) -> None:
         self.module, self.batches, self.settings = module, batches, settings
-        self.monitor, self.callback, self.saved, self.phase = monitor, callback, saved, phase
+        self.monitor, self.callback, self.checkpoint_file, self.phase = monitor, callback, checkpoint_file, phase
         self.history = [] if history is None else history
         self.loss = loss
         self.epoch, self.best, self.best_epoch, self.stopped = 0, -math.inf, -1, False
@@ -150,26 +157,26 @@ class Trainer:
         self.optimiser = _optimiser(module, settings, parameters)
         self.group = distributed.current()
         if self.group is not None:
-            self.group.agree(self._stamp())
-            self.group.start_alike(module)
-        if saved is not None:
-            saved.load_into(self)
+            self.group.require_same_fit(self._fingerprint())
+            self.group.broadcast_state(module)
+        if checkpoint_file is not None:
+            checkpoint_file.load_into(self)
 
     def run(self, epochs: int | None = None) -> None:
-        """Train for this many epochs more, or for all that are left."""
+        """Train for this many more epochs, or for all remaining ones."""
         end = self.settings.epochs if epochs is None else self.epoch + epochs
         while self.epoch < end and not self.stopped:
-            self._one_epoch()
-            if self.saved is not None:
-                self.saved.save(self)
+            self._run_epoch()
+            if self.checkpoint_file is not None:
+                self.checkpoint_file.save(self)
 
     def finish(self) -> None:
-        """Go back to the best epoch, where one was looked for, and leave the module ready to predict."""
+        """Restore the best epoch, if one is selected, and set the module to evaluation mode."""
         if self.best_state:
             self.module.load_state_dict(self.best_state)
         self.module.eval()
 
-    def _one_epoch(self) -> None:
+    def _run_epoch(self) -> None:
         start = time.perf_counter()
         module, clip, group = self.module.train(), self.settings.clip, self.group
         total, n_batches = torch.zeros((), device=self.batches.device), 0
@@ -179,48 +186,48 @@ class Trainer:
         with (
             _seeded(module, seed, 0 if group is None else group.rank),
             _threads(module, self.batches),
-            distributed.layers_told(module, group) as tell,
+            distributed.synchronised_layers(module, group) as set_part,
         ):
             for batch in self.batches.epoch(self.epoch + 1_000_000 * self.phase):
-                for parameter in trained:  # what zero_grad does, without its ceremony
+                for parameter in trained:  # faster than zero_grad
                     parameter.grad = None
-                tell(batch.part)
+                set_part(batch.part)
                 loss = self.backward(batch)
                 if group is not None:
                     group.average([parameter.grad for parameter in trained if parameter.grad is not None])
-                if clip is not None:  # each model within its own limit would be sqrt(models) times as long in all
+                if clip is not None:  # the joint norm of n models at the limit is sqrt(n) times it
                     nn.utils.clip_grad_norm_(module.parameters(), clip * math.sqrt(self.batches.n_models))
                 self.optimiser.step()
                 total += loss
                 n_batches += 1
         mean = float(total) / max(n_batches, 1) / self.batches.n_models
         if not math.isfinite(mean):
-            message = f"the loss is {mean} in epoch {self.epoch + 1}: lower lr={self.settings.lr:g}, or set clip=1.0."
+            message = f"the loss is {mean} in epoch {self.epoch + 1}. Lower lr={self.settings.lr:g}, or set clip=1.0."
             raise TrainingError(message)
         record = {"epoch": self.epoch + 1, "epochs": self.settings.epochs, "loss": mean}
         if self.monitor is not None:
-            self.look(record)
+            self.measure_epoch(record)
         self.epoch += 1
         self.history.append(record)
-        if self.callback is not None:  # how long it took is for the eye: it would make two equal runs differ
-            told = {**record, "seconds": time.perf_counter() - start, "module": self.module, "phase": self.phase}
-            self.callback(told)
+        if self.callback is not None:  # seconds are not in the history, which is the same for equal runs
+            seconds = time.perf_counter() - start
+            self.callback({**record, "seconds": seconds, "module": self.module, "phase": self.phase})
 
     def backward(self, batch: Batch) -> Tensor:
-        """Gradients of the loss of this phase, and the loss."""
+        """Compute the gradients of the loss of this phase, and return the loss."""
         if self.loss is None:
             return self.module.backward(batch)
         loss = self.loss(batch)
         loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
 
-    def look(self, record: dict[str, Any]) -> None:
-        """Measure, and keep the state when it is the best so far."""
+    def measure_epoch(self, record: dict[str, Any]) -> None:
+        """Measure the current epoch, and keep its state if it is the best so far."""
         assert self.monitor is not None
         self.module.eval()
         with torch.no_grad():
             measure = partial(self.monitor.measure, self.module)
-            score = measure() if self.group is None else self.group.measured(measure)
+            score = measure() if self.group is None else self.group.measure_on_first(measure)
         record[self.monitor.name] = score
         if score > self.best:
             self.best, self.best_epoch = score, self.epoch
@@ -228,10 +235,10 @@ class Trainer:
         elif self.settings.patience is not None and self.epoch - self.best_epoch >= self.settings.patience:
             self.stopped = True
 
-    def _stamp(self) -> str:
-        """A digest of what is trained on and how: the same for all processes of a group."""
+    def _fingerprint(self) -> str:
+        """Return a fingerprint of the data and settings, which must be equal in all processes of a group."""
         settings = {name: value for name, value in vars(self.settings).items() if name != "device"}
-        if callable(self.settings.scheduler):  # its text may hold where it lies in memory
+        if callable(self.settings.scheduler):  # its repr may contain a memory address
             settings["scheduler"] = type(self.settings.scheduler).__name__
         facts = {**settings, "n_models": self.batches.n_models, "phase": self.phase, "seed": self.batches.seed}
         return checkpoint.fit_fingerprint(self.batches.answers, self.batches.features, facts, self.batches.active)
@@ -243,7 +250,7 @@ class Trainer:
 
 
 def rate_factor(scheduler: Scheduler, done: float) -> float:
-    """What the learning rate is multiplied by when this share of the epochs is done.
+    """Return the factor of the learning rate after this fraction of the epochs.
 
     >>> [round(rate_factor("cosine", d), 2) for d in (0, 0.5, 1)]
     [1.0, 0.5, 0.0]
@@ -256,14 +263,14 @@ def rate_factor(scheduler: Scheduler, done: float) -> float:
         return 0.5 * (1 + math.cos(math.pi * done))
     if scheduler == "step":
         return 0.1 ** int(3 * done)
-    if scheduler == "cyclic":  # five triangles between a tenth and all of it
+    if scheduler == "cyclic":  # five triangles between 0.1 and 1
         return 0.1 + 0.9 * abs((5 * done) % 1 * 2 - 1)
-    message = f"scheduler={scheduler!r}: use 'cosine', 'step', 'cyclic', None, or a function of the share done."
+    message = f"scheduler={scheduler!r}: use 'cosine', 'step', 'cyclic', None, or a function of the fraction completed."
     raise ParameterError(message)
 
 
 def _optimiser(module: CrowdModule, settings: Settings, parameters: list[nn.Parameter] | None) -> torch.optim.Optimizer:
-    """Decays the network only: workers' parameters pulled to zero would mean something else in each method."""
+    """Return the optimiser. Weight decay applies to the network only: for workers' parameters, zero is not neutral."""
     chosen = list(module.parameters()) if parameters is None else parameters
     crowd = {id(p) for p in module.crowd_parameters()}
     groups = [
@@ -271,7 +278,7 @@ def _optimiser(module: CrowdModule, settings: Settings, parameters: list[nn.Para
         {"params": [p for p in chosen if id(p) in crowd], "weight_decay": 0.0},
     ]
     groups = [group for group in groups if group["params"]]
-    if not settings.weight_decay:  # one group is one fused call
+    if not settings.weight_decay:  # a single group needs one fused call
         groups = [{"params": chosen}]
     if settings.optimizer == "sgd":
         return torch.optim.SGD(groups, lr=settings.lr, momentum=0.9, fused=True)
@@ -283,11 +290,11 @@ def _optimiser(module: CrowdModule, settings: Settings, parameters: list[nn.Para
 
 
 class _OneThread:
-    """Blocks in which torch computes on one thread.
+    """A context in which torch computes on one thread.
 
-    Its number of threads is that of the thread that set it, and of threads that begin later. Of fits that overlap, in
-    threads of ours, the first to enter looks at what it was, and each puts it back for itself: one that kept the one
-    thread would take it, on its next way in, for what was there before.
+    torch's number of threads belongs to the thread that set it, and to threads that start later. If fits in several
+    threads overlap, the first to enter records the previous number and each restores it on exit. A fit that did not
+    restore it would take the single thread for the previous number when it enters again.
     """
 
     def __init__(self) -> None:
@@ -295,7 +302,7 @@ class _OneThread:
 
     def __enter__(self) -> None:
         with self.lock:
-            now = torch.get_num_threads()  # asked in each thread: the first time it takes the number of the process
+            now = torch.get_num_threads()  # in each thread, where the first call adopts the number of the process
             if not self.inside:
                 self.before = now
             self.inside += 1
@@ -312,7 +319,7 @@ _one_thread = _OneThread()
 
 @contextmanager
 def _threads(module: CrowdModule, batches: Batches) -> Iterator[None]:
-    """One thread for small networks: a second brings little, and stalls both when another process wants the core."""
+    """Use one thread for small networks: a second adds little, and both stall if another process needs the core."""
     size = sum(p.numel() for p in module.network.parameters())
     if not isinstance(module.network, Dense) or size * batches.batch_size > WORTH_THREADS:
         yield
@@ -323,21 +330,21 @@ def _threads(module: CrowdModule, batches: Batches) -> Iterator[None]:
 
 @contextmanager
 def _seeded(module: nn.Module, seed: list[int], rank: int) -> Iterator[None]:
-    """Dropout follows from the seed: ours has its own generator; that of the user's layers borrows torch's.
+    """Seed dropout. Our layers have their own generators; layers of a user's module use torch's generator.
 
-    Of the processes of a group each has other rows, and draws its own masks for them where it borrows. Fits in threads
-    that borrow take turns, epoch by epoch.
+    If torch's generator is used, each process of a group draws its own masks for its own rows, and fits in several
+    threads take turns, epoch by epoch.
     """
     state = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] >> 1)
-    borrowed = False
+    uses_torch_generator = False
     for layer in module.modules():
         if isinstance(layer, Dropout):
             layer.reseed(state)
         else:
-            borrowed = borrowed or getattr(layer, "foreign", False)
-    if not borrowed:
+            uses_torch_generator = uses_torch_generator or getattr(layer, "is_user_module", False)
+    if not uses_torch_generator:
         yield
         return
-    with _borrowing, torch.random.fork_rng():
+    with _torch_generator_lock, torch.random.fork_rng():
         torch.manual_seed(state + rank)
         yield

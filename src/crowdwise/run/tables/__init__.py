@@ -1,1 +1,1 @@
-"""The tables of a run: labels, workers and tasks."""
+"""The tables of a run: labels, tasks and workers."""

@@ -1,25 +1,25 @@
-"""How good each worker is: the table `workers.csv`.
+"""The table of workers: how good each worker is.
 
-Two figures say how often a worker is right. By what others say (`truth.peer_quality`) nobody confirms himself, but a
-worker has one quality for all classes. By the labels (`agreement_with_consensus`) the worker has a say in what is held
-true, which flatters. The interval `quality_low` to `quality_high` holds Wilson's, at 95 %, of both; `quality` is the
-first, and at most the upper bound of the second, as what flatters a worker is the most that can be believed.
+Two figures say how often a worker is right. The one by peers (`truth.peer_quality`) never counts a worker's own answer,
+but assumes one quality for all classes. The one by the labels (`agreement_with_consensus`) is too high, as the worker's
+own answers influence the labels. The interval `quality_low` to `quality_high` covers the 95% Wilson intervals of both.
+`quality` is the figure by peers, capped at the upper bound of the figure by the labels.
 
-In simulated crowds of 40 workers and 1,000 tasks with 1.5 to 5 answers each, classes even or up to 20 to 1, it holds
-the true accuracy 94 to 99 times in 100; with one answer a task it is nearly 0 to 1. On real tasks workers are misled
-together, which no answer can show. Of workers with 20 answers or more it holds the share of right answers, about labels
-of Dawid-Skene, so many times in 100 (in brackets: the interval by others alone; these sets were looked at when the rule
-was chosen): LabelMe 81 (81), Music 76 (76), product 88 (69), bluebird 97 (28), d_possent 94 (86), dog 70 (65), face 23
-(18), fej2013 58 (47), leaves 41 (38), rte 97 (91), s_rel 74 (41), weather_cf 100 (100), web 87 (77), zencrowd_us 88
-(79). About labels of one-coin workers it is less: product 79, bluebird 31, s_rel 46. Where it fails, `quality` is
-mostly too high.
+Coverage. In simulated crowds of 40 workers and 1,000 tasks with 1.5 to 5 answers each, classes even or up to 20 to 1,
+the interval holds the true accuracy 94 to 99 times in 100; with one answer per task it is nearly 0 to 1. On real tasks
+workers are misled together, which the answers cannot show. For workers with 20 answers or more and labels of
+Dawid-Skene, it holds the share of right answers this many times in 100 (in brackets: the interval by peers alone; these
+data sets were looked at when the rule was chosen): LabelMe 81 (81), Music 76 (76), product 88 (69), bluebird 97 (28),
+d_possent 94 (86), dog 70 (65), face 23 (18), fej2013 58 (47), leaves 41 (38), rte 97 (91), s_rel 74 (41), weather_cf
+100 (100), web 87 (77), zencrowd_us 88 (79). With labels of one-coin it is less: product 79, bluebird 31, s_rel 46.
+Where it fails, `quality` is mostly too high.
 
-A spammer's answers tell next to nothing of the truth. The rule: `LEAST` answers or more; a share of answers that
-follow the truth and not the worker's habit whose upper 95 % bound is below `HEEDS`; and labels that tell no more of
-what others say than chance would (twice the log-likelihood by the worker's best matrix, beyond labels that heed
-nothing, is within two deviations of chi-squared), or less than the share `TRIFLE` of what there is to tell. By the last
-condition one who knows and says something else, for all classes or for some, is no spammer: low `quality_high` and high
-`informativeness` tell this worker from a spammer. It takes about 50 answers.
+A spammer answers no better than chance. The rule has three parts: `MIN_ANSWERS` answers or more; the share of answers
+that depend on the truth rather than on the worker's habit has an upper 95% bound below `MAX_HEED`; and the answers
+predict those of other workers no better than chance (twice the gain in log-likelihood by the worker's best matrix is
+within two standard deviations of chi-squared), or by less than the share `TRIFLE` of what could be gained. The last
+part spares workers who know the truth and answer something else, for all classes or some: they have a low
+`quality_high` and a high `informativeness`. The rule needs about 50 answers per worker.
 """
 
 from __future__ import annotations
@@ -46,39 +46,40 @@ from crowdwise.truth.peer_quality import (
 )
 from crowdwise.truth.tables import both_intervals, equals_label, information, ratio_column, wilson, worst_label
 
-LEAST = 5  # answers, below which nobody is called a spammer
-HEEDS = 0.3
+MIN_ANSWERS = 5  # a worker with fewer is never called a spammer
+MAX_HEED = 0.3
 TRIFLE = 0.02
 
 
-def judge(
+def rate_workers(
     answers: Answers,
     proba: Array,
     codes: Array,
     *,
     seconds: Array | None = None,
 ) -> pa.Table:
-    """How good each worker is, what is confused with what, and who does not look.
+    """Return the table of workers: quality, worst confusion, and whether they judge_by_peers like a spammer.
 
     Parameters
     ----------
     answers : Answers
     proba : (tasks, classes) array
-        How probable each class is.
+        Class probabilities.
     codes : (tasks,) int array
         The label of each task.
     seconds : (answers,) array, optional
-        How long each answer took, NaN where unknown.
+        How long each answer took; NaN if unknown.
 
     Returns
     -------
     pyarrow.Table
-        A row a worker: `worker`; `answers`; `quality`, the share of right answers, and its interval `quality_low` to
-        `quality_high`, as said at the top; `agreement_with_consensus`, the share equal to the label;
-        `informativeness`, bits an answer (empty where the matrices would not fit in memory); `worst_class`, the one
-        least often confirmed; `worst_confusion`, "truth -> said", the one with most answers beyond those that the crowd
-        would have given (empty where no wrong label is expected once); `worst_confusion_share`, P(said | truth), mixed
-        with 2 answers of the average worker; `spammer`; `seconds`, the median.
+        One row per worker: `worker`; `answers`, their number; `quality`, the share of right answers, and its interval
+        `quality_low` to `quality_high`, as described above; `agreement_with_consensus`, the share of answers equal to
+        the label; `informativeness`, the information per answer in bits (empty if the confusion matrices do not fit in
+        memory); `worst_class`, the class they are least often confirmed on; `worst_confusion`, "truth -> answer", the
+        one with most answers beyond those expected from the crowd (empty if no wrong answer is expected at least
+        once); `worst_confusion_share`, P(answer | truth), mixed with 2 answers of the average worker; `spammer`;
+        `seconds`, the median.
 
     Examples
     --------
@@ -86,7 +87,7 @@ def judge(
     >>> crowd = {"one-coin": 0.9, "spammer": 0.1}
     >>> answers = simulate.simulate(500, n_workers=10, answers_per_task=3, workers=crowd, seed=1)
     >>> model = DawidSkene().fit(answers)
-    >>> judge(answers, model.proba_, model.codes_).column("spammer").to_pylist().count(True)
+    >>> rate_workers(answers, model.proba_, model.codes_).column("spammer").to_pylist().count(True)
     1
     """
     k = answers.n_classes
@@ -102,10 +103,10 @@ def judge(
     n = np.diff(answers.worker_starts)  # (workers,)
     counts = pair_counts(answers, proba)  # (pairs, classes)
     average = smoothed(crowd_counts(answers, counts))  # (classes, labels)
-    told = peer_quality_of(answers, base_rates(answers, proba), error_distribution(average))
+    peers = peer_quality_of(answers, base_rates(answers, proba), error_distribution(average))
     agrees = equals_label(answers, codes)  # (answers,)
     agreed = np.bincount(answers.worker, agrees, minlength=len(n))  # (workers,)
-    low, high = both_intervals(told.quality, told.known, agreed, n)
+    low, high = both_intervals(peers.quality, peers.known, agreed, n)
     worst = worst_label(answers, agrees, proba[np.arange(answers.n_tasks), codes])
     bits = _bits(answers, counts, average, proba.mean(axis=0))
     confused, share = _worst_confusion(answers, counts, average)
@@ -113,7 +114,7 @@ def judge(
         {
             "worker": answers.worker_ids,
             "answers": n,
-            "quality": pa.array(np.minimum(told.quality, wilson(agreed, n)[1]), mask=n == 0),
+            "quality": pa.array(np.minimum(peers.quality, wilson(agreed, n)[1]), mask=n == 0),
             "quality_low": low,
             "quality_high": high,
             "agreement_with_consensus": ratio_column(agreed, n),
@@ -121,22 +122,22 @@ def judge(
             "worst_class": answers.class_ids.take(pa.array(worst, mask=worst < 0)),
             "worst_confusion": confused,
             "worst_confusion_share": share,
-            "spammer": (n >= LEAST) & _spams(told),
+            "spammer": (n >= MIN_ANSWERS) & _is_spammer(peers),
             "seconds": _median_seconds(answers, seconds),
         }
     )
 
 
-def _spams(told: PeerQuality) -> Array:
-    """Who does not look at the tasks, by the rule at the top."""
-    _, heeds_high = wilson(told.attention * told.attention_known, told.attention_known)
-    chance = (told.freedom + 2 * np.sqrt(2.0 * told.freedom)) / 2  # chi-squared is twice a log-likelihood
-    trifle = told.freedom / 2 + TRIFLE * told.unknown
-    return (heeds_high < HEEDS) & ((told.nats <= chance) | (told.nats <= trifle))
+def _is_spammer(peers: PeerQuality) -> Array:
+    """Apply the rule described above, (workers,) bools."""
+    _, heeds_high = wilson(peers.attention * peers.attention_known, peers.attention_known)
+    chance = (peers.freedom + 2 * np.sqrt(2.0 * peers.freedom)) / 2  # chi-squared is twice a log-likelihood
+    trifle = peers.freedom / 2 + TRIFLE * peers.unknown
+    return (heeds_high < MAX_HEED) & ((peers.nats <= chance) | (peers.nats <= trifle))
 
 
 def _bits(answers: Answers, counts: Array, average: Array, prior: Array) -> Array | None:
-    """Bits an answer of each worker, by matrices counted by the belief; None where they would not fit in memory."""
+    """Information per answer of each worker, in bits; None if the confusion matrices do not fit in memory."""
     k, n_workers = answers.n_classes, answers.n_workers
     if n_workers * k**2 > tables.MAX_CONFUSION_CELLS:
         return None
@@ -148,16 +149,16 @@ def _bits(answers: Answers, counts: Array, average: Array, prior: Array) -> Arra
 
 
 def _worst_confusion(answers: Answers, counts: Array, average: Array) -> tuple[pa.Array, pa.Array]:
-    """Text of each worker's worst confusion and its share, both empty where no wrong label is expected once."""
+    """Text and share of each worker's worst confusion; empty if no wrong answer is expected at least once."""
     pairs, who = answers.pairs, workers_of_pairs(answers)
     rows = np.arange(len(who))
-    seen = tasks_per_class(answers, counts)[who]  # (pairs, classes): tasks per class of the pair's worker
-    usual = average[:, pairs.label].T  # (pairs, classes): P(the average worker says the pair's label | class)
+    seen = tasks_per_class(answers, counts)[who]  # (pairs, classes): expected tasks of each class of the worker
+    usual = average[:, pairs.label].T  # (pairs, classes): P(average worker gives the label | class)
     beyond = np.where(counts >= 1, counts - seen * usual, -np.inf)
     beyond[rows, pairs.label] = -np.inf
     truth = beyond.argmax(axis=1)  # (pairs,)
     most = beyond[rows, truth]
-    order = np.lexsort((-most, who))  # each worker's worst pair comes first in the worker's run
+    order = np.lexsort((-most, who))  # the worst pair of each worker comes first
     busy = np.diff(pairs.worker_starts) > 0
     worst = np.full(answers.n_workers, -1)
     worst[busy] = order[pairs.worker_starts[:-1][busy]]
@@ -174,7 +175,7 @@ def _worst_confusion(answers: Answers, counts: Array, average: Array) -> tuple[p
 
 
 def _median_seconds(answers: Answers, seconds: Array | None) -> pa.Array:
-    """Median time of each worker's answers, empty where none is known."""
+    """Median time of each worker's answers; empty if unknown."""
     times = np.full(answers.n_answers, np.nan) if seconds is None else np.asarray(seconds, dtype=float)
     known = np.flatnonzero(np.isfinite(times))
     order = known[np.lexsort((times[known], answers.worker[known]))]  # by worker, then time
