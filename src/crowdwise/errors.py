@@ -116,7 +116,14 @@ class WorseThanVoteWarning(CrowdwiseWarning):
 
 
 class ClassPriorWarning(CrowdwiseWarning):
-    """Held-out answers speak against the class prior that was declared."""
+    """The answers are much less likely under the declared class prior than without it."""
+
+    headline = "the answers contradict the declared class_prior"  # the start of every message
+
+    @classmethod
+    def matches(cls, text: str) -> bool:
+        """Whether a recorded message, as `Choice` keeps it, is one of this class."""
+        return text.startswith(cls.headline)
 
 
 class DivergenceWarning(CrowdwiseWarning):

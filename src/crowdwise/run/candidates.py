@@ -16,7 +16,7 @@ from crowdwise._core.validation import require
 from crowdwise.answers import Answers
 from crowdwise.choose.comparison import DEFAULT, VOTE, WITHOUT_FEATURES
 from crowdwise.errors import ParameterError
-from crowdwise.learn.joint_em.class_prior import ClassPrior, shares_of
+from crowdwise.learn.joint_em.class_prior import ClassPrior, parse_shares
 
 # Learners after the truth models, simplest first: what one training costs, then how many there are.
 LEARNERS = ("crowdlab", "raykar", DEFAULT, "aggnet", "crowdlayer", "conal", "waum(crowdlayer)", "dasc(crowdlayer)")
@@ -78,7 +78,7 @@ def candidates(
         raise ParameterError(message)
     if class_prior is not None:
         require(DEFAULT in models, "class_prior", class_prior, f"{DEFAULT} with it, which takes features: no other can")
-        shares_of(class_prior, answers.classes)  # refuses a class that is missing, or unknown
+        parse_shares(class_prior, answers.classes)  # refuses a class that is missing, or unknown
         models[DEFAULT].set_params(class_prior=class_prior)
         notes.append(f"The declared shares of the classes went to {DEFAULT}, the one method that takes them.")
     return Candidates(models, notes, told, DEFAULT if DEFAULT in models and told is None else None)

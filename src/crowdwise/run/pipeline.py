@@ -30,11 +30,10 @@ from crowdwise.answers import Answers
 from crowdwise.choose import Choice, choose
 from crowdwise.choose.comparison import VOTE
 from crowdwise.choose.scores import Criterion
-from crowdwise.errors import CrowdwiseError, CrowdwiseWarning, UnwritableError
+from crowdwise.errors import ClassPriorWarning, CrowdwiseError, CrowdwiseWarning, UnwritableError
 from crowdwise.evaluate import vote_belief
 from crowdwise.io import write
 from crowdwise.io.model_files import load
-from crowdwise.learn.joint_em.class_prior import AGAINST
 from crowdwise.run import folder, folder_format, messages, metrics
 from crowdwise.run.candidates import Candidates
 from crowdwise.run.folder import Run
@@ -119,7 +118,7 @@ class Pipeline:
                 random_state=self.seed, n_jobs=self.n_jobs, callback=told, checkpoint=work.kept / "choose",
                 time_budget=self.time_budget,
             )  # fmt: skip
-            against = [text for entry in choice.entries for text in entry.warnings if text.startswith(AGAINST)]
+            against = [text for entry in choice.entries for text in entry.warnings if ClassPriorWarning.matches(text)]
             self.notes += [f"{text[0].upper()}{text[1:]}" for text in against[:1]]
             return choice
         except UnwritableError:  # says nothing of the methods: with room on the disk the run goes on to another result
