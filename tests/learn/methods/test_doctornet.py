@@ -96,12 +96,12 @@ def test_heads_are_kept_while_weights_are_learnt(exclude_self, monkeypatch):
     answers = answers_of(truth, uneven())
     options = {"network": MLP(8, batchnorm=True), "epochs": 3, "weight_epochs": 20, "weight_lr": 0.1, "n_models": 2}
     fitted = []
-    for kept in (0, doctornet.KEPT):
-        monkeypatch.setattr(doctornet, "KEPT", kept)
+    for size in (0, doctornet.MAX_CACHE):
+        monkeypatch.setattr(doctornet, "MAX_CACHE", size)
         fitted.append(DoctorNet(exclude_self=exclude_self, batch_size=16, **options).fit(X, answers))
     np.testing.assert_allclose(fitted[0].weight_, fitted[1].weight_, rtol=1e-4)
     assert fitted[0].weight_.std() > 1e-3
-    assert fitted[1].module_.kept is None  # only so long
+    assert fitted[1].module_.cache is None  # only so long
 
 
 @pytest.mark.parametrize("exclude_self", [False, True])
@@ -110,7 +110,7 @@ def test_weight_loss_is_the_formula(exclude_self, drawn, monkeypatch):
     """Of all heads, or of those drawn for the batch, for each model its own."""
     module, answers, batch = small(exclude_self=exclude_self)
     if drawn is not None:
-        monkeypatch.setattr(module, "_drawn", lambda: torch.tensor(drawn))
+        monkeypatch.setattr(module, "_random_heads", lambda: torch.tensor(drawn))
     proba, total = said_by_all(module, batch.x), 0.0
     for i, task in enumerate(batch.task):
         model, row = divmod(i, 5)
@@ -157,9 +157,9 @@ def test_large_crowds_are_mixed_of_their_weightiest_heads():
 
 def test_drawn_heads_are_distinct_and_speak():
     module, _, _ = small()
-    assert module._drawn() is None
+    assert module._random_heads() is None
     module.max_heads = 2
-    drawn = np.array([module._drawn().numpy() for _ in range(50)])  # (draws, models, heads)
+    drawn = np.array([module._random_heads().numpy() for _ in range(50)])  # (draws, models, heads)
     assert (np.diff(drawn, axis=2) > 0).all()
     assert set(drawn.ravel().tolist()) == {0, 1, 2}
 

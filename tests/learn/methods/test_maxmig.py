@@ -93,7 +93,7 @@ def test_the_aggregator_starts_as_one_step_of_dawid_skene():
     confusion = counts / counts.sum(axis=2, keepdims=True) + 0.01
     posterior = np.ones((60, 3)) / 3
     np.multiply.at(posterior, answers.task, confusion[answers.worker, :, answers.label])
-    g = softmax(model.module_.evidence_of(answers))
+    g = softmax(model.module_.task_evidence(answers))
     np.testing.assert_allclose(g, np.tile(posterior / posterior.sum(axis=1, keepdims=True), (2, 1, 1)), atol=1e-5)
     np.testing.assert_allclose(model.confusion_, confusion / confusion.sum(axis=2, keepdims=True), atol=1e-5)
     joint = model.member_proba(X) * g  # p is uniform
@@ -154,7 +154,7 @@ def test_weights_of_answers_scale_what_they_say():
     for m in range(2):
         said = table[m, answers.worker, answers.label] * (weight / weight.mean())[:, None]
         np.add.at(wanted[m], answers.task, said)
-    np.testing.assert_allclose(model.module_.evidence_of(answers), wanted, rtol=1e-4)
+    np.testing.assert_allclose(model.module_.task_evidence(answers), wanted, rtol=1e-4)
 
 
 def test_members():
