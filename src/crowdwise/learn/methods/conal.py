@@ -206,9 +206,8 @@ class CoNALModule(CrowdModule):
         if not self.lam:
             return 0.0
         c = self.n_classes
-        difference = (
-            self.matrix.view(self.n_models, -1, c, c) - self.common[:, None]
-        )  # (models, workers, classes, labels)
+        own = self.matrix.view(self.n_models, -1, c, c)  # (models, workers, classes, labels)
+        difference = own - self.common[:, None]
         # The square root has no gradient at 0, where all matrices start; the small constant makes it 0.
         distance = (difference.square().sum((2, 3)) + 1e-12).sqrt().flatten()  # (models * workers,)
         return -self.lam * (distance * self.seen).sum()
