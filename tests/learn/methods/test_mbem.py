@@ -22,12 +22,12 @@ def posterior_of(answers, confusion, class_prior):
     return proba / proba.sum(axis=1, keepdims=True)
 
 
-def counted(answers, decided, pseudo, weight=None):
+def count_confusion(answers, labels, pseudo, weight=None):
     """Return confusion matrices counted against predicted labels."""
     n = answers.n_classes
     counts = np.full((answers.n_workers, n, n), float(pseudo))
     np.add.at(
-        counts, (answers.worker, decided[answers.task], answers.label), 1 if weight is None else weight[answers.task]
+        counts, (answers.worker, labels[answers.task], answers.label), 1 if weight is None else weight[answers.task]
     )
     return counts / counts.sum(axis=2, keepdims=True)
 
@@ -51,18 +51,18 @@ def test_one_round_follows_the_algorithm(class_prior, weighted):
     weight = np.random.default_rng(0).uniform(0, 2, 80) if weighted else None
     weight = None if weight is None else weight / weight.mean()
     model = MBEM(1, prior=0.2, class_prior=class_prior, n_models=2, epochs=3).fit(X, answers, sample_weight=weight)
-    decided = model.member_proba(X).argmax(axis=2)  # (models, tasks)
-    assert (decided[0] != decided[1]).any()
-    confusion = [counted(answers, t, 0.2, weight) for t in decided]
+    labels = model.member_proba(X).argmax(axis=2)  # (models, tasks)
+    assert (labels[0] != labels[1]).any()
+    confusion = [count_confusion(answers, t, 0.2, weight) for t in labels]
     shares = [np.full(3, 1 / 3) if class_prior == "uniform" else np.average(np.eye(3)[t], axis=0, weights=weight)
-              for t in decided]  # fmt: skip
+              for t in labels]  # fmt: skip
     np.testing.assert_allclose(model.confusion_, np.mean(confusion, axis=0), atol=1e-6)
     np.testing.assert_allclose(model.class_prior_, np.mean(shares, axis=0), atol=1e-9)
     wanted = [posterior_of(answers, *each) for each in zip(confusion, shares, strict=True)]
     np.testing.assert_allclose(model.proba_, np.mean(wanted, axis=0), atol=1e-5)
-    said = np.einsum("tc,wcl->twl", model.member_proba(X)[0], confusion[0])
-    said += np.einsum("tc,wcl->twl", model.member_proba(X)[1], confusion[1])
-    np.testing.assert_allclose(model.answer_proba(X), said / 2, atol=1e-5)
+    expected = np.einsum("tc,wcl->twl", model.member_proba(X)[0], confusion[0])
+    expected += np.einsum("tc,wcl->twl", model.member_proba(X)[1], confusion[1])
+    np.testing.assert_allclose(model.answer_proba(X), expected / 2, atol=1e-5)
 
 
 def test_trains_first_on_votes_and_then_on_posteriors():
@@ -80,7 +80,7 @@ def test_trains_first_on_votes_and_then_on_posteriors():
     votes = answers.counts(dense=True) / 3
     np.testing.assert_allclose(targets[0], votes, atol=1e-6)
     first = Aggregated("naive-soft", **QUICK).fit(X, answers)  # the same network on the same labels
-    confusion = counted(answers, first.predict_proba(X).argmax(axis=1), 0.01)
+    confusion = count_confusion(answers, first.predict_proba(X).argmax(axis=1), 0.01)
     np.testing.assert_allclose(targets[1], posterior_of(answers, confusion, np.ones(3) / 3), atol=1e-5)
     assert model.history_[:20] == first.history_
     assert len(model.history_) == 40

@@ -86,7 +86,7 @@ def parse_shares(
     if all(isinstance(key, str) for key in prior) and not any(key in names for key in prior):
         prior = {as_text.get(str(key), key): value for key, value in prior.items()}
     unmatched = [each for each in prior if each not in names] + [each for each in names if each not in prior]
-    require(not unmatched, name, prior, f"a share for each of the classes {names}; see {unmatched[:3]}")
+    require(not unmatched, name, prior, f"a share for each class of {names}; missing or unknown: {unmatched[:3]}")
     values = [prior[each] for each in names]
     valid = all(is_number(value) and value >= 0 for value in values) and sum(values) > 0
     require(valid, name, prior, "shares of 0 or more, at least one of them above 0")

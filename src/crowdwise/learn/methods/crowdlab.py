@@ -218,16 +218,16 @@ def _estimate_weights(
     overlaps = others > 1e-12
     guess = p.argmax(axis=1)
     if overlaps.any():
-        judged = task_weight * (np.diff(answers.task_starts) > 1)
+        used_weight = task_weight * (np.diff(answers.task_starts) > 1)
         share = votes[np.arange(len(p)), label] / np.maximum(total, LEAST)
-        likely, wrong = np.average(share, weights=judged), np.average(guess != label, weights=judged)
+        likely, wrong = np.average(share, weights=used_weight), np.average(guess != label, weights=used_weight)
         agreement = np.divide(agreeing, others, out=np.zeros(len(others)), where=overlaps)
         agreement[~overlaps] = agreement[overlaps].mean()
     else:
-        judged = task_weight * (total > 0)
+        used_weight = task_weight * (total > 0)
         likely = np.average(guess[task] == answers.label, weights=mass)
         agreement, wrong = np.full(answers.n_workers, likely), 1 - likely
-    base = max(1 - np.bincount(label, judged).max() / judged.sum(), LEAST)
+    base = max(1 - np.bincount(label, used_weight).max() / used_weight.sum(), LEAST)
     model_weight = max(1 - wrong / base, LEAST) * np.sqrt(_answers_per_task(votes))
     return np.maximum(1 - (1 - agreement) / base, LEAST), float(model_weight), float(likely)
 

@@ -8,7 +8,7 @@
 
     f(x)     sum over workers of s_w p_w(x), s = softmax(v) (WDN), or equal weights (DN)
 
-Guan, Said, Gulshan and Hinton, "Who said what: modeling individual labelers improves classification", AAAI 2018. The
+Guan, Gulshan, Dai and Hinton, "Who said what: modeling individual labelers improves classification", AAAI 2018. The
 softmax is inside the loss.
 
 Weights are fitted to the votes, so a worker's weight reflects their share of the votes. This suppresses the heads of
