@@ -209,7 +209,7 @@ def of_workers(belief: Any, f: Any, kept: cw.Answers, held: cw.Answers, ds: Any)
     """Criteria where all answers of workers are held out."""
     strangers = ConfusionWorkers(held, "hierarchical", None, leave_one_out=True)
     strangers.fit(belief, belief)
-    each = np.exp(strangers.each())  # (held, classes): from the worker's other answers
+    each = np.exp(strangers.answer_log_proba())  # (held, classes): from the worker's other answers
     pooled = np.full((kept.n_classes,) * 2, 0.1 / kept.n_classes)  # (classes, labels)
     np.add.at(pooled.T, kept.label, belief[kept.task])
     pooled /= pooled.sum(axis=1, keepdims=True)

@@ -44,7 +44,7 @@ from crowdwise.errors import CrowdwiseWarning
 from crowdwise.evaluate.roc import roc_curve
 from crowdwise.learn.features.encoders import encode_images
 from crowdwise.learn.methods.aggregated import Aggregated
-from crowdwise.learn.methods.difficulty import AdaptiveDifficultyEM, FixedDifficultyEM
+from crowdwise.learn.methods.difficulty.models import AdaptiveDifficultyEM, FixedDifficultyEM
 from crowdwise.learn.methods.raykar import Raykar
 from reproduction.cells import Cell, Family, Figures, stamp_of
 from reproduction.crowds.difficulty import SKILL, gaussian_mixture, structural_answers, unstructured_answers

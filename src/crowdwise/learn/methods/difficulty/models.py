@@ -1,28 +1,29 @@
-"""Raykar's EM with a difficulty of each task: workers err more where the truth is in doubt.
+"""EM with a difficulty per task: workers err more on tasks whose truth is uncertain.
 
-    d_t                                easiness: 0 where every class is as likely, most where one is certain
+    d_t                                easiness: 0 if all classes are equally likely, largest if one is certain
                                        (p - 1/2)^2 for two classes; in general (sum over c of p_c^2 - 1 / C) / 2
     P(worker w is right | truth c, t)  = e / (e + C - 1), e = exp(lambda[w, c] d_t):  sigmoid(lambda d) for C = 2
     P(w says l | truth c, t)           = (1 - that) / (C - 1) for each wrong l
 
-    adaptive   p = f(x_t), the classifier's probabilities of the moment (or the posterior: difficulty="posterior")
-    fixed      p = shares of the votes
+    adaptive   p = f(x_t), the classifier's current probabilities (or the posterior: difficulty="posterior")
+    fixed      p = vote shares
 
     E   T[t, c]  proportional to f(x_t)[c] * prod over answers of P(label | worker, c, t)
     M   lambda by Newton's method on the expected log-likelihood (concave); f on the soft labels T
 
-The two-class models are those of the difficulty paper, read as its formulas must be meant: ascent, not descent; the
-square in both factors; lambda started at logit(accuracy) / (largest d). lambda >= 0 makes a worker never worse than
-chance; `signed` lifts that. More classes are our extension, which for two is the paper's model.
+The two-class models are those of the difficulty paper, with its formulas corrected: ascent, not descent; the square in
+both factors; lambda starts at logit(accuracy) / (largest d). lambda >= 0 makes a worker never worse than chance;
+`signed` removes that limit. The extension to more classes is ours; for two classes it is the paper's model.
 
-In `AdaptiveDifficultyEM` the classifier also sets d, so fitting it to T alone may lower the bound; `exact=True` fits
-it to the whole bound (logistic classifier only), and then the bound never falls; `hold=True` takes the plain step, but
-only as far as the bound does not fall. That of `FixedDifficultyEM` never does. The plain form at times drifts to one
-class, on answers simulated from the model itself too; the exact form does not, the held one seldom.
+In `AdaptiveDifficultyEM` the classifier also sets d, so fitting it to T alone may lower the bound. `exact=True` fits
+it to the full bound (logistic classifier only), and the bound never falls. `hold=True` takes the plain step, but only
+as far as the bound does not fall. In `FixedDifficultyEM` the bound never falls.
 
-In `FixedDifficultyEM` d is made of the very answers it explains: where all agree d is largest, and the best lambda
-takes them for right nearly always. A lambda left where it starts, at a worker's accuracy, or moved by few small steps
-(`climb`) infers the truth better than the best one does on simulated answers: see `crowdwise bench difficulty-tables`.
+Fails: the plain adaptive form sometimes drifts to one class, even on answers simulated from the model itself; the exact
+form does not, and `hold` seldom does. In `FixedDifficultyEM` d is computed from the answers it explains: if all agree,
+d is largest, and the optimal lambda takes them to be right nearly always. A lambda left at its start, a worker's
+accuracy, or moved by few small steps (`climb`) infers the truth better on simulated answers: see
+`python -m reproduction difficulty-tables`.
 """
 
 from __future__ import annotations
@@ -39,12 +40,18 @@ from crowdwise.learn.base import Array, FitInput
 from crowdwise.learn.features import Features, open_features
 from crowdwise.learn.features.scaling import mean_and_scale
 from crowdwise.learn.joint_em.classifiers import CrossFitted, LogisticClassifier, draw_folds
-from crowdwise.learn.joint_em.engine import Joint
+from crowdwise.learn.joint_em.engine import JointEMEngine
 from crowdwise.learn.joint_em.logistic import predict_logistic
 from crowdwise.learn.methods.aggnet import AggNet
-from crowdwise.learn.methods.difficulty_classifiers import ExactLogistic, HeldLogistic, WholeLogistic
-from crowdwise.learn.methods.difficulty_workers import Climb, DifficultyWorkers, confusion_at, easiness, skill_of
-from crowdwise.learn.methods.raykar import answered, check_em, rounds_of, warn_unsettled
+from crowdwise.learn.methods.difficulty.classifiers import BoundLogistic, ExactLogistic, LimitedLogistic
+from crowdwise.learn.methods.difficulty.workers import (
+    DifficultyWorkers,
+    StrengthUpdate,
+    confusion_at,
+    easiness,
+    skill_from_strength,
+)
+from crowdwise.learn.methods.raykar import answered_weights, check_em, em_rounds, warn_if_not_converged
 from crowdwise.learn.network.learner import TrainingOptions, reject_epoch_options
 from crowdwise.learn.network.modules import Network
 from crowdwise.learn.network.soft_targets import TargetModule
@@ -54,7 +61,7 @@ from crowdwise.truth.kernels.shared import FLOOR
 
 
 class DifficultyModule(TargetModule):
-    """A network on soft labels that keeps lambda (models, workers, classes) and where its prior stands."""
+    """A network on soft labels that stores lambda (models, workers, classes) and the easiness of its prior."""
 
     strength: Tensor
     easiness: Tensor
@@ -71,13 +78,13 @@ class DifficultyModule(TargetModule):
 
     def recall(self, workers: list[Any]) -> None:  # noqa: D102
         for m, each in enumerate(workers):
-            known = bool(torch.isfinite(self.strength[m]).all())  # not before the end of the first round
+            known = bool(torch.isfinite(self.strength[m]).all())  # NaN until the end of the first round
             each.strength = self.strength[m].cpu().numpy().copy() if known else None
             each.prior_easiness = float(self.easiness[m])
 
 
 class _DifficultyEM(AggNet):
-    """What both difficulty models share: a logistic classifier by its solver, or a network by the training loop."""
+    """The base of both difficulty models, with a logistic classifier or a network."""
 
     defaults: ClassVar[TrainingOptions] = {"network": "logistic"}
     prior: Any
@@ -89,7 +96,7 @@ class _DifficultyEM(AggNet):
         prior: Literal["classifier", "votes"] = "classifier",
         signed: bool = False,
         pseudo: tuple[float, float] | None = (1.1, 0.1),
-        climb: Climb = "newton",
+        climb: StrengthUpdate = "newton",
         ridge: float = 1.0,
         max_iter: int | None = None,
         tol: float = 1e-5,
@@ -115,8 +122,8 @@ class _DifficultyEM(AggNet):
         super()._check_parameters()
         require(is_number(self.ridge) and self.ridge >= 0, "ridge", self.ridge, "a number, 0 or more")
         pair = isinstance(self.pseudo, (tuple, list)) and len(self.pseudo) == 2 and all(map(is_number, self.pseudo))
-        counts = self.pseudo is None or (pair and min(self.pseudo) >= 0)
-        require(counts, "pseudo", self.pseudo, "two counts (right, wrong), 0 or more, or None")
+        valid = self.pseudo is None or (pair and min(self.pseudo) >= 0)
+        require(valid, "pseudo", self.pseudo, "two counts (right, wrong), 0 or more, or None")
         climb: Any = self.climb
         known = climb is None or climb == "newton"
         if not known and isinstance(climb, (tuple, list)) and len(climb) == 2:
@@ -141,17 +148,17 @@ class _DifficultyEM(AggNet):
 
     @abstractmethod
     def _source(self) -> Any:
-        """Whose doubts make a task difficult."""
+        """Return whose uncertainty defines the difficulty of a task."""
 
     def _module(self, network: Network, answers: Answers) -> DifficultyModule:
         return DifficultyModule(network, answers, self.n_models)
 
     def member_proba(self, X: Any) -> Array:
-        """What each of the `n_models` networks says, (models, tasks, classes)."""
-        self._fitted  # noqa: B018 (says when the model is not fitted)
+        """Return the probabilities of each of the `n_models` networks, (models, tasks, classes)."""
+        self._fitted  # noqa: B018 (raises if the model is not fitted)
         return self.predict_proba(X)[None] if hasattr(self, "coef_") else super().member_proba(X)
 
-    def _workers(self, answers: Answers, weight: Array | None) -> DifficultyWorkers:
+    def _make_workers(self, answers: Answers, weight: Array | None) -> DifficultyWorkers:
         return DifficultyWorkers(
             answers, source=self._source(), prior=self.prior, signed=self.signed, pseudo=self.pseudo, weight=weight,
             climb=self.climb,
@@ -164,36 +171,36 @@ class _DifficultyEM(AggNet):
             return
         self.mean_, self.scale_ = mean_and_scale(features)
         x = (features.matrix() - self.mean_) * self.scale_
-        weight = answered(answers, weight, gold)
-        workers = self._workers(answers, weight)
+        weight = answered_weights(answers, weight, gold)
+        workers = self._make_workers(answers, weight)
 
         def make(rows: Array | None) -> LogisticClassifier:
-            kind = ExactLogistic if self.exact else HeldLogistic if self.hold else LogisticClassifier
-            piece = kind(x, weight, rows, ridge=self.ridge, solver="auto", max_iter=30)
-            if isinstance(piece, WholeLogistic):
-                piece.workers = workers
-            return piece
+            kind = ExactLogistic if self.exact else LimitedLogistic if self.hold else LogisticClassifier
+            classifier = kind(x, weight, rows, ridge=self.ridge, solver="auto", max_iter=30)
+            if isinstance(classifier, BoundLogistic):
+                classifier.workers = workers
+            return classifier
 
         folds = None if self.cross_fit is None else draw_folds(len(x), self.cross_fit, self.random_state)
-        piece: Any = make(None) if folds is None else CrossFitted(make, folds, x)
-        rounds, tol = rounds_of(self.max_iter, self.tol, self.cross_fit)
-        joint = Joint(
-            answers, gold, [workers], piece, max_iter=rounds, tol=tol, calibrate=self.calibrate,
+        classifier: Any = make(None) if folds is None else CrossFitted(make, folds, x)
+        rounds, tol = em_rounds(self.max_iter, self.tol, self.cross_fit)
+        engine = JointEMEngine(
+            answers, gold, [workers], classifier, max_iter=rounds, tol=tol, calibrate=self.calibrate,
             monotone=(self.exact or self.hold or (self._source() == "votes" and self.prior == "classifier"))
-            and not isinstance(self.climb, (tuple, list)),  # a rate may be too high
+            and not isinstance(self.climb, (tuple, list)),  # a gradient step may overshoot
         )  # fmt: skip
-        joint.start(vote_shares(answers))
-        bounds, settled = joint.run(callback)
-        warn_unsettled(self, settled, rounds, tol)
+        engine.start(vote_shares(answers))
+        bounds, converged = engine.run(callback)
+        warn_if_not_converged(self, converged, rounds, tol)
         self.history_ = [{"iteration": i + 1, "bound": bound} for i, bound in enumerate(bounds)]
-        self.coef_ = piece.coef if folds is None else piece.whole.coef
-        self._finish(joint)
+        self.coef_ = classifier.coef if folds is None else classifier.full.coef
+        self._finish(engine)
 
-    def _finish(self, joint: Joint) -> None:
-        super()._finish(joint)
-        self.strength_ = np.mean([workers.strength for workers in joint.workers], axis=0)
-        self.skill_ = skill_of(self.strength_)
-        self.temperature_ = float(1 / max(joint.weights[0, 0], FLOOR))
+    def _finish(self, engine: JointEMEngine) -> None:
+        super()._finish(engine)
+        self.strength_ = np.mean([workers.strength for workers in engine.workers], axis=0)
+        self.skill_ = skill_from_strength(self.strength_)
+        self.temperature_ = float(1 / max(engine.weights[0, 0], FLOOR))
 
     def _predict_proba(self, features: Features) -> Array:
         if not hasattr(self, "coef_"):
@@ -202,7 +209,7 @@ class _DifficultyEM(AggNet):
         return tempered(np.concatenate(parts), self.temperature_)
 
     def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:
-        f = self._predict_proba(open_features(features.rows(rows)))  # tasks to come have no votes: f stands for them
+        f = self._predict_proba(open_features(features.rows(rows)))  # new tasks have no votes: f replaces them
         confusion = confusion_at(self.strength_[worker], easiness(f)[row], f.shape[1])  # (answers, classes, labels)
         return np.einsum("ac,acl->al", f[row], confusion)
 
@@ -215,39 +222,39 @@ class _DifficultyEM(AggNet):
 
 
 class AdaptiveDifficultyEM(_DifficultyEM):
-    """Difficulty by the classifier's own doubts, which change as it learns.
+    """EM in which the classifier's uncertainty, which changes as it learns, defines the difficulty of a task.
 
     Parameters
     ----------
     network : "logistic", or as in `TrainingOptions`
-        A logistic classifier fitted by its own solver, or a network by the training loop (`Logistic()` included).
+        A logistic classifier with its own solver, or a network in the training loop (`Logistic()` included).
     difficulty : {"classifier", "posterior"}
-        Whose doubts: the classifier's (the paper), or the last posterior's (its code).
+        Whose uncertainty defines the difficulty: the classifier's (the paper), or the last posterior's (its code).
     prior : {"classifier", "votes"}
-        What the E-step starts from.
+        The prior of each task in the E-step.
     signed : bool
-        Let workers be worse than chance.
+        Allow workers to be worse than chance.
     pseudo : (right, wrong) or None
         Pseudo-answers of each worker and class; None is the paper.
     climb : "newton", (steps, rate) or None
-        How lambda is fitted in each round: to its best by Newton's method, by steps of gradient ascent on the sum over
-        answers (the paper's Algorithm 1), or not at all: it stays at 4 logit(accuracy against the votes).
+        How lambda is updated in each round: to its optimum by Newton's method, by steps of gradient ascent on the sum
+        over answers (the paper's Algorithm 1), or never: it stays at 4 logit(accuracy against the votes).
     exact : bool
-        Fit the classifier to the whole bound, its part in the difficulty included.
+        Fit the classifier to the full bound, including its effect on the difficulty.
     hold : bool
-        Fit it to the labels alone, but halve its step until the whole bound does not fall.
+        Fit the classifier to the labels alone, but halve its step until the full bound does not fall.
     ridge, cross_fit, calibrate, max_iter, tol
-        As for `Raykar`; with a network `epochs` and `epochs_per_round` take the place of `max_iter`.
+        As for `Raykar`; with a network, `epochs` and `epochs_per_round` replace `max_iter`.
     **training
         See `TrainingOptions`.
 
     Attributes
     ----------
     strength_ : (workers, classes) array
-        lambda: how fast each worker gets better as tasks get easier.
+        lambda: how fast the accuracy of each worker rises as tasks get easier.
     skill_ : (workers, classes) array
-        How often each worker is right on the clearest tasks: sigmoid(lambda / 4) for two classes, by which the paper
-        gives its specificity (class 0) and sensitivity (class 1).
+        Accuracy of each worker on the easiest tasks: sigmoid(lambda / 4) for two classes, which the paper reports as
+        specificity (class 0) and sensitivity (class 1).
     confusion_ : (workers, classes, classes) array
         On a task of average easiness.
 
@@ -276,9 +283,9 @@ class AdaptiveDifficultyEM(_DifficultyEM):
         super()._check_parameters()
         known = self.difficulty in ("classifier", "posterior")
         require(known, "difficulty", self.difficulty, "'classifier' or 'posterior'")
-        own = self.difficulty == "classifier"
-        for name, set_ in (("exact", self.exact), ("hold", self.hold)):
-            require(own or not set_, name, set_, "False with difficulty='posterior', which the classifier does not set")
+        by_classifier = self.difficulty == "classifier"
+        for name, value in (("exact", self.exact), ("hold", self.hold)):
+            require(by_classifier or not value, name, value, "False with difficulty='posterior'")
         require(not (self.exact and self.hold), "hold", self.hold, "False with exact=True, whose bound never falls")
 
     def _source(self) -> Any:
@@ -286,7 +293,7 @@ class AdaptiveDifficultyEM(_DifficultyEM):
 
 
 class FixedDifficultyEM(_DifficultyEM):
-    """Difficulty by the shares of the votes, which stay as they are.
+    """EM in which the vote shares define the difficulty of a task; they do not change during the fit.
 
     Parameters
     ----------
@@ -298,10 +305,10 @@ class FixedDifficultyEM(_DifficultyEM):
     Attributes
     ----------
     strength_ : (workers, classes) array
-        lambda: how fast each worker gets better as tasks get easier.
+        lambda: how fast the accuracy of each worker rises as tasks get easier.
     skill_ : (workers, classes) array
-        How often each worker is right on the clearest tasks: sigmoid(lambda / 4) for two classes, by which the paper
-        gives its specificity (class 0) and sensitivity (class 1).
+        Accuracy of each worker on the easiest tasks: sigmoid(lambda / 4) for two classes, which the paper reports as
+        specificity (class 0) and sensitivity (class 1).
     confusion_ : (workers, classes, classes) array
         On a task of average easiness.
 

@@ -1,4 +1,4 @@
-"""Logistic classifiers of the difficulty models: what they say of a task is also what makes it easy or difficult."""
+"""Logistic classifiers of the difficulty models: their probabilities also define how easy a task is."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from scipy.special import log_softmax
 from crowdwise.learn.base import Array
 from crowdwise.learn.joint_em.classifiers import LogisticClassifier
 from crowdwise.learn.joint_em.logistic import penalty
-from crowdwise.learn.methods.difficulty_workers import DifficultyWorkers, easiness, said
+from crowdwise.learn.methods.difficulty.workers import DifficultyWorkers, answer_log_proba, easiness
 
 
-class WholeLogistic(LogisticClassifier):
-    """Logistic regression that minds the whole bound: its probabilities are also what makes tasks easy or difficult."""
+class BoundLogistic(LogisticClassifier):
+    """Logistic regression whose objective is the full bound, including its effect on the easiness of tasks."""
 
     workers: DifficultyWorkers
 
     def fit(self, target: Array) -> None:  # noqa: D102
-        if self.coef is None or self.workers.strength is None:  # nothing is known of the workers yet
+        if self.coef is None or self.workers.strength is None:  # first round: there are no workers yet
             super().fit(target)
         else:
             self._step(target, self.coef)
@@ -28,10 +28,10 @@ class WholeLogistic(LogisticClassifier):
 
     @abstractmethod
     def _step(self, target: Array, coef: Array) -> None:
-        """Better coefficients, given those of the moment."""
+        """Improve the coefficients, starting from the current ones."""
 
     def minus_bound(self, flat: Array, target: Array) -> tuple[float, Array]:
-        """Minus the expected log-likelihood of truth and answers with the ridge's part, and its slope."""
+        """Return minus the expected log-likelihood of truth and answers, plus the ridge penalty; and its gradient."""
         a = self.workers.answers
         assert self.coef is not None and self.workers.strength is not None
         strength, right = self.workers.strength[a.worker], self.workers.right
@@ -41,9 +41,9 @@ class WholeLogistic(LogisticClassifier):
         log_f = log_softmax(self.x @ coef[:-1] + coef[-1], axis=1)
         f = np.exp(log_f)
         pull = strength * easiness(f)[a.task, None]
-        each = (mass * said(pull, right, a.n_classes)).sum(axis=1)
+        each = (mass * answer_log_proba(pull, right, a.n_classes)).sum(axis=1)
         value = float((scale[:, None] * target[0] * log_f).sum() + (scale[a.task] * each).sum())
-        hit = np.exp(said(pull, True, a.n_classes))
+        hit = np.exp(answer_log_proba(pull, True, a.n_classes))
         by_task = np.bincount(a.task, (mass * strength * (right - hit)).sum(axis=1), minlength=len(f))
         gain = f * by_task[:, None]  # d value / d f, as d easiness / d f = f
         slope = scale[:, None] * (target[0] - f * target[0].sum(axis=1, keepdims=True))
@@ -52,18 +52,18 @@ class WholeLogistic(LogisticClassifier):
         return penalty(coef, self.ridge) - value, -full.ravel()
 
 
-class ExactLogistic(WholeLogistic):
-    """Fitted to the whole bound."""
+class ExactLogistic(BoundLogistic):
+    """Logistic regression fitted to the full bound."""
 
     def _step(self, target: Array, coef: Array) -> None:
-        found = minimize(
+        result = minimize(
             self.minus_bound, coef.ravel(), (target,), jac=True, method="L-BFGS-B", options={"maxiter": self.max_iter}
         )
-        self.coef = found.x.reshape(coef.shape)
+        self.coef = result.x.reshape(coef.shape)
 
 
-class HeldLogistic(WholeLogistic):
-    """Fitted to the soft labels alone, but going there only as far as the whole bound rises."""
+class LimitedLogistic(BoundLogistic):
+    """Logistic regression fitted to the soft labels, with a step so short that the full bound does not fall."""
 
     def _step(self, target: Array, coef: Array) -> None:
         before = self.minus_bound(coef.ravel(), target)[0]
