@@ -86,7 +86,7 @@ def test_a_learners_own_answers_bend_the_channels(learned):
 
 
 def test_wrong_features_are_refused(crowd, learned):
-    with pytest.raises(ParameterError, match="leave X out"):
+    with pytest.raises(ParameterError, match="Do not pass X"):
         Beliefs(cw.DawidSkene().fit(crowd), crowd, X=np.zeros((80, 2)))
     X, answers, model = learned
     with pytest.raises(FeaturesError, match="119 rows"):

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
-from crowdwise.acquire import STRATEGIES, market, propose, selection
+from crowdwise.acquire import STRATEGIES, available_pairs, propose, selection
 from crowdwise.acquire.beliefs import Beliefs
-from crowdwise.acquire.information import gain, heard
+from crowdwise.acquire.information import extend_outcomes, gain
 from crowdwise.errors import NotFittedError, ParameterError, SingleClassError
 
 
@@ -55,7 +55,7 @@ def brute_force(model, budget, per_task, per_worker):
         if best is None:
             break
         chosen.append(best)
-        q[best[0]] = heard(q[best[0]], beliefs.channels[[best[1]]])
+        q[best[0]] = extend_outcomes(q[best[0]], beliefs.channels[[best[1]]])
     return chosen
 
 
@@ -95,7 +95,7 @@ def test_greedy_is_that_of_brute_force(per_task, per_worker):
 
 def test_blocks_and_slices_change_nothing(model, monkeypatch):
     plain = [propose(model, 30, **caps) for caps in ({}, {"per_task": 2}, {"per_worker": 4})]
-    monkeypatch.setattr(market, "PAIRS", 7)
+    monkeypatch.setattr(available_pairs, "PAIRS", 7)
     monkeypatch.setattr(selection, "FEW", 2)
     again = [propose(model, 30, **caps) for caps in ({}, {"per_task": 2}, {"per_worker": 4})]
     assert [pairs(p) for p in again] == [pairs(p) for p in plain]
@@ -145,7 +145,7 @@ def test_reasons_are_the_models(model, crowd):
 
 
 def test_lift_is_the_rise_of_the_expected_best_belief(model):
-    """By enumeration: what each of the labels would make of the belief, weighed by how likely it is said."""
+    """By enumeration: what one score or flag per task labels would make of the belief, weighed by how likely it is said."""
     proposal = propose(model, 12, per_task=2)
     beliefs, answers = Beliefs(model, model.answers_), model.answers_
     before = {}
@@ -165,7 +165,7 @@ def test_gains_of_a_batch_add_up(model):
     for t, w in pairs(proposal):
         q = said.get(t, beliefs.belief[[t]][:, None])
         total += gain(q, beliefs.channels[[w]])[0] / np.log(2)
-        said[t] = heard(q, beliefs.channels[[w]])
+        said[t] = extend_outcomes(q, beliefs.channels[[w]])
     assert len(said) < 40
     assert proposal.gain == pytest.approx(total)
 
@@ -308,15 +308,15 @@ def test_all_answered_leaves_nothing():
         ({"per_worker": 0}, "per_worker=0"),
         ({"caution": -1}, "caution=-1"),
         ({"alpha": 1.0, "hopeless": np.arange(60)}, "alpha=1.0"),
-        ({"alpha": 0.3}, "alpha=0.3: use it with hopeless="),
-        ({"alpha": 0.3, "hopeless": np.arange(60) > 3}, "hopeless= holds flags"),
+        ({"alpha": 0.3}, "alpha=0.3: use None unless hopeless="),
+        ({"alpha": 0.3, "hopeless": np.arange(60) > 3}, "hopeless= has flags"),
         ({"balance": "no"}, "balance='no': use True or False"),
         ({"random_state": -1}, "random_state=-1"),
         ({"max_pairs": 0}, "max_pairs=0"),
-        ({"workers": []}, "names nobody"),
-        ({"workers": ["a"]}, "write them alike"),
-        ({"hopeless": [1, 2]}, "each of the 60"),
-        ({"X": np.zeros((60, 2))}, "leave X out"),
+        ({"workers": []}, "is empty"),
+        ({"workers": ["a"]}, "use the same type"),
+        ({"hopeless": [1, 2]}, "one score or flag per task"),
+        ({"X": np.zeros((60, 2))}, "Do not pass X"),
     ],
 )
 def test_mistakes_are_named(model, options, match):
@@ -330,7 +330,7 @@ def test_models_that_cannot_be_asked():
     for model in ("dawid-skene", cw.DawidSkene, None):
         with pytest.raises(ParameterError, match="use a fitted truth model or learner"):
             propose(model, 3)
-    with pytest.raises(SingleClassError, match="nothing to find out"):
+    with pytest.raises(SingleClassError, match="nothing to propose"):
         propose(cw.DawidSkene().fit(cw.Answers.from_arrays([1, 2], ["a", "b"], ["x", "x"])), 1)
 
 

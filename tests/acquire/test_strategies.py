@@ -10,8 +10,8 @@ from crowdwise.acquire.strategies import (
     TaskRule,
     activelab,
     hopeless_tasks,
+    make_rule,
     rare_weight,
-    rule_of,
     upper_accuracy,
 )
 from crowdwise.errors import ParameterError
@@ -30,7 +30,7 @@ def beliefs(crowd):
 
 def need(strategy, beliefs, crowd, weight=1.0):
     weights = np.full(crowd.n_tasks, weight)
-    return rule_of(strategy, beliefs, crowd, weights, np.random.default_rng(0)).bound
+    return make_rule(strategy, beliefs, crowd, weights, np.random.default_rng(0)).bound
 
 
 def test_needs_by_hand(crowd, beliefs, monkeypatch):
@@ -48,9 +48,9 @@ def test_the_grid_of_gains_is_that_of_pairs(beliefs):
     task, worker = np.repeat(tasks, 3), np.tile(workers, 3)
     plain = gain(beliefs.belief[task][:, None], beliefs.channels[worker]) * np.linspace(1, 2, 60)[task] / np.log(2)
     np.testing.assert_allclose(rule.grid(tasks, workers).ravel(), plain, atol=1e-12)
-    np.testing.assert_allclose(rule.liking(task, worker), plain)
+    np.testing.assert_allclose(rule.preference(task, worker), plain)
     assert (plain <= rule.bound[task] + 1e-12).all()
-    assert (plain <= rule.reach[worker] + 1e-12).all()
+    assert (plain <= rule.worker_bound[worker] + 1e-12).all()
 
 
 def test_the_kth_answer_to_a_task_counts_a_kth():
@@ -95,7 +95,7 @@ def test_hopeless_tasks_are_those_of_low_score():
     )
     with pytest.raises(ParameterError, match="other tasks"):
         hopeless_tasks(Fitted(), 0.2, np.arange(1, 12))
-    with pytest.raises(ParameterError, match="each of the 5 tasks"):
+    with pytest.raises(ParameterError, match="one score or flag per task 5 tasks"):
         hopeless_tasks(scores, 0.2, np.arange(5))
 
 

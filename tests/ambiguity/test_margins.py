@@ -64,7 +64,7 @@ def test_records_every_task_once_an_epoch(scale, n_models):
     X = rng.normal(size=(11, 4)).astype(np.float32)
     answers = Answers.from_codes(np.arange(10), np.arange(10) % 3, np.arange(10) % 3, tasks=11, workers=3, classes=3)
     network = build_network(MLP(5, dropout=0.0, standardise=False), (4,), 3, n_models, 0)
-    module = StackedModule(network, 3, 11, "pleiss", scale, 1, again=False)
+    module = StackedModule(network, 3, 11, "pleiss", scale, 1, double_softmax=False)
     batches = Batches(open_features(X), answers, batch_size=4, n_models=n_models)
     for epoch in range(2):  # no steps are taken: both epochs see the same network
         for batch in batches.epoch(epoch):
@@ -90,6 +90,6 @@ def test_the_loss_is_the_cross_entropy_of_the_answers():
     logits = network(torch.from_numpy(X[answers.task])[None])[0]
     labels = torch.from_numpy(answers.label.astype(np.int64))
     for again, inputs in ((False, logits), (True, logits.softmax(1))):
-        module = StackedModule(network, 2, 6, "yang", "probabilities", 1, again=again)
+        module = StackedModule(network, 2, 6, "yang", "probabilities", 1, double_softmax=again)
         expected = torch.nn.functional.cross_entropy(inputs, labels)
         np.testing.assert_allclose(module.loss(batch).item(), expected.item(), rtol=1e-5)

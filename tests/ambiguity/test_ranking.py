@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from crowdwise.ambiguity.ranking import TaskRanker, in_blocks, weighted_means
+from crowdwise.ambiguity.ranking import TaskRanker, predict_in_blocks, weighted_means
 from crowdwise.answers import Answers
 from crowdwise.errors import ParameterError
 from crowdwise.learn.features import open_features
@@ -135,8 +135,8 @@ def test_worker_trust_is_a_mean_over_answers():
 def test_in_blocks_is_the_whole():
     X = np.random.default_rng(0).normal(size=(9000, 2)).astype(np.float32)
     tasks = np.arange(0, 9000, 2)
-    np.testing.assert_array_equal(in_blocks(lambda x: x * 2, open_features(X), tasks, 2), (X * 2)[tasks])
-    assert in_blocks(lambda x: x, open_features(X), tasks[:0], 2).shape == (0, 2)
+    np.testing.assert_array_equal(predict_in_blocks(lambda x: x * 2, open_features(X), tasks, 2), (X * 2)[tasks])
+    assert predict_in_blocks(lambda x: x, open_features(X), tasks[:0], 2).shape == (0, 2)
 
 
 def test_bad_arguments():

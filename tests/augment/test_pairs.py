@@ -39,7 +39,7 @@ def test_blocks_say_what_each_pool_lacks(answers, size):
     keep = [np.sort(rng.permutation(answers.n_answers)[:n]) for n in (40, 90)]
     shared = answers.take(np.intersect1d(*keep))
     pools = [shared, *(answers.take(each) for each in keep)]
-    for pool, mine in zip(pools, of_each(pairs.blocks_for_each(shared, pools, size), 3), strict=True):
+    for pool, mine in zip(pools, of_each(pairs.missing_blocks_by_pool(shared, pools, size), 3), strict=True):
         assert len(mine) == len(set(mine))
         assert set(mine) == all_missing(pool)
 
@@ -48,7 +48,7 @@ def test_blocks_say_what_each_pool_lacks(answers, size):
 def test_each_pool_draws_its_own(answers, size):
     pools = [answers, answers.take(np.arange(60))]
     rngs = [np.random.default_rng(seed) for seed in (0, 1)]
-    found = of_each(pairs.drawn_blocks(pools, [30, 50], rngs, size), 2)
+    found = of_each(pairs.sampled_blocks(pools, [30, 50], rngs, size), 2)
     for seed, (pool, mine, n) in enumerate(zip(pools, found, (30, 50), strict=True)):
         drawn = pairs.draw_missing(pool, n, np.random.default_rng(seed))
         assert mine == list(zip(*(column.tolist() for column in drawn), strict=True))
@@ -64,7 +64,7 @@ def test_many_draws_come_range_by_range_and_are_even(answers, monkeypatch, drawn
     for seed in range(300):
         rngs = [np.random.default_rng([seed, member]) for member in (0, 1)]
         for mine, times, n in zip(
-            of_each(pairs.drawn_blocks(pools, [60, 100], rngs), 2), count, (60, 100), strict=True
+            of_each(pairs.sampled_blocks(pools, [60, 100], rngs), 2), count, (60, 100), strict=True
         ):
             assert mine == sorted(set(mine))
             assert len(mine) == n
@@ -77,7 +77,7 @@ def test_many_draws_come_range_by_range_and_are_even(answers, monkeypatch, drawn
 
 def test_all_pairs_range_by_range(answers, monkeypatch):
     monkeypatch.setattr(pairs, "DRAWN", 10)
-    blocks = pairs.drawn_blocks([answers], [10**6], [np.random.default_rng(0)])
+    blocks = pairs.sampled_blocks([answers], [10**6], [np.random.default_rng(0)])
     assert of_each(blocks, 1)[0] == sorted(all_missing(answers))
 
 
@@ -119,7 +119,7 @@ def test_no_table_of_all_pairs():
 
 def test_given_pairs_in_blocks(answers):
     task, worker = pairs.draw_missing(answers, 40, np.random.default_rng(1))
-    parts = list(pairs.blocks_of(task, worker, 7))
+    parts = list(pairs.pair_blocks(task, worker, 7))
     assert max(len(row) for _, row, _ in parts) == 7
     assert np.concatenate([tasks[row] for tasks, row, _ in parts]).tolist() == task.tolist()
     assert np.concatenate([w for *_, w in parts]).tolist() == worker.tolist()
@@ -130,7 +130,7 @@ def test_the_lowest_of_each_group(monkeypatch, waiting):
     monkeypatch.setattr(pairs, "PAIRS", waiting)
     rng = np.random.default_rng(0)
     group, score = rng.integers(0, 3, 500), rng.integers(0, 60, 500) / 7  # many ties
-    best = pairs.Lowest(4, 20)
+    best = pairs.LowestScores(4, 20)
     for part in np.array_split(np.arange(500), 13):
         best.add(group[part], score[part], part)
     n = np.array([20, 3, 0, 5])
@@ -141,7 +141,7 @@ def test_the_lowest_of_each_group(monkeypatch, waiting):
 
 def test_memory_of_the_lowest_is_bounded(monkeypatch):
     monkeypatch.setattr(pairs, "PAIRS", 100)
-    best = pairs.Lowest(2, 30)
+    best = pairs.LowestScores(2, 30)
     for score in np.linspace(1, 0, 200):  # always better than before: the hardest order
         best.add(np.array([0, 1] * 25), np.full(50, score), np.arange(50))
         assert sum(len(part[0]) for part in best._parts) <= 60 + 100 + 50

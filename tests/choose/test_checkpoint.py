@@ -13,7 +13,7 @@ import pytest
 import crowdwise as cw
 from crowdwise._core.fingerprints import fingerprint
 from crowdwise.choose import choose
-from crowdwise.choose.checkpoint import Keep, read, write
+from crowdwise.choose.checkpoint import FitStore, read, write
 from crowdwise.choose.scores import Outcome
 from crowdwise.errors import CrowdwiseError, UnwritableError
 from tests.helpers.choose_candidates import QUICK, Astray
@@ -128,7 +128,7 @@ def test_an_outcome_is_read_as_it_was_written(tmp_path):
         back = read(tmp_path / "fit")
         assert back.scores.tobytes() == scores.tobytes()
         assert (back.seconds, back.failure, back.warnings) == outcome[1:4]
-        assert (back.readings is None) == (outcome.readings is None)
+        assert (back.curves is None) == (outcome.curves is None)
     write(tmp_path / "bad", Outcome(None, 1.0, "failed", ()))
     assert read(tmp_path / "bad") is None
     assert [file.name for file in tmp_path.iterdir()] == ["fit"]  # no partial files
@@ -172,7 +172,7 @@ def test_digests_of_networks_see_their_weights():
 
 
 def test_names_are_the_same_in_another_process(crowd, tmp_path):
-    name = Keep(tmp_path, crowd, None, "common").fit(cw.OneCoin(max_iter=3), crowd.task < 9).name
+    name = FitStore(tmp_path, crowd, None, "common").fit(cw.OneCoin(max_iter=3), crowd.task < 9).name
     code = (
         "import crowdwise as cw, sys; from crowdwise.choose.checkpoint import Keep;"
         "crowd = cw.simulate.simulate(300, n_workers=12, n_classes=3, answers_per_task=4, seed=3);"

@@ -9,7 +9,7 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.choose import choose
-from crowdwise.choose.choice import paired, pick
+from crowdwise.choose.choice import mean_with_error, pick
 from tests.helpers.choose_candidates import QUICK
 
 pytestmark = pytest.mark.usefixtures("no_temperatures")
@@ -21,7 +21,7 @@ def test_standard_error_by_hand():
     held = cw.Answers.from_codes(
         np.array([0, 0, 1, 2]), np.array([0, 1, 0, 0]), np.zeros(4), tasks=3, workers=2, classes=2
     )
-    mean, error = paired(np.array([1.0, 3.0, 2.0, 6.0]), held)
+    mean, error = mean_with_error(np.array([1.0, 3.0, 2.0, 6.0]), held)
     assert mean == 3.0
     assert error == pytest.approx(np.sqrt((-2 + 0) ** 2 + (-1) ** 2 + 3**2) / 4)
 
@@ -29,7 +29,7 @@ def test_standard_error_by_hand():
 def test_weights_of_answers_count():
     rows = (np.array([0, 0, 1, 2]), np.array([0, 1, 0, 0]), np.zeros(4, int))
     held = cw.Answers.from_codes(*rows, tasks=3, workers=2, classes=2, weight=np.array([1.0, 0.0, 2.0, 1.0]))
-    mean, error = paired(np.array([1.0, 99.0, 2.0, 7.0]), held)
+    mean, error = mean_with_error(np.array([1.0, 99.0, 2.0, 7.0]), held)
     assert mean == 3.0
     assert error == pytest.approx(np.sqrt(2.0**2 + 2.0**2 + 4.0**2) / 4)
 
@@ -40,9 +40,9 @@ def test_table_holds_paired_differences(crowd):
     best = choice.ranking_[0]
     for entry in choice.entries:
         own = choice.scores[entry.candidate]
-        assert (entry.log_likelihood, entry.standard_error) == paired(own, held)
-        assert (entry.to_best, entry.to_best_error) == paired(own - choice.scores[best], held)
-        assert (entry.to_vote, entry.to_vote_error) == paired(own - choice.scores["majority-vote"], held)
+        assert (entry.log_likelihood, entry.standard_error) == mean_with_error(own, held)
+        assert (entry.to_best, entry.to_best_error) == mean_with_error(own - choice.scores[best], held)
+        assert (entry.to_vote, entry.to_vote_error) == mean_with_error(own - choice.scores["majority-vote"], held)
     ranked = [choice.scores[name].mean() for name in choice.ranking_]
     assert ranked == sorted(ranked, reverse=True)
 
@@ -112,7 +112,7 @@ def test_nothing_leads_the_chosen_one_by_its_error(seed):
     scores = {f"m{i}": rng.normal(0.1 * rng.normal(), rng.uniform(0.05, 1), 30) for i in range(6)}
     chosen = pick(scores, held)
     for score in scores.values():
-        lead, error = paired(score - scores[chosen], held)
+        lead, error = mean_with_error(score - scores[chosen], held)
         assert lead <= error + 1e-9
     assert chosen == "m0" or scores[chosen].mean() > scores["m0"].mean()
 
@@ -177,7 +177,9 @@ def test_words_say_what_became_of_the_default(crowd):
     choice = choose(crowd, candidates=QUICK, default="dawid-skene")
     assert choice.default == "dawid-skene" and choice.as_dict()["default"] == "dawid-skene"
     stays = replace(choice, best_="dawid-skene", over_default=None)
-    assert "Chosen: dawid-skene, the default; nothing else was better by its error, " in stays.words
+    assert (
+        "Chosen: dawid-skene, the default; no other candidate leads it by more than one standard error, " in stays.words
+    )
     other = replace(choice, best_="one-coin", over_default=(0.02, 0.01))
     assert "better than dawid-skene, the default, by +0.0200 ± 0.0100." in other.words
     vote = replace(choice, best_="majority-vote", over_default=(0.02, 0.01))
@@ -199,10 +201,10 @@ def test_nothing_leads_what_is_chosen_from_any_default(crowd, default):
     choice = choose(crowd, candidates=QUICK, default=default)
     held = crowd.take(choice.rows)
     for score in choice.scores.values():
-        lead, error = paired(score - choice.scores[choice.best_], held)
+        lead, error = mean_with_error(score - choice.scores[choice.best_], held)
         assert lead <= error + 1e-9
     if choice.best_ != default:
-        assert choice.over_default == paired(choice.scores[choice.best_] - choice.scores[default], held)
+        assert choice.over_default == mean_with_error(choice.scores[choice.best_] - choice.scores[default], held)
 
 
 def test_table_and_frames(crowd):

@@ -8,7 +8,7 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.choose import choose, fold_fits
-from crowdwise.choose.fold_fits import NOT_BEGUN, slowest
+from crowdwise.choose.fold_fits import NOT_STARTED, drop_slowest
 from crowdwise.errors import ParameterError
 from tests.helpers.choose_candidates import Astray
 
@@ -48,15 +48,15 @@ def failures(choice):
 
 def test_the_slowest_go_first_until_the_rest_fits():
     seconds = {"vote": 1.0, "a": 10.0, "b": 30.0, "c": 20.0}
-    assert slowest(seconds, 4, 4 * 61.0, "vote") == {}
-    assert list(slowest(seconds, 4, 4 * 60.9, "vote")) == ["b"]
-    assert list(slowest(seconds, 4, 4 * 30.9, "vote")) == ["b", "c"]
-    assert list(slowest(seconds, 4, -5.0, "vote")) == ["b", "c", "a"]  # the vote never
-    assert list(slowest({**seconds, "vote": 99.0}, 4, 0.0, "vote")) == ["b", "c", "a"]
+    assert drop_slowest(seconds, 4, 4 * 61.0, "vote") == {}
+    assert list(drop_slowest(seconds, 4, 4 * 60.9, "vote")) == ["b"]
+    assert list(drop_slowest(seconds, 4, 4 * 30.9, "vote")) == ["b", "c"]
+    assert list(drop_slowest(seconds, 4, -5.0, "vote")) == ["b", "c", "a"]  # the vote never
+    assert list(drop_slowest({**seconds, "vote": 99.0}, 4, 0.0, "vote")) == ["b", "c", "a"]
 
 
 def test_reasons_say_how_long_it_takes():
-    text = slowest({"vote": 0.0, "a": 40.0, "b": 0.31}, 4, 0.0, "vote")
+    text = drop_slowest({"vote": 0.0, "a": 40.0, "b": 0.31}, 4, 0.0, "vote")
     assert text["a"] == "left out: about 40 s a fold, 3 min in all, over the time budget"
     assert text["b"] == "left out: about 0.3 s a fold, 1.6 s in all, over the time budget"
 
@@ -97,7 +97,7 @@ def test_what_is_told_without_seconds_says_nothing_of_time(crowd, clock):
 def test_no_candidate_begins_when_those_before_fill_the_budget(crowd, clock):
     """A fifth of 50 s is the share of each fold: after vote, one-coin and mace it is used up."""
     choice = choose(crowd, candidates=["one-coin", "mace", "dawid-skene"], folds=5, time_budget=50)
-    assert failures(choice)["dawid-skene"] == NOT_BEGUN
+    assert failures(choice)["dawid-skene"] == NOT_STARTED
     assert failures(choice)["mace"] == "left out: about 10 s a fold, 50 s in all, over the time budget"
     assert sorted(choice.ranking_) == ["majority-vote", "one-coin"]
     assert clock.now == 13 + 4 * 3
@@ -115,7 +115,7 @@ def test_candidates_that_fail_are_not_fitted_again(crowd, clock):
 def test_majority_vote_is_never_left_out(crowd, n_jobs):
     choice = choose(crowd, candidates=["one-coin", "dawid-skene"], folds=2, time_budget=1e-9, n_jobs=n_jobs)
     assert choice.best_ == "majority-vote"
-    assert list(failures(choice).values()) == [None, NOT_BEGUN, NOT_BEGUN]
+    assert list(failures(choice).values()) == [None, NOT_STARTED, NOT_STARTED]
     assert choice.entries[0].log_likelihood is not None
 
 
@@ -124,7 +124,7 @@ def test_a_resumed_choice_leaves_out_the_same(crowd, clock, tmp_path, monkeypatc
     options = {"candidates": models, "folds": 5, "checkpoint": tmp_path}
     first = choose(crowd, time_budget=70, **options)
     assert failures(first)["b"].endswith("over the time budget")
-    assert failures(first)["c"] == NOT_BEGUN
+    assert failures(first)["c"] == NOT_STARTED
     monkeypatch.setitem(SECONDS, "mace", 0.1)  # what is quick by now was slow when it was decided
     again = choose(crowd, time_budget=70, **options)
     assert failures(again) == failures(first)
@@ -136,7 +136,7 @@ def test_a_resumed_choice_leaves_out_the_same(crowd, clock, tmp_path, monkeypatc
 def test_time_of_the_run_that_was_killed_counts(crowd, clock, tmp_path):
     choose(crowd, candidates=["mace"], folds=2, checkpoint=tmp_path)
     choice = choose(crowd, candidates=["mace", "one-coin"], folds=2, checkpoint=tmp_path, time_budget=21)
-    assert failures(choice)["one-coin"] == NOT_BEGUN  # vote and mace took 11 s of half the budget
+    assert failures(choice)["one-coin"] == NOT_STARTED  # vote and mace took 11 s of half the budget
 
 
 @pytest.mark.parametrize("budget", [0, -1, float("nan"), "1h", True])

@@ -11,7 +11,15 @@ from scipy.optimize import minimize_scalar
 import crowdwise as cw
 from crowdwise.choose import choose, temperature
 from crowdwise.choose.scores import answer_folds
-from crowdwise.choose.temperature import TEMPERATURES, best_temperature, calibrated, coin, crowd, readings, vote_limit
+from crowdwise.choose.temperature import (
+    TEMPERATURES,
+    best_temperature,
+    calibrated,
+    crowd_curve,
+    mixture_curve,
+    temperature_curves,
+    vote_limit,
+)
 from crowdwise.evaluate import ece
 from crowdwise.evaluate.calibration import tempered, vote_belief
 from crowdwise.truth.vote_check import log_likelihood
@@ -44,7 +52,7 @@ def parts(request):
 
 def test_workers_are_read_by_the_common_worker_model(parts):
     kept, held, belief = parts
-    sums = readings(kept, held, lambda t: tempered(belief, t))
+    sums = temperature_curves(kept, held, lambda t: tempered(belief, t))
     for t, found in zip(TEMPERATURES, sums[0], strict=True):
         assert found == pytest.approx(log_likelihood(kept, held, tempered(belief, t)).sum())
 
@@ -57,9 +65,9 @@ def test_coin_finds_the_most_likely_share(seed):
         lambda a: -weight @ np.log(a * believed + (1 - a) * chance), bounds=(0, 1), options={"xatol": 1e-10}
     )
     other = rng.random(50)
-    found = coin(np.stack([believed, other]), chance, weight)
+    found = mixture_curve(np.stack([believed, other]), chance, weight)
     assert found[0] == pytest.approx(-best.fun, rel=1e-6)
-    assert found[1] == pytest.approx(coin(other[None], chance, weight)[0])
+    assert found[1] == pytest.approx(mixture_curve(other[None], chance, weight)[0])
 
 
 def test_crowd_finds_the_confusion_of_a_certain_belief():
@@ -69,7 +77,7 @@ def test_crowd_finds_the_confusion_of_a_certain_belief():
     says = np.array([[4 + 1.8, 2 + 0.2], [1 + 0.4, 3 + 1.6]])
     says /= says.sum(axis=1, keepdims=True)
     held = cw.Answers.from_codes(np.arange(10), np.zeros(10), label, tasks=10, workers=1, classes=2)
-    found = crowd(np.eye(2)[truth][None], held, start[None])
+    found = crowd_curve(np.eye(2)[truth][None], held, start[None])
     assert found == pytest.approx([np.log(says[truth, label]).sum()])
 
 
@@ -77,24 +85,24 @@ def test_weights_count_as_so_many_answers(parts):
     _, held, belief = parts
     start = (np.ones((1, 3, 3)) + np.eye(3)) / 4
     twice = held.take(np.repeat(np.arange(held.n_answers), 2))
-    weighed = crowd(belief[None, held.task], replace(held, weight=np.full(held.n_answers, 2.0)), start)
-    assert weighed == pytest.approx(crowd(belief[None, twice.task], twice, start))
+    weighed = crowd_curve(belief[None, held.task], replace(held, weight=np.full(held.n_answers, 2.0)), start)
+    assert weighed == pytest.approx(crowd_curve(belief[None, twice.task], twice, start))
 
 
 def test_large_crowds_are_sampled_and_the_largest_left_alone(parts, monkeypatch):
     kept, held, belief = parts
     monkeypatch.setattr(temperature, "SAMPLE", 50)
     some = held.take(np.linspace(0, held.n_answers - 1, 50).astype(int))
-    sums = readings(kept, held, lambda t: tempered(belief, t))
+    sums = temperature_curves(kept, held, lambda t: tempered(belief, t))
     assert sums[0, 4] == pytest.approx(log_likelihood(kept, some, belief).sum())  # a temperature of 1
     monkeypatch.setattr(temperature, "MOST_ANSWERS", 100)
-    assert readings(kept, held, lambda t: tempered(belief, t)) is None
+    assert temperature_curves(kept, held, lambda t: tempered(belief, t)) is None
     choice = choose(cw.simulate.simulate(100, answers_per_task=3, seed=0), candidates=QUICK)
     assert choice.temperatures == {}
     monkeypatch.setattr(temperature, "MOST_ANSWERS", 1000)
-    assert readings(kept, held, lambda t: tempered(belief, t)) is not None
+    assert temperature_curves(kept, held, lambda t: tempered(belief, t)) is not None
     monkeypatch.setattr(temperature, "MOST_WORK", 9 * 800 - 1)  # 200 tasks of 4 answers, 3 classes
-    assert readings(kept, held, lambda t: tempered(belief, t)) is None
+    assert temperature_curves(kept, held, lambda t: tempered(belief, t)) is None
     assert choice.calibrated("one-coin", model := cw.OneCoin().fit(kept)) is model.proba_
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import crowdwise as cw
-from crowdwise.augment.crowding import alarms
+from crowdwise.augment.crowding import divergence
 from crowdwise.augment.crowding.crowding import GRID, CrowdInG
 from crowdwise.augment.crowding.game import Game
 from crowdwise.augment.crowding.module import CrowdInGModule
@@ -91,17 +91,19 @@ def test_without_information_the_auxiliary_network_is_not_trained(data):
 
 def test_threshold_decides_who_learns(data):
     X, answers, _ = data
-    with pytest.warns(CrowdwiseWarning, match=r"classifier of CrowdInG learnt nothing.*above threshold=2 .*lower"):
+    with pytest.warns(CrowdwiseWarning, match=r"classifier of CrowdInG did not train.*above threshold=2 .*lower"):
         assert "network" not in trained(answers, X, threshold=2.0)  # log 3 is the largest entropy: f is sure of all
-    with pytest.warns(CrowdwiseWarning, match=r"generator of CrowdInG learnt nothing.*at most threshold=0 .*raise"):
+    with pytest.warns(CrowdwiseWarning, match=r"generator of CrowdInG did not train.*at most threshold=0 .*raise"):
         assert "generator" not in trained(answers, X, threshold=0.0)
 
 
-def test_one_of_several_models_may_sit_out():
-    alarms.warn_if_sat_out(np.array([[0.0, 1.0, 0.2], [0.1, 0.9, 0.2]]), 0.5)  # (epochs, models): each has its turn
+def test_each_network_must_train_in_some_epoch():
+    divergence.warn_if_untrained(
+        np.array([[0.0, 1.0, 0.2], [0.1, 0.9, 0.2]]), 0.5
+    )  # (epochs, models): each has its turn
     for still, who in ((0.0, "generator"), (1.0, "classifier")):
         with pytest.warns(CrowdwiseWarning, match=who):
-            alarms.warn_if_sat_out(np.array([[0.5, still], [0.5, still]]), 0.5)
+            divergence.warn_if_untrained(np.array([[0.5, still], [0.5, still]]), 0.5)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +159,7 @@ def a_game(X, answers, **options):
 def test_tasks_are_split_by_the_entropy_of_the_classifier(data):
     X, answers, _ = data
     game = a_game(X, answers, threshold=0.8, n_models=2)
-    pool, _ = game._drawn(0)
+    pool, _ = game._draw_pool(0)
     f = game.options.member_proba(X)  # (models, tasks, classes)
     unsure = entropy(f)[:, pool.answers.task] > 0.8
     assert 0 < unsure.mean() < 1
@@ -167,14 +169,14 @@ def test_tasks_are_split_by_the_entropy_of_the_classifier(data):
 
 def test_one_step_is_on_all_tasks(data):
     X, answers, _ = data
-    pool, _ = a_game(X, answers, two_step=False)._drawn(0)
+    pool, _ = a_game(X, answers, two_step=False)._draw_pool(0)
     for some in (pool.sure, pool.unsure):
         np.testing.assert_array_equal(some[0], pool.generated)
 
 
 def test_judges_see_as_many_generated_answers_of_a_worker_as_real_ones(data):
     X, answers, _ = data
-    pool, _ = a_game(X, answers, n_models=2)._drawn(0)
+    pool, _ = a_game(X, answers, n_models=2)._draw_pool(0)
     given = np.bincount(answers.worker, minlength=8)
     for judged in pool.judged:
         assert judged[~pool.generated].all()
@@ -186,7 +188,7 @@ def test_judges_see_as_many_generated_answers_of_a_worker_as_real_ones(data):
 def test_ratio_is_one_before_the_first_step(data):
     X, answers, _ = data
     game = a_game(X, answers, n_models=2)
-    pool, _ = game._drawn(0)
+    pool, _ = game._draw_pool(0)
     game.module.judge(pool)
     for batch in pool.epoch(0):
         game.module.generator_risk(batch)

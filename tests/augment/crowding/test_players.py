@@ -8,7 +8,7 @@ import torch
 
 import crowdwise as cw
 from crowdwise.augment.crowding import objective
-from crowdwise.augment.crowding.discriminator import PLACE, Auxiliary, Discriminator, cooccurrence, normalised
+from crowdwise.augment.crowding.discriminator import EMBEDDING, Auxiliary, Discriminator, cooccurrence, normalise_graph
 from crowdwise.augment.crowding.generator import Generator, Layout
 from crowdwise.augment.crowding.pool import Pool
 from crowdwise.learn.features import open_features
@@ -41,9 +41,9 @@ def test_labels_said_together_by_weight():
 
 def test_normalisation_by_hand():
     adjacency = np.array([[1.0, 2.0], [2.0, 5.0]])  # with I: [[2, 2], [2, 6]], degrees 4 and 8
-    np.testing.assert_allclose(normalised(adjacency, "row"), [[0.5, 0.5], [0.25, 0.75]])
+    np.testing.assert_allclose(normalise_graph(adjacency, "row"), [[0.5, 0.5], [0.25, 0.75]])
     root = np.sqrt(32)
-    np.testing.assert_allclose(normalised(adjacency, "symmetric"), [[2 / 4, 2 / root], [2 / root, 6 / 8]])
+    np.testing.assert_allclose(normalise_graph(adjacency, "symmetric"), [[2 / 4, 2 / root], [2 / root, 6 / 8]])
 
 
 @pytest.mark.parametrize("graph", [False, True])
@@ -51,7 +51,7 @@ def test_discriminator_by_loops(graph):
     rng = np.random.default_rng(0)
     n_models, rows, workers, classes = 2, 3, 4, 3
     judge = Discriminator(n_models, 5, workers, classes, 0, graph).eval()
-    links = torch.from_numpy(normalised(rng.integers(0, 9, (3, 3)).astype(float), "row")).float()
+    links = torch.from_numpy(normalise_graph(rng.integers(0, 9, (3, 3)).astype(float), "row")).float()
     if graph:
         judge.graph.copy_(links)
         with torch.no_grad():
@@ -59,7 +59,7 @@ def test_discriminator_by_loops(graph):
     x = torch.from_numpy(rng.normal(size=(n_models, rows, 5))).float()
     with torch.no_grad():
         v = judge.encoder(x)
-        places = judge.places(x)
+        places = judge.embed(x)
         for model, row, worker in itertools.product(range(n_models), range(rows), range(workers)):
             u = judge.worker[model * workers + worker] + judge.bias[model]
             at = torch.tensor([[model * rows + row], [model * workers + worker]]).repeat(1, classes)
@@ -210,7 +210,7 @@ def test_models_do_not_mix_and_pairs_neither():
 def test_auxiliary_network_sees_task_worker_and_label():
     judge, auxiliary = Discriminator(2, 5, 3, 3, 0, True).eval(), Auxiliary(2, 3, 0)
     x, _, row, worker, _ = inputs()
-    places = judge.places(x)
+    places = judge.embed(x)
     label = torch.tensor([0, 1, 2, 0, 1])
     joint = auxiliary(places, row, worker, label)
     torch.testing.assert_close(joint.exp().sum(1), torch.ones(5))
@@ -222,7 +222,7 @@ def test_auxiliary_network_sees_task_worker_and_label():
         (row[[0]], worker[[0]], label[[1]]),
     ):
         assert (auxiliary(places, *other)[0] - joint[0]).abs().max() > 1e-5
-    assert places.label.shape == (2, 3, PLACE, PLACE)
+    assert places.label.shape == (2, 3, EMBEDDING, EMBEDDING)
 
 
 @pytest.mark.parametrize(("use_task", "use_worker"), [(True, True), (False, True), (True, False)])
@@ -265,7 +265,7 @@ def test_batches_of_a_pool_name_places(answers):
     seen = np.zeros(pool.said.shape, int)
     which = np.stack([pool.generated, ~pool.generated])  # another choice for each model
     for batch in pool.epoch(3):
-        some = pool.some(batch, which)
+        some = pool.select(batch, which)
         model, place = some.at
         np.add.at(seen, (model.numpy(), place.numpy()), 1)
         np.testing.assert_array_equal(batch.task[some.row], pool.answers.task[place])

@@ -162,13 +162,13 @@ class Guess(CrowdClassifier):
 def test_a_larger_crowd_is_looked_at_in_blocks(monkeypatch):
     """600,000 pairs: blocks of 200,000, of which twice M of each class are kept besides what is waiting."""
     answers = cw.simulate.simulate(2000, n_workers=300, n_classes=3, answers_per_task=3, seed=0)
-    add, held = pairs.Lowest.add, []
+    add, held = pairs.LowestScores.add, []
 
     def watched(self, *columns):
         add(self, *columns)
         held.append(sum(len(part[0]) for part in self._parts))
 
-    monkeypatch.setattr(pairs.Lowest, "add", watched)
+    monkeypatch.setattr(pairs.LowestScores, "add", watched)
     fitted = []
     choose = DASC._choose
     monkeypatch.setattr(DASC, "_choose", lambda self, *a: (choose(self, *a), fitted.append(list(Guess.asked)))[0])

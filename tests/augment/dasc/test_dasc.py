@@ -8,7 +8,7 @@ import pytest
 import crowdwise as cw
 from crowdwise.augment import pairs
 from crowdwise.augment.dasc import dasc
-from crowdwise.augment.dasc.dasc import DASC, clearly_fell
+from crowdwise.augment.dasc.dasc import DASC, is_clear_drop
 from crowdwise.errors import CrowdwiseWarning
 from crowdwise.truth.vote_check import split_answers
 from tests.helpers.dasc_crowds import added, chosen_by_hand, crowd, plain, tiny
@@ -193,7 +193,7 @@ def test_tasks_that_do_not_count_do_not_judge(data):
     ],
 )  # fmt: skip
 def test_a_clear_fall_is_beyond_chance_and_large_enough(change, error, fell):
-    assert clearly_fell(change, error) is fell
+    assert is_clear_drop(change, error) is fell
 
 
 def test_pseudo_answers_that_hidden_answers_contradict_are_undone():

@@ -7,8 +7,8 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.augment.dasc import dasc
-from crowdwise.augment.dasc.pseudo_answers import PseudoAnswers, joined
-from crowdwise.augment.dasc.resume import fitted_to
+from crowdwise.augment.dasc.pseudo_answers import PseudoAnswers, merge_pseudo_answers
+from crowdwise.augment.dasc.resume import use_separate_answers
 from crowdwise.errors import ModelFileError, ParameterError
 from tests.helpers.dasc_crowds import chosen_by_hand, crowd, plain, tiny
 
@@ -44,12 +44,14 @@ def some_pseudo(answers, seed, n=60):
     chosen = rng.permutation(missing.sum())[:n]
     task, worker = (column[chosen] for column in np.nonzero(missing))
     label = rng.integers(0, 3, n)
-    return joined(answers, PseudoAnswers(task, worker, label, np.ones(n), np.ones(n, int), np.zeros(n, int)))
+    return merge_pseudo_answers(
+        answers, PseudoAnswers(task, worker, label, np.ones(n), np.ones(n, int), np.zeros(n, int))
+    )
 
 
 def fit_apart(base, X, pools, **options):
     base.set_params(n_models=len(pools))
-    with fitted_to(pools, base):
+    with use_separate_answers(pools, base):
         return base.fit(X, pools[0], **options)
 
 
@@ -267,7 +269,7 @@ def test_goes_on_from_a_checkpoint(data, tmp_path, warm_start):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"base": "aggregated"}, "apart=True: use False: of the bases only CrowdLayer"),
+        ({"base": "aggregated"}, "apart=True: use False: Aggregated"),
         ({"base": "crowdlab"}, "apart=True"),
         ({"base": "unionnet"}, "apart=True"),
         ({"hidden": 0.1}, "hidden=0.1: use 0 with apart=True"),

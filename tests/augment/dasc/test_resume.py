@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
-from crowdwise.augment.dasc.resume import start_of, started_from
+from crowdwise.augment.dasc.resume import copy_start_weights, use_start_weights
 from crowdwise.errors import ModelFileError, ParameterError
 from tests.helpers.dasc_crowds import crowd, plain, tiny
 
@@ -49,7 +49,7 @@ def test_a_warm_start_goes_on_from_the_last_network(data):
     ):
         earlier = base(epochs=5).fit(X, answers)
         model = base(**still)
-        with started_from(start_of(earlier), model):
+        with use_start_weights(copy_start_weights(earlier), model):
             model.fit(X, answers)
         np.testing.assert_allclose(model.predict_proba(X), earlier.predict_proba(X), atol=1e-5)
         assert "_module" not in vars(model)
@@ -59,12 +59,15 @@ def test_a_warm_start_goes_on_from_the_last_network(data):
 
 def test_a_start_that_fits_nothing_is_refused(data):
     X, answers = data
-    start = start_of(tiny().fit(X, answers))
+    start = copy_start_weights(tiny().fit(X, answers))
     model = tiny()
     name = next(iter(start))
-    with started_from({**start, "gone": start[name]}, model), pytest.raises(ParameterError, match="has no gone to"):
+    with (
+        use_start_weights({**start, "gone": start[name]}, model),
+        pytest.raises(ParameterError, match="has no gone"),
+    ):
         model.fit(X, answers)
-    with started_from({name: start[name][..., :1]}, model), pytest.raises(ParameterError, match="other networks"):
+    with use_start_weights({name: start[name][..., :1]}, model), pytest.raises(ParameterError, match="another shape"):
         model.fit(X, answers)
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 from scipy.special import entr
 
-from crowdwise.augment.dasc.selection import quotas, surest
+from crowdwise.augment.dasc.selection import lowest_entropy_pairs, quotas
 
 
 def test_each_member_has_its_own_pairs():
@@ -12,7 +12,7 @@ def test_each_member_has_its_own_pairs():
     task, worker = np.arange(40), np.arange(40) % 7
     blocks = [(task[part], worker[part], q[:, part], list(mine[:, part])) for part in (slice(0, 25), slice(25, 40))]
     for by_class in (True, False):
-        best, count = surest(blocks, [4, 6], 3, by_class=by_class)
+        best, count = lowest_entropy_pairs(blocks, [4, 6], 3, by_class=by_class)
         for member, m in enumerate((4, 6)):
             own = np.flatnonzero(mine[member])
             label, entropy = q[member].argmax(axis=1), entr(q[member]).sum(axis=1)

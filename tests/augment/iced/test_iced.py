@@ -6,7 +6,7 @@ import pytest
 import crowdwise as cw
 from crowdwise import simulate
 from crowdwise.augment.iced.iced import ICED
-from crowdwise.augment.iced.neighbours import between, quotas
+from crowdwise.augment.iced.neighbours import balancing_counts, interpolate_tasks
 from crowdwise.errors import CrowdwiseError, FeaturesError, ParameterError
 from crowdwise.truth.base import vote_shares
 
@@ -61,7 +61,7 @@ class TestRounds:
         X, answers = crowd(n_classes=n_classes)
         model = quick(rounds=1, decode=decode, first="dawid-skene").fit(X, answers)
         first = cw.DawidSkene("diagonal", "uniform", hard=True).fit(answers)
-        assert model.label_history_[1]["made"] == quotas(first.codes_, n_classes).sum() > 0
+        assert model.label_history_[1]["made"] == balancing_counts(first.codes_, n_classes).sum() > 0
         assert model.truth_.answers_.n_tasks == 200 + model.label_history_[1]["made"]
         assert (model.made_ is None) == (not decode)
 
@@ -198,17 +198,17 @@ class TestResampling:
         seen = []
 
         def spy(z, labels, *args, **options):
-            made = between(z, labels, *args, **options)
+            made = interpolate_tasks(z, labels, *args, **options)
             seen.append((labels, made))
             return made
 
-        monkeypatch.setattr("crowdwise.augment.iced.iced.between", spy)
+        monkeypatch.setattr("crowdwise.augment.iced.iced.interpolate_tasks", spy)
         model = quick(rounds=rounds)
         _, both = model.fit_resample(X, answers)
         labels, made = seen[-1]  # of the last round
         np.testing.assert_array_equal(labels[made.second], labels[made.first])
         count = np.bincount(labels[made.first], minlength=n_classes)  # tasks made of each class
-        np.testing.assert_array_equal(count, quotas(labels, n_classes))
+        np.testing.assert_array_equal(count, balancing_counts(labels, n_classes))
         assert both.n_tasks - 200 == count.sum() > 0
         assert len(set(count + np.bincount(labels, minlength=n_classes))) == 1
         if rounds == 1:
@@ -270,14 +270,13 @@ def test_refused(data, name, value):
      ("warmup_epochs", {"warmup": None, "warmup_epochs": 7}),
      ("decoder_epochs", {"decode": False, "decoder_epochs": 3})],
 )  # fmt: skip
-def test_what_would_be_ignored_is_refused(data, name, ignored):
+def test_parameters_without_effect_are_rejected(data, name, ignored):
     with pytest.raises(ParameterError, match=f"^{name}="):
         ICED(**ignored).fit(*data)
 
 
-@pytest.mark.parametrize(("n_classes", "balance", "distance", "seeds"), [(2, 20.0, 2.5, 12), (4, 10.0, 3.0, 24)])
-def test_beats_its_baselines_on_balanced_accuracy(n_classes, balance, distance, seeds):
-    """Sparse crowds, rare classes, test sets of equal classes: against networks on labels of the vote, and of D&S."""
+def test_beats_its_baselines_on_balanced_accuracy(n_classes=2, balance=20.0, distance=2.5, seeds=12):
+    """Sparse answers, a rare class, a balanced test set: against networks on majority-vote and Dawid-Skene labels."""
     shared = {"network": cw.MLP(32), "lr": 5e-3}
     truth = np.arange(800) % n_classes
     X_test = blobs(truth, 10_000, distance=distance)

@@ -5,14 +5,14 @@ import pytest
 
 from crowdwise.answers import Answers
 from crowdwise.augment.iced.neighbours import (
-    Between,
-    between,
+    Interpolation,
+    balancing_counts,
     certainty,
     certainty_groups,
+    interpolate_tasks,
+    interpolation_weights,
     nearest,
-    quotas,
     simulate_answers,
-    steps,
     variance,
     warm_up_plan,
 )
@@ -101,18 +101,18 @@ class TestWarmUp:
 class TestQuotas:
     def test_by_hand(self):
         labels = np.repeat([0, 1, 2], [5, 1, 3])
-        assert quotas(labels, 4).tolist() == [0, 4, 2, 0]
+        assert balancing_counts(labels, 4).tolist() == [0, 4, 2, 0]
 
     def test_balanced_needs_none(self):
-        assert quotas(np.array([0, 1, 1, 0]), 2).tolist() == [0, 0]
+        assert balancing_counts(np.array([0, 1, 1, 0]), 2).tolist() == [0, 0]
 
     def test_every_task_is_started_from_equally_often(self):
         labels = np.repeat([0, 1], [20, 6])
-        made = between(
+        made = interpolate_tasks(
             rng().normal(size=(26, 3)),
             labels,
             np.ones(26),
-            quotas(labels, 2),
+            balancing_counts(labels, 2),
             k=5,
             delta="uniform",
             noise=0.0,
@@ -128,18 +128,18 @@ class TestDelta:
     def test_by_hand(self):
         """S = 20 and 4: intended 4/24 (stays with the first, which is surer), printed 20/24."""
         first, second = np.array([20.0, 4.0]), np.array([4.0, 20.0])
-        np.testing.assert_allclose(steps("intended", first, second, 0.0, rng()), [1 / 6, 5 / 6])
-        np.testing.assert_allclose(steps("printed", first, second, 0.0, rng()), [5 / 6, 1 / 6])
+        np.testing.assert_allclose(interpolation_weights("intended", first, second, 0.0, rng()), [1 / 6, 5 / 6])
+        np.testing.assert_allclose(interpolation_weights("printed", first, second, 0.0, rng()), [5 / 6, 1 / 6])
 
     def test_eta_is_uniform_around_it(self):
         one = np.full(20_000, 3.0)
-        eta = steps("intended", one, one, 0.05, rng()) - 0.5
+        eta = interpolation_weights("intended", one, one, 0.05, rng()) - 0.5
         assert np.abs(eta).max() <= 0.05
         assert abs(eta.mean()) < 0.001
         np.testing.assert_allclose(eta.std(), 0.05 / np.sqrt(3), rtol=0.02)
 
     def test_kept_within_the_segment(self):
-        delta = steps("intended", np.full(1000, 1e6), np.full(1000, 1.0), 0.5, rng())
+        delta = interpolation_weights("intended", np.full(1000, 1e6), np.full(1000, 1.0), 0.5, rng())
         assert delta.min() == 0
         assert delta.max() <= 0.5 + 1e-5
 
@@ -147,35 +147,35 @@ class TestDelta:
         z, labels = rng().normal(size=(40, 4)), np.zeros(40, np.int64)
         sure = certainty(rng(1).dirichlet([1, 1], size=40), 0.05)
         for kind, nearer_is_surer in (("intended", True), ("printed", False)):
-            made = between(z, labels, sure, np.array([300]), k=5, delta=kind, noise=0.0, rng=rng(2))
-            point = made.of(z)
+            made = interpolate_tasks(z, labels, sure, np.array([300]), k=5, delta=kind, noise=0.0, rng=rng(2))
+            point = made.apply(z)
             to_first = np.linalg.norm(point - z[made.first], axis=1)
             to_second = np.linalg.norm(point - z[made.second], axis=1)
             assert ((to_first < to_second) == ((sure[made.first] > sure[made.second]) == nearer_is_surer)).all()
 
     def test_uniform_is_smote(self):
         """SMOTE: a gap drawn from U(0, 1), whatever the certainty; checked against its distribution function."""
-        delta = np.sort(steps("uniform", np.full(5000, 20.0), np.full(5000, 3.0), 0.05, rng()))
+        delta = np.sort(interpolation_weights("uniform", np.full(5000, 20.0), np.full(5000, 3.0), 0.05, rng()))
         assert np.abs(delta - np.arange(5000) / 5000).max() < 1.63 / np.sqrt(5000)  # Kolmogorov's 1 % limit
 
 
 class TestBetween:
     def test_on_the_segment_between_two_of_the_class(self):
         z, labels = rng().normal(size=(60, 5)), rng(1).integers(0, 3, 60)
-        made = between(
+        made = interpolate_tasks(
             z, labels, rng(2).uniform(3, 20, 60), np.array([30, 0, 30]), k=3, delta="intended", noise=0.05, rng=rng()
         )
         assert (labels[made.first] == np.repeat([0, 2], 30)).all()
         assert (labels[made.second] == labels[made.first]).all()
         assert (made.first != made.second).all()
-        point = made.of(z)
+        point = made.apply(z)
         whole = np.linalg.norm(z[made.second] - z[made.first], axis=1)
         parts = np.linalg.norm(point - z[made.first], axis=1) + np.linalg.norm(z[made.second] - point, axis=1)
         np.testing.assert_allclose(parts, whole)
         assert ((made.delta >= 0) & (made.delta <= 1)).all()
 
     def test_by_hand(self):
-        point = Between(np.array([0, 1]), np.array([1, 0]), np.array([0.25, 0.5])).of(
+        point = Interpolation(np.array([0, 1]), np.array([1, 0]), np.array([0.25, 0.5])).apply(
             np.array([[0.0, 4.0], [8.0, 0.0]])
         )
         assert point.tolist() == [[2.0, 3.0], [4.0, 2.0]]
@@ -184,23 +184,23 @@ class TestBetween:
         """On a line, tasks of the other class lie nearer and do not count."""
         z = np.arange(12.0)[:, None]
         labels = np.arange(12) % 2
-        made = between(z, labels, np.ones(12), np.array([0, 60]), k=2, delta="uniform", noise=0.0, rng=rng())
+        made = interpolate_tasks(z, labels, np.ones(12), np.array([0, 60]), k=2, delta="uniform", noise=0.0, rng=rng())
         assert set(made.second[made.first == 5]) == {3, 7}
         assert set(made.second[made.first == 1]) == {3, 5}
 
     def test_a_class_of_one_is_repeated(self):
         z = rng().normal(size=(4, 2))
-        made = between(
+        made = interpolate_tasks(
             z, np.array([0, 0, 0, 1]), np.ones(4), np.array([0, 2]), k=5, delta="uniform", noise=0.0, rng=rng()
         )
-        np.testing.assert_array_equal(made.of(z), z[[3, 3]])
+        np.testing.assert_array_equal(made.apply(z), z[[3, 3]])
 
     def test_nothing_to_make(self):
         z = rng().normal(size=(4, 2))
-        made = between(
+        made = interpolate_tasks(
             z, np.array([0, 0, 1, 1]), np.ones(4), np.array([0, 0]), k=5, delta="intended", noise=0.1, rng=rng()
         )
-        assert made.of(z).shape == (0, 2)
+        assert made.apply(z).shape == (0, 2)
 
     def test_nearest_among_some(self):
         """Of many points some are drawn: neighbours are the nearest of these, and nobody is his own."""
@@ -214,8 +214,8 @@ class TestBetween:
         np.testing.assert_allclose(reach, np.sort(away, axis=1)[:, :3])
         found = nearest(points, points[:5] + 1e-9, 3, 50, rng(4))
         assert set(found.ravel().tolist()) <= set(rng(4).choice(200, 50, replace=False).tolist())
-        made = between(points, np.zeros(200, int), np.ones(200), np.array([400]), k=3, delta="uniform", noise=0.0,
-                       rng=rng(), most=50)  # fmt: skip
+        made = interpolate_tasks(points, np.zeros(200, int), np.ones(200), np.array([400]), k=3, delta="uniform",
+                                 noise=0.0, rng=rng(), most=50)  # fmt: skip
         assert (made.first != made.second).all()
         assert len(np.unique(made.first)) == 200
         assert len(np.unique(made.second)) <= 50

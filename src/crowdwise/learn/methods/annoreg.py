@@ -16,7 +16,7 @@ at a small rate the matrices hardly move, and the method is little more than tra
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import ClassVar, Unpack
 
 import numpy as np
 
@@ -70,6 +70,8 @@ class AnnoReg(ConfusionLearner):
     >>> model.confusion_.shape
     (40, 10, 10)
     """
+
+    separate_answers: ClassVar[bool] = True
 
     def __init__(self, lam: float = 0.01, *, start: float = 6.0, **training: Unpack[TrainingOptions]) -> None:
         super().__init__(**training)

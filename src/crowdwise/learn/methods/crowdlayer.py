@@ -17,7 +17,7 @@ swap classes, and then the classifier does too. AnnoReg or an EM learner is safe
 
 from __future__ import annotations
 
-from typing import Literal, Unpack
+from typing import ClassVar, Literal, Unpack
 
 import numpy as np
 
@@ -53,6 +53,8 @@ class CrowdLayer(NetworkLearner):
     >>> CrowdLayer(epochs=5).fit(X, answers).predict(X[:3]).shape
     (3,)
     """
+
+    separate_answers: ClassVar[bool] = True
 
     def __init__(self, kind: Kind = "mw", *, scale: float = 1.0, **training: Unpack[TrainingOptions]) -> None:
         super().__init__(**training)

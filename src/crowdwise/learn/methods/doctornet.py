@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Literal, Unpack
+from typing import ClassVar, Literal, Unpack
 
 import numpy as np
 
@@ -75,6 +75,8 @@ class DoctorNet(NetworkLearner):
     >>> model.predict(X[:3]).shape, model.weight_.shape
     ((3,), (40,))
     """
+
+    separate_answers: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ is left out, for the model concerned.
 
 from __future__ import annotations
 
-from typing import Literal, Unpack
+from typing import ClassVar, Literal, Unpack
 
 from crowdwise._core.validation import require
 from crowdwise.answers import Answers
@@ -58,6 +58,8 @@ class GeoCrowdNet(ConfusionLearner):
     >>> model.confusion_.shape
     (40, 10, 10)
     """
+
+    separate_answers: ClassVar[bool] = True
 
     def __init__(
         self, kind: Kind = "F", *, lam: float = 1e-3, start: float = 1.0, **training: Unpack[TrainingOptions]

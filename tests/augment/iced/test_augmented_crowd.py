@@ -6,8 +6,8 @@ import torch
 
 import crowdwise as cw
 from crowdwise.answers import Answers
+from crowdwise.augment.iced.augmented_crowd import LabelModule, append_tasks, assign_task_ids
 from crowdwise.augment.iced.decoder import Autoencoder, encode
-from crowdwise.augment.iced.mixed import LabelModule, joined, named
 from crowdwise.errors import FeaturesError, ParameterError
 from crowdwise.learn.features import open_features
 from crowdwise.learn.features.base import MoreRows, SomeRows
@@ -113,7 +113,7 @@ class TestModule:
 class TestTogether:
     def test_joined(self):
         real, made = some_answers(3), some_answers(2, np.array([1, 1]))
-        both = joined(real, made)
+        both = append_tasks(real, made)
         assert both.task.tolist() == [0, 1, 2, 3, 4]
         assert both.label.tolist() == [0, 1, 0, 1, 1]
         assert both.weight is None
@@ -126,11 +126,11 @@ class TestTogether:
             (["synthetic-0", "b"], ["more-synthetic-0", "more-synthetic-1"]),
         ):
             real = Answers.from_codes([0, 1], [0, 0], [0, 1], tasks=ids, workers=["w"], classes=["n", "y"])
-            assert named(made, real).tasks.tolist() == expected
-            assert real.merge(named(made, real), pseudo=True).tasks.tolist() == ids + expected
+            assert assign_task_ids(made, real).tasks.tolist() == expected
+            assert real.merge(assign_task_ids(made, real), pseudo=True).tasks.tolist() == ids + expected
         real = Answers.from_codes([0, 1], [0, 0], [0, 1], tasks=[True, False], workers=["w"], classes=["n", "y"])
-        with pytest.raises(ParameterError, match="no third"):
-            named(made, real)
+        with pytest.raises(ParameterError, match="booleans"):
+            assign_task_ids(made, real)
 
     def test_some_rows(self):
         features = SomeRows(open_features(np.arange(6.0).reshape(3, 2)), np.array([2, 0, 2]))
