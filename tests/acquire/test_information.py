@@ -58,7 +58,7 @@ def test_gain_is_bounded():
     assert (told <= capacity(channel) + 1e-12).all()
 
 
-def test_nothing_is_told_by_a_spammer_or_of_what_is_known():
+def test_random_workers_and_certain_tasks_have_no_gain():
     p, channel = crowd(20)
     spammer = np.repeat(channel[:, :1], 3, axis=1)  # says the same whatever the truth
     np.testing.assert_allclose(gain(p[:, None], spammer), 0, atol=1e-12)
@@ -76,7 +76,7 @@ def test_returns_diminish():
     assert (np.sum(told, axis=0) <= entropy(p) + 1e-12).all()
 
 
-def test_rare_outcomes_count_as_one(monkeypatch):
+def test_rare_outcomes_are_merged(monkeypatch):
     p, channel = crowd(30, 3)
     exact = gain(extend_outcomes(extend_outcomes(p[:, None], channel), channel), channel)
     monkeypatch.setattr(information, "OUTCOMES", 6)

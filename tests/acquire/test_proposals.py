@@ -61,7 +61,7 @@ def brute_force(model, budget, per_task, per_worker):
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("caps", [{}, {"per_task": 2}, {"per_worker": 3}, {"per_task": 3, "per_worker": 4}])
-def test_pairs_are_new_distinct_and_within_the_caps(model, crowd, strategy, caps):
+def test_pairs_are_new_distinct_and_within_limits(model, crowd, strategy, caps):
     proposal = propose(model, 25, strategy=strategy, **caps)
     found = pairs(proposal)
     assert len(found) == len(set(found)) == 25
@@ -85,7 +85,7 @@ def test_each_task_gets_its_best_pair(model):
 
 
 @pytest.mark.parametrize(("per_task", "per_worker"), [(1, 2), (2, 99), (3, 99), (2, 2), (1, 99)])
-def test_greedy_is_that_of_brute_force(per_task, per_worker):
+def test_greedy_choice_equals_brute_force(per_task, per_worker):
     answers = cw.simulate.simulate(7, n_workers=6, n_classes=3, answers_per_task=3, seed=8)
     model = cw.DawidSkene().fit(answers)
     proposal = propose(model, 8, per_task=per_task, per_worker=per_worker)
@@ -93,7 +93,7 @@ def test_greedy_is_that_of_brute_force(per_task, per_worker):
     assert proposal.whole
 
 
-def test_blocks_and_slices_change_nothing(model, monkeypatch):
+def test_results_do_not_depend_on_blocks_and_slices(model, monkeypatch):
     plain = [propose(model, 30, **caps) for caps in ({}, {"per_task": 2}, {"per_worker": 4})]
     monkeypatch.setattr(available_pairs, "PAIRS", 7)
     monkeypatch.setattr(selection, "FEW", 2)
@@ -108,7 +108,7 @@ def test_blocks_and_slices_change_nothing(model, monkeypatch):
     assert not propose(model, 30, per_task=2).whole
 
 
-def test_few_pairs_are_scored_where_bounds_tell():
+def test_bounds_limit_the_pairs_scored():
     """Far fewer than all pairs, and the same list as by scoring all."""
     answers = cw.simulate.simulate(3000, n_workers=100, n_classes=3, answers_per_task=3, seed=0)
     model = cw.DawidSkene().fit(answers)
@@ -119,7 +119,7 @@ def test_few_pairs_are_scored_where_bounds_tell():
     np.testing.assert_allclose(proposal.table["gain"].to_numpy(), best)
 
 
-def test_max_pairs_bounds_the_work_and_says_so():
+def test_max_pairs_limits_the_work_and_is_reported():
     answers = cw.simulate.simulate(500, n_workers=50, n_classes=3, answers_per_task=2, seed=1)
     model = cw.DawidSkene().fit(answers)
     cut = propose(model, 400, max_pairs=1000)
@@ -129,7 +129,7 @@ def test_max_pairs_bounds_the_work_and_says_so():
     assert propose(model, 400).whole
 
 
-def test_reasons_are_the_models(model, crowd):
+def test_reasons_come_from_the_model(model, crowd):
     beliefs = Beliefs(model, crowd)
     for row in propose(model, 5, strategy="interval").table.to_pylist():
         t, w = row["task"], row["worker"]
@@ -144,8 +144,8 @@ def test_reasons_are_the_models(model, crowd):
         assert row["gain"] == pytest.approx(all_gains(model)[t, w])
 
 
-def test_lift_is_the_rise_of_the_expected_best_belief(model):
-    """By enumeration: what one score or flag per task labels would make of the belief, weighed by how likely it is said."""
+def test_lift_is_the_expected_increase_of_the_best_belief(model):
+    """By enumeration: the belief after each possible label, weighted by the probability of the label."""
     proposal = propose(model, 12, per_task=2)
     beliefs, answers = Beliefs(model, model.answers_), model.answers_
     before = {}
@@ -170,7 +170,7 @@ def test_gains_of_a_batch_add_up(model):
     assert proposal.gain == pytest.approx(total)
 
 
-def test_only_some_workers_and_new_ones(model, crowd):
+def test_selected_and_new_workers(model, crowd):
     found = pairs(propose(model, 30, workers=[3, 8], per_task=2))
     assert {w for _, w in found} <= {3, 8}
     new = propose(model, 10, workers=[100, 101])
@@ -191,18 +191,18 @@ def test_only_pairs_that_exist(crowd):
     told = all_gains(model)
     best = sorted((told[t, w] for t, w in answered(crowd) - answered(known)), reverse=True)
     assert some.table["gain"].to_numpy()[0] == pytest.approx(best[0])
-    with pytest.raises(ParameterError, match="other tables"):
+    with pytest.raises(ParameterError, match="other tasks or workers"):
         propose(model, 5, among=crowd[np.arange(10)])
 
 
-def test_hopeless_tasks_are_not_paid_for(model):
+def test_hopeless_tasks_are_not_proposed(model):
     scores = np.linspace(1, 0, 60)
     found = {t for t, _ in pairs(propose(model, 60, hopeless=scores, alpha=0.1))}
     assert len(found) == 54
     assert not found & set(range(54, 60))
 
 
-def test_where_all_tasks_score_the_same_none_is_hopeless(model):
+def test_equal_scores_are_not_hopeless(model):
     assert pairs(propose(model, 60, hopeless=np.ones(60))) == pairs(propose(model, 60))
     assert len(propose(model, 60, hopeless=np.ones(60, bool))) == 0  # flags say what they say
 
@@ -213,7 +213,7 @@ def test_scores_are_in_the_bits_of_gain_and_uncertainty(model):
         np.testing.assert_allclose(table["score"].to_numpy(), table[column].to_numpy())
 
 
-def test_more_answers_to_a_task_count_a_half_and_a_third(model):
+def test_more_answers_to_a_task_score_a_half_and_a_third(model):
     """Tasks by need / k for the k-th answer: the same scores as by sorting all of them."""
     proposal = propose(model, 60, strategy="least-confident", per_task=3)
     need = 1 - model.proba_.max(axis=1)
@@ -223,7 +223,7 @@ def test_more_answers_to_a_task_count_a_half_and_a_third(model):
     assert np.bincount(tasks).max() == 3
 
 
-def test_fewer_than_asked_for_is_told(model, crowd):
+def test_fewer_pairs_than_the_budget_are_reported(model, crowd):
     free = 60 * 12 - crowd.n_answers
     for budget, caps, n in (
         (5, {}, 5),
@@ -237,7 +237,7 @@ def test_fewer_than_asked_for_is_told(model, crowd):
     assert propose(model, 5, hopeless=np.arange(60) > 1).available == 24 - (crowd.task < 2).sum()
 
 
-def test_balance_turns_to_rare_classes(model, crowd):
+def test_balance_favours_rare_classes(model, crowd):
     share = model.proba_.mean(axis=0)
     plain, even = (propose(model, 20, balance=b) for b in (False, True))
     weight = (model.proba_ / share / 3).sum(axis=1)
@@ -248,7 +248,7 @@ def test_balance_turns_to_rare_classes(model, crowd):
     assert even.gain <= plain.gain
 
 
-def test_names_and_order_do_not_matter(crowd, model):
+def test_results_do_not_depend_on_ids_and_order(crowd, model):
     table = crowd.to_arrow().take(np.random.default_rng(0).permutation(crowd.n_answers)).to_pylist()
     renamed = cw.Answers.from_arrays(*([f"{row[k]:>03}" for row in table] for k in ("task", "worker", "label")))
     other = propose(cw.DawidSkene().fit(renamed), 15)
@@ -268,7 +268,7 @@ def test_tasks_without_answers_come_first(crowd):
         assert set(range(5)) <= {t for t, _ in pairs(propose(model, 20, strategy=strategy))}
 
 
-def test_made_up_answers_can_be_asked(crowd):
+def test_pairs_with_pseudo_answers_can_be_bought(crowd):
     extra = cw.Answers.from_codes([0], [11], [0], tasks=60, workers=12, classes=3)
     given = {w for t, w in answered(crowd) if t == 0}
     assert 11 not in given
@@ -292,7 +292,7 @@ def test_learners_with_and_without_features():
                 assert (bits <= proposal.table["uncertainty"].to_numpy() + 1e-9).all()
 
 
-def test_all_answered_leaves_nothing():
+def test_complete_answers_leave_nothing_to_buy():
     answers = cw.simulate.simulate(5, n_workers=3, n_classes=2, answers_per_task=3, seed=0)
     model = cw.DawidSkene().fit(answers)
     for options in ({}, {"per_task": 2}, {"per_worker": 1}, {"strategy": "random"}, {"among": answers}):
@@ -319,12 +319,12 @@ def test_all_answered_leaves_nothing():
         ({"X": np.zeros((60, 2))}, "Do not pass X"),
     ],
 )
-def test_mistakes_are_named(model, options, match):
+def test_invalid_arguments_are_named(model, options, match):
     with pytest.raises(ParameterError, match=match):
         propose(model, **{"budget": 3, **options})
 
 
-def test_models_that_cannot_be_asked():
+def test_unfitted_models_are_rejected():
     with pytest.raises(NotFittedError, match="not fitted"):
         propose(cw.DawidSkene(), 3)
     for model in ("dawid-skene", cw.DawidSkene, None):
@@ -334,7 +334,7 @@ def test_models_that_cannot_be_asked():
         propose(cw.DawidSkene().fit(cw.Answers.from_arrays([1, 2], ["a", "b"], ["x", "x"])), 1)
 
 
-def test_what_waum_prunes_is_not_paid_for():
+def test_tasks_pruned_by_waum_are_not_proposed():
     X, answers = cw.simulate.digits_crowd()
     X, answers = X[:60], answers[np.arange(60)]
     waum = cw.WAUM(epochs=2).fit(X, answers)

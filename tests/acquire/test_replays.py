@@ -23,7 +23,7 @@ def accuracy(model, truth):
     return (model.codes_ == truth).mean()
 
 
-def test_curves_start_and_end_where_they_must(crowd):
+def test_curves_start_and_end_with_the_right_answers(crowd):
     """One answer each at first, the same for all; all answers at last, which is the fit on everything."""
     table = replay(crowd, STRATEGIES, step=40, seeds=[0, 3])
     for seed in (0, 3):
@@ -65,7 +65,7 @@ def test_one_strategy_by_its_name_and_seeds_of_any_kind(crowd):
     assert replay(crowd, "random", step=0.5, seeds=(seed for seed in range(2))).equals(listed)
 
 
-def test_truth_is_for_scoring_only(crowd):
+def test_truth_is_used_only_for_scoring(crowd):
     truth = dict(zip(crowd.tasks.tolist(), crowd.classes[crowd.truth].tolist(), strict=True))
     blind = crowd.with_truth(None)
     table = replay(blind, truth=truth, step=60, seeds=[0])
@@ -132,7 +132,7 @@ def test_mean_curve_has_mean_deviation_and_error():
         ({"model": cw.DawidSkene}, "a truth model, a learner"),
     ],
 )
-def test_mistakes_are_named(crowd, options, match):
+def test_invalid_arguments_are_named(crowd, options, match):
     with pytest.raises(ParameterError, match=match):
         replay(crowd, **{"seeds": [0], **options})
     with pytest.raises(GoldError, match="give truth="):

@@ -42,7 +42,7 @@ def test_needs_by_hand(crowd, beliefs, monkeypatch):
     np.testing.assert_allclose(need("uncertainty", **rest, weight=3.0)[0], 3)
 
 
-def test_the_grid_of_gains_is_that_of_pairs(beliefs):
+def test_grid_equals_scores_of_pairs(beliefs):
     rule = InformationRule(beliefs, np.linspace(1, 2, 60))
     tasks, workers = np.array([5, 2, 40]), np.array([0, 3, 6])
     task, worker = np.repeat(tasks, 3), np.tile(workers, 3)
@@ -53,7 +53,7 @@ def test_the_grid_of_gains_is_that_of_pairs(beliefs):
     assert (plain <= rule.worker_bound[worker] + 1e-12).all()
 
 
-def test_the_kth_answer_to_a_task_counts_a_kth():
+def test_the_kth_answer_to_a_task_scores_a_kth():
     rule = TaskRule(np.array([0.6, 0.9]), np.random.default_rng(0), np.array([0.1, 0.8, 0.5]), 3)
     for k, left in ((1, [0, 1, 2]), (2, [0, 2]), (3, [0])):
         best, score = rule.after(1, np.array(left))
@@ -63,7 +63,7 @@ def test_the_kth_answer_to_a_task_counts_a_kth():
     assert rule.after(0, np.array([0]))[1] == 0.6
 
 
-def test_rare_classes_weigh_more():
+def test_rare_classes_have_more_weight():
     belief = np.array([[1.0, 0.0]] * 9 + [[0.0, 1.0]])
     weight = rare_weight(belief)
     np.testing.assert_allclose(weight, [1 / 1.8] * 9 + [5.0])  # inverse share over the number of classes
@@ -77,7 +77,7 @@ def test_hopeless_tasks_are_those_of_low_score():
     assert not hopeless_tasks(scores, 0.0, np.arange(11)).any()
     flags = scores > 0.8
     np.testing.assert_array_equal(hopeless_tasks(flags, None, np.arange(11)), flags)
-    with pytest.raises(ParameterError, match=r"alpha=0\.1: use it with scores alone"):
+    with pytest.raises(ParameterError, match=r"alpha=0\.1: use None"):
         hopeless_tasks(flags, 0.1, np.arange(11))
     for alpha in (-0.1, 1.0, "few"):
         with pytest.raises(ParameterError, match="a share of the tasks"):
@@ -95,11 +95,11 @@ def test_hopeless_tasks_are_those_of_low_score():
     )
     with pytest.raises(ParameterError, match="other tasks"):
         hopeless_tasks(Fitted(), 0.2, np.arange(1, 12))
-    with pytest.raises(ParameterError, match="one score or flag per task 5 tasks"):
+    with pytest.raises(ParameterError, match="per task, for 5 tasks"):
         hopeless_tasks(scores, 0.2, np.arange(5))
 
 
-def test_activelab_is_quality_pulled_to_ignorance():
+def test_activelab_shrinks_quality_to_a_uniform_guess():
     """The formula, task by task, on features, on a task nobody answered too."""
     X, answers = cw.simulate.digits_crowd()
     X, answers = X[:80], answers[np.arange(80)]

@@ -59,7 +59,7 @@ def test_margins_follow_the_classes():
 
 @pytest.mark.parametrize("scale", ["probabilities", "logits"])
 @pytest.mark.parametrize("n_models", [1, 3])
-def test_records_every_task_once_an_epoch(scale, n_models):
+def test_records_every_task_once_per_epoch(scale, n_models):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(11, 4)).astype(np.float32)
     answers = Answers.from_codes(np.arange(10), np.arange(10) % 3, np.arange(10) % 3, tasks=11, workers=3, classes=3)

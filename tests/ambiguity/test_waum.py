@@ -65,13 +65,13 @@ def test_trust_and_score_by_hand():
     np.testing.assert_allclose(twice.scores_[0], first, atol=1e-6)
 
 
-def test_no_trust_at_all_gives_the_plain_mean():
+def test_zero_trust_gives_the_unweighted_mean():
     X, answers = crowd()
     nobody = cw.WAUM(PLAIN, trust=np.zeros((6, 3, 3)), epochs=2).fit(X, answers)
     np.testing.assert_allclose(nobody.scores_, nobody.aum_.reshape(60, 3).mean(1))
 
 
-def test_equal_trust_gives_the_plain_mean():
+def test_equal_trust_gives_the_unweighted_mean():
     X, answers = crowd()
     for trust in (None, np.tile(np.eye(3), (6, 1, 1)), np.full((6, 3, 3), 0.3)):
         waum = cw.WAUM(PLAIN, trust=trust, epochs=2).fit(X, answers)
@@ -120,7 +120,7 @@ def test_several_networks_give_the_mean_of_their_margins():
     np.testing.assert_allclose(many.aum_, by_hand[answers.task, answers.label], atol=1e-6)
 
 
-def test_a_network_for_each_worker():
+def test_a_network_per_worker():
     X, answers = crowd()
     waum = cw.WAUM(PLAIN, per_worker=True, epochs=4, lr=0.05).fit(X, answers)
     assert np.isfinite(waum.scores_).all()
@@ -186,7 +186,7 @@ def test_trust_from_a_learner_without_confusion_matrices(trust):
     np.testing.assert_allclose(waum.trust_, trust_by(workers.confusion(), waum))
 
 
-def test_known_labels_judge_the_workers():
+def test_gold_changes_the_trust_in_workers():
     X, answers = crowd()
     gold = np.zeros(60, np.int32)
     told = cw.WAUM(PLAIN, epochs=2).fit(X, answers, gold=gold)
@@ -213,7 +213,7 @@ def test_a_task_without_answers_or_of_weight_zero_is_not_ranked():
     np.testing.assert_array_equal(cw.WAUM(PLAIN, epochs=2).fit(X, other, sample_weight=weight).scores_, left.scores_)
 
 
-def test_names_and_order_of_rows_do_not_matter():
+def test_results_do_not_depend_on_ids_and_row_order():
     X, answers = crowd()
     order = np.random.default_rng(1).permutation(answers.n_answers)
     renamed = cw.Answers.from_arrays(
@@ -227,7 +227,7 @@ def test_names_and_order_of_rows_do_not_matter():
     assert same["labels"] == [f"c{label}" for label in first["labels"]]
 
 
-def test_a_killed_fit_goes_on_with_its_margins(tmp_path):
+def test_a_killed_fit_resumes_with_its_margins(tmp_path):
     X, answers = crowd()
     options = {"epochs": 6, "lr": 0.01, "checkpoint": str(tmp_path / "state")}
 
@@ -272,7 +272,7 @@ def test_design():
     assert np.isfinite(cw.CrowdLayer(epochs=2).fit(X, answers, sample_weight=soft).proba_).all()
 
 
-def test_bad_arguments():
+def test_invalid_arguments_are_rejected():
     X, answers = crowd()
     for bad in (
         {"margin": "large"}, {"scale": "log"}, {"top_k": 0}, {"top_k": 3}, {"trust": 3},

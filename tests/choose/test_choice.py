@@ -82,7 +82,7 @@ def scored(*means, noise=0.0):
         ((-1.0, -0.5, -0.9), 0.0, "m1"),
     ],
 )
-def test_a_candidate_has_to_lead_by_its_error(means, noise, expected):
+def test_a_candidate_must_lead_by_more_than_one_standard_error(means, noise, expected):
     assert pick(*scored(*means, noise=noise)) == expected
 
 
@@ -97,16 +97,16 @@ def test_a_candidate_has_to_lead_by_its_error(means, noise, expected):
         ((-0.8, -1.0, -0.4), 1.0, "m2"),  # and from the simpler one on, by the same rule: 0.4 > 0.316
     ],
 )
-def test_the_default_stays_unless_another_leads_it_by_its_error(means, noise, expected):
+def test_the_default_stays_unless_another_leads_by_one_standard_error(means, noise, expected):
     assert pick(*scored(*means, noise=noise), "m1") == expected
 
 
-def test_a_default_that_has_no_score_leaves_the_simplest():
+def test_without_a_score_of_the_default_the_simplest_is_the_start():
     assert pick(*scored(-1.0, -1.0), "failed") == "m0"
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_nothing_leads_the_chosen_one_by_its_error(seed):
+def test_no_candidate_leads_the_chosen_one_by_one_standard_error(seed):
     rng = np.random.default_rng(seed)
     held = cw.Answers.from_codes(np.arange(30), np.zeros(30), np.zeros(30), tasks=30, workers=1, classes=2)
     scores = {f"m{i}": rng.normal(0.1 * rng.normal(), rng.uniform(0.05, 1), 30) for i in range(6)}
@@ -128,7 +128,7 @@ def test_a_clearly_better_model_is_chosen():
 
 
 @pytest.mark.parametrize("accuracy", [1 / 3, 0.7], ids=["coin-flippers", "equal workers"])
-def test_nothing_is_chosen_over_majority_vote_where_there_is_nothing_to_know(accuracy):
+def test_majority_vote_is_kept_on_random_answers(accuracy):
     kept = 0
     for seed in range(10):
         answers = cw.simulate.simulate(
@@ -165,7 +165,7 @@ def test_the_pick_is_nearly_as_accurate_as_the_best():
 # Display
 
 
-def test_words_say_when_a_leader_is_not_clear(crowd):
+def test_words_report_an_unclear_leader(crowd):
     choice = choose(crowd, candidates=QUICK)
     low = replace(choice, best_="majority-vote")
     assert f"{choice.ranking_[0]} leads by +" in low.words
@@ -173,7 +173,7 @@ def test_words_say_when_a_leader_is_not_clear(crowd):
     assert f"{choice.ranking_[0]} leads it by +" in replace(choice, best_=second).words
 
 
-def test_words_say_what_became_of_the_default(crowd):
+def test_words_report_the_default(crowd):
     choice = choose(crowd, candidates=QUICK, default="dawid-skene")
     assert choice.default == "dawid-skene" and choice.as_dict()["default"] == "dawid-skene"
     stays = replace(choice, best_="dawid-skene", over_default=None)
@@ -188,16 +188,16 @@ def test_words_say_what_became_of_the_default(crowd):
     assert failed.best_ != "bad" and failed.words.endswith("bad, the default, could not be scored.")
 
 
-def test_a_default_no_better_than_the_vote_is_said_to_be(crowd):
+def test_words_report_a_default_no_better_than_the_vote(crowd):
     equal = choose(crowd, candidates={"again": cw.MajorityVote(), "ours": "one-coin"}, default="ours")
     entries = [entry._replace(to_vote=0.01, to_vote_error=0.02) for entry in equal.entries]
-    assert "do not speak for it over majority vote" in replace(equal, entries=entries, best_="ours").words
+    assert "do not show that it is better than majority vote" in replace(equal, entries=entries, best_="ours").words
     entries = [entry._replace(to_vote=0.03, to_vote_error=0.02) for entry in equal.entries]
-    assert "do not speak" not in replace(equal, entries=entries, best_="ours").words
+    assert "do not show" not in replace(equal, entries=entries, best_="ours").words
 
 
 @pytest.mark.parametrize("default", ["one-coin", "dawid-skene", "majority-vote"])
-def test_nothing_leads_what_is_chosen_from_any_default(crowd, default):
+def test_no_candidate_leads_the_chosen_one_for_any_default(crowd, default):
     choice = choose(crowd, candidates=QUICK, default=default)
     held = crowd.take(choice.rows)
     for score in choice.scores.values():

@@ -50,7 +50,7 @@ def parts(request):
 # The readings
 
 
-def test_workers_are_read_by_the_common_worker_model(parts):
+def test_workers_curve_uses_the_common_worker_model(parts):
     kept, held, belief = parts
     sums = temperature_curves(kept, held, lambda t: tempered(belief, t))
     for t, found in zip(TEMPERATURES, sums[0], strict=True):
@@ -58,7 +58,7 @@ def test_workers_are_read_by_the_common_worker_model(parts):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_coin_finds_the_most_likely_share(seed):
+def test_mixture_curve_finds_the_most_likely_share(seed):
     rng = np.random.default_rng(seed)
     believed, chance, weight = rng.random(50), rng.random(50), rng.integers(1, 4, 50).astype(float)
     best = minimize_scalar(
@@ -70,7 +70,7 @@ def test_coin_finds_the_most_likely_share(seed):
     assert found[1] == pytest.approx(mixture_curve(other[None], chance, weight)[0])
 
 
-def test_crowd_finds_the_confusion_of_a_certain_belief():
+def test_crowd_curve_finds_the_confusion_of_a_certain_belief():
     """Where the truth is certain, the confusion is counted: by hand."""
     truth, label = np.array([0] * 6 + [1] * 4), np.array([0, 0, 0, 0, 1, 1, 1, 1, 1, 0])
     start = np.array([[0.9, 0.1], [0.2, 0.8]])
@@ -81,7 +81,7 @@ def test_crowd_finds_the_confusion_of_a_certain_belief():
     assert found == pytest.approx([np.log(says[truth, label]).sum()])
 
 
-def test_weights_count_as_so_many_answers(parts):
+def test_weights_equal_repeated_answers(parts):
     _, held, belief = parts
     start = (np.ones((1, 3, 3)) + np.eye(3)) / 4
     twice = held.take(np.repeat(np.arange(held.n_answers), 2))
@@ -89,7 +89,7 @@ def test_weights_count_as_so_many_answers(parts):
     assert weighed == pytest.approx(crowd_curve(belief[None, twice.task], twice, start))
 
 
-def test_large_crowds_are_sampled_and_the_largest_left_alone(parts, monkeypatch):
+def test_large_crowds_are_sampled_and_the_largest_skipped(parts, monkeypatch):
     kept, held, belief = parts
     monkeypatch.setattr(temperature, "SAMPLE", 50)
     some = held.take(np.linspace(0, held.n_answers - 1, 50).astype(int))
@@ -118,12 +118,12 @@ def test_the_peak_is_found_between_the_temperatures_tried():
     assert best_temperature([np.stack([curve(100)] * 3)]) == pytest.approx(16)  # no further than was looked
 
 
-def test_workers_or_the_mean_of_the_other_two():
+def test_temperature_is_that_of_workers_or_the_mean_of_the_others():
     assert best_temperature([np.stack([curve(3), curve(2), curve(4)])]) == pytest.approx(3)
     assert best_temperature([np.stack([curve(3), curve(4), curve(9)])]) == pytest.approx(6)
 
 
-def test_a_belief_becomes_surer_only_as_far_as_all_agree():
+def test_confidence_rises_only_as_far_as_all_curves_agree():
     assert best_temperature([np.stack([curve(0.5), curve(0.4), curve(0.6)])]) == pytest.approx(0.6)
     assert best_temperature([np.stack([curve(0.5), curve(0.3), curve(2)])]) == 1.0
     assert best_temperature([np.stack([curve(0.3), curve(1.5), curve(0.5)])]) == 1.0
@@ -136,13 +136,13 @@ def test_folds_are_summed_and_none_may_be_missing():
     assert best_temperature([]) is None
 
 
-def test_a_belief_that_says_nothing_stays_as_it_is(tiny):
+def test_a_uniform_belief_is_unchanged(tiny):
     choice = choose(tiny, candidates={"even": Fixed(((0.5, 0.5),))}, folds=2)
     assert choice.temperatures["even"] == 1.0
 
 
 @pytest.mark.parametrize("factor", [2.0, 4.0])
-def test_a_belief_too_sure_by_a_factor_gets_that_temperature(factor):
+def test_an_overconfident_belief_gets_its_factor_as_temperature(factor):
     """belief^k at k T is belief at T: the whole curve moves along, by whole steps of the temperatures tried."""
     answers = cw.simulate.simulate(
         400, n_workers=15, n_classes=3, answers_per_task=3, workers="one-coin", accuracy=(0.5, 0.8), seed=4
@@ -151,20 +151,20 @@ def test_a_belief_too_sure_by_a_factor_gets_that_temperature(factor):
     assert found["surer"] == pytest.approx(factor * found["plain"], rel=1e-2)
 
 
-def test_a_model_that_is_right_keeps_its_belief_nearly():
+def test_a_calibrated_model_has_a_temperature_near_one():
     answers = cw.simulate.simulate(
         2000, n_workers=20, n_classes=3, answers_per_task=4, workers="one-coin", accuracy=(0.5, 0.9), seed=1
     )
     assert choose(answers, candidates="one-coin").temperatures["one-coin"] == pytest.approx(1.0, abs=0.15)
 
 
-def test_failed_candidates_have_none(crowd):
+def test_failed_candidates_have_no_temperature(crowd):
     choice = choose(crowd, candidates={"astray": Astray(), "fine": "one-coin"})
     assert set(choice.temperatures) == {"majority-vote", "fine"}
     assert {entry.candidate: entry.temperature for entry in choice.entries}["astray"] is None
 
 
-def test_learners_have_one_under_every_criterion(featured):
+def test_learners_have_a_temperature_under_every_criterion(featured):
     X, answers = featured
     for criterion in ("common", "own", "tasks"):
         choice = choose(answers, X, {"raykar": cw.Raykar(max_iter=3, tol=0)}, criterion=criterion, folds=2)
@@ -189,7 +189,7 @@ def test_labels_are_better_calibrated_than_before(kind):
     assert np.mean(after) < 0.75 * np.mean(before)
 
 
-def test_calibrated_keeps_labels_and_what_is_known(crowd):
+def test_calibration_keeps_labels_and_gold(crowd):
     gold = np.where(np.arange(crowd.n_tasks) < 20, crowd.truth, -1)
     for model in (cw.DawidSkene(), cw.MajorityVote()):
         model.fit(crowd, gold)
@@ -227,7 +227,7 @@ def test_a_vote_adds_at_most_the_log_odds_of_one_answer(accuracy):
     assert vote_limit(spread(accuracy, 1 / 3)) == pytest.approx(np.log(3 * accuracy / (1 - accuracy)), abs=0.15)
 
 
-def test_a_vote_adds_less_where_errors_fall_on_one_class():
+def test_a_vote_adds_less_if_errors_are_in_one_class():
     """The rival of each class is one other: as if there were two classes."""
     even, paired = vote_limit(spread(0.75, 1 / 3)), vote_limit(spread(0.75, 0.98))
     assert paired == pytest.approx(np.log(0.75 / 0.25), abs=0.1)
@@ -241,7 +241,7 @@ def test_the_limit_holds_at_any_temperature(crowd):
     assert np.array_equal(calibrated(model, 1.1 / limit), vote_belief(crowd, limit / 1.1))
 
 
-def test_a_vote_that_nothing_supports_adds_next_to_nothing():
+def test_a_vote_without_support_adds_nearly_nothing():
     alone = cw.Answers.from_arrays([1, 2, 3], list("abc"), list("xyx"))
     never = cw.Answers.from_arrays([1, 1, 2, 2], list("abab"), list("xyyx"))
     once = cw.Answers.from_arrays([1, 1], list("ab"), list("xx"))
@@ -249,10 +249,10 @@ def test_a_vote_that_nothing_supports_adds_next_to_nothing():
     assert 1 < vote_limit(once) < 2  # not without bound, though all agree
 
 
-def test_weights_of_votes_count_as_so_many(crowd):
+def test_unit_weights_do_not_change_the_vote_limit(crowd):
     assert vote_limit(replace(crowd, weight=np.ones(crowd.n_answers))) == vote_limit(crowd)
 
 
-def test_truth_is_not_looked_at(crowd):
+def test_truth_is_not_used(crowd):
     wrong = replace(crowd, truth=(crowd.truth + 1) % 3)
     assert choose(crowd, candidates=QUICK).temperatures == choose(wrong, candidates=QUICK).temperatures

@@ -100,7 +100,7 @@ def choose(
     splits = [deal(answers, folds, np.random.default_rng([random_state, repeat])) for repeat in range(repeats)]
     rows = np.flatnonzero(splits[0] >= 0)  # the same in each repeat
     if len(rows) < MIN_HELD_OUT:
-        message = f"only {len(rows)} answers can be held out; {MIN_HELD_OUT} are needed. Too few tasks have two or more answers."
+        message = f"only {len(rows)} answers can be held out, {MIN_HELD_OUT} are needed: too few tasks have several."
         raise CrowdwiseError(message)
     most = int(splits[0].max()) + 1  # folds with answers
     what = "tasks" if criterion == "tasks" else "answers"
@@ -126,9 +126,9 @@ def choose(
     if default is not None and default in scores and best != default:
         lead = mean_with_error(scores[best] - scores[default], held)
     return Choice(
-        criterion, folds, repeats, best, model_to_score(models[best], criterion), score_candidates(outcomes, scores, held), scores,
-        rows, n_tasks=len(np.unique(held.task)), n_never=answers.n_answers - len(rows), default=default,
-        over_default=lead,
+        criterion, folds, repeats, best, model_to_score(models[best], criterion),
+        score_candidates(outcomes, scores, held), scores, rows,
+        n_tasks=len(np.unique(held.task)), n_never=answers.n_answers - len(rows), default=default, over_default=lead,
     )  # fmt: skip
 
 

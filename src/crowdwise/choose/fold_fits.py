@@ -93,7 +93,8 @@ class FoldFits:
         new = Parallel(n_jobs=self.n_jobs, return_as="generator")(
             delayed(fit)(
                 current_process(), self._file(job), None if job.candidate == vote else deadline,
-                self.candidates[job.candidate], self.X, self.answers, self.splits[job.repeat] == job.fold, self.criterion,
+                self.candidates[job.candidate], self.X, self.answers, self.splits[job.repeat] == job.fold,
+                self.criterion,
             )
             for job in jobs if job not in stored
         )  # fmt: skip

@@ -65,7 +65,7 @@ class Outcome(NamedTuple):
     seconds: float
     failure: str | None
     warnings: tuple[str, ...]
-    temperature_curves: Array | None = None  # (3, temperatures), see `temperature`
+    curves: Array | None = None  # (3, temperatures), see `temperature`
 
 
 def score(candidate: Candidate, X: Any, answers: Answers, held: Array, criterion: Criterion) -> Outcome:
@@ -106,8 +106,8 @@ def fit_candidate(candidate: Candidate, X: Any, kept: Answers, criterion: Criter
         most = max(MOST_NUMBERS, PER_ANSWER * kept.n_answers)
         if hasattr(type(model), "confusion_") and kept.n_workers * kept.n_classes**2 > most:
             message = (
-                f"not tried: {kept.n_workers:,} confusion matrices of {kept.n_classes:,} classes are too many to estimate "
-                f"from {kept.n_answers:,} answers."
+                f"not tried: {kept.n_workers:,} confusion matrices of {kept.n_classes:,} classes are too many to "
+                f"estimate from {kept.n_answers:,} answers."
             )
             raise CrowdwiseError(message)
         return model.fit(kept)

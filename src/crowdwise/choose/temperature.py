@@ -48,7 +48,7 @@ TIED = 1e-6  # nats in total; temperatures within this are tied, and the one nea
 
 
 def belief_at_temperature(model: Any, belief: Array, answers: Answers) -> Callable[[float], Array]:
-    """Return a function of the temperature that gives the belief of a fitted model; majority vote's is from its votes."""
+    """Return the belief of a fitted model as a function of temperature; majority vote's is from its votes."""
     if isinstance(model, MajorityVote):
         limit = vote_limit(answers)
         return lambda temperature: vote_belief(answers, min(1 / temperature, limit))

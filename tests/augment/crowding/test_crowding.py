@@ -40,7 +40,7 @@ def plain(data):
 @pytest.mark.parametrize(
     "game", [{"adversarial_epochs": 0}, {"classifier_lr": 1e-30}, {"scale": 2.0, "classifier_lr": 1e-30}]
 )
-def test_without_a_game_or_at_rest_in_it_the_classifier_is_crowdlayers(data, game):
+def test_without_a_game_the_classifier_equals_crowdlayer(data, game):
     X, answers, _ = data
     none = CrowdInG(**{**FEW, **game}).fit(X, answers)
     plain = cw.CrowdLayer(network=FEW["network"], scale=game.get("scale", 1.0), epochs=8, lr=0.02, batch_size=32)
@@ -89,7 +89,7 @@ def test_without_information_the_auxiliary_network_is_not_trained(data):
     assert trained(answers, X, information=0, threshold=0.9) == {"network", "generator", "discriminator"}
 
 
-def test_threshold_decides_who_learns(data):
+def test_threshold_decides_which_network_learns(data):
     X, answers, _ = data
     with pytest.warns(CrowdwiseWarning, match=r"classifier of CrowdInG did not train.*above threshold=2 .*lower"):
         assert "network" not in trained(answers, X, threshold=2.0)  # log 3 is the largest entropy: f is sure of all
@@ -120,7 +120,7 @@ def test_variants_make_a_difference(data, plain, variant):
     assert np.isfinite(other.answer_proba(X)).all()
 
 
-def test_without_features_the_generator_knows_them_through_the_classifier_only(data):
+def test_without_use_task_the_generator_sees_features_only_through_the_classifier(data):
     X, answers, _ = data
     model = CrowdInG(**FEW, use_task=False).fit(X, answers)
     module = model.module_
@@ -140,7 +140,7 @@ def test_without_features_the_generator_knows_them_through_the_classifier_only(d
      {"information": np.nan}, {"scale": "2"}, {"select_pairs": "best"}, {"generator_lr": 0},
      {"adversarial_epochs": -1}],
 )  # fmt: skip
-def test_wrong_options_are_named(data, wrong):
+def test_invalid_options_are_named(data, wrong):
     X, answers, _ = data
     with pytest.raises(ParameterError, match="|".join(wrong)):
         CrowdInG(**wrong).fit(X, answers)
@@ -167,14 +167,14 @@ def test_tasks_are_split_by_the_entropy_of_the_classifier(data):
     np.testing.assert_array_equal(pool.sure, ~unsure & pool.generated)
 
 
-def test_one_step_is_on_all_tasks(data):
+def test_one_step_uses_all_tasks(data):
     X, answers, _ = data
     pool, _ = a_game(X, answers, two_step=False)._draw_pool(0)
     for some in (pool.sure, pool.unsure):
         np.testing.assert_array_equal(some[0], pool.generated)
 
 
-def test_judges_see_as_many_generated_answers_of_a_worker_as_real_ones(data):
+def test_discriminator_has_equally_many_real_and_generated_answers_per_worker(data):
     X, answers, _ = data
     pool, _ = a_game(X, answers, n_models=2)._draw_pool(0)
     given = np.bincount(answers.worker, minlength=8)
@@ -195,7 +195,7 @@ def test_ratio_is_one_before_the_first_step(data):
     np.testing.assert_allclose(game.module.figures()["ratio"], 1, atol=1e-5)
 
 
-def test_members_are_trained_as_if_alone(data):
+def test_networks_train_independently(data):
     """Model 0 of two has the pairs and the answers that it has alone."""
     X, answers, _ = data
     # Masks of dropout, and noise before the game, are drawn for all models at once.
@@ -205,7 +205,7 @@ def test_members_are_trained_as_if_alone(data):
     assert np.abs(two[0] - two[1]).max() > 0.01
 
 
-def test_history_holds_the_figures_of_each_epoch(fitted):
+def test_history_has_the_figures_of_each_epoch(fitted):
     games = [r for r in fitted.history_ if r.get("phase") == "adversarial"]
     assert [r["epoch"] for r in games] == [1, 2]
     for name in ("loss_d", "loss_g", "loss_c", "aux", "ratio", "entropy", "generator_fit", "classifier_fit", "same",
@@ -214,7 +214,7 @@ def test_history_holds_the_figures_of_each_epoch(fitted):
     assert len([r for r in fitted.history_ if r.get("phase") == "discriminator"]) == 1
 
 
-def test_a_checkpoint_goes_on_to_the_same_result(data, fitted, tmp_path):
+def test_resuming_from_a_checkpoint_gives_the_same_result(data, fitted, tmp_path):
     X, answers, _ = data
 
     def killed(record):
@@ -229,7 +229,7 @@ def test_a_checkpoint_goes_on_to_the_same_result(data, fitted, tmp_path):
     assert model.history_ == fitted.history_
 
 
-def test_a_game_that_does_harm_may_be_left_out(data):
+def test_select_can_skip_a_harmful_game(data):
     """Hidden answers choose between what the game started from and its epochs."""
     X, answers, _ = data
     options = {**FEW, "select": "held_out", "adversarial_lr": 0.5, "ratio_clip": 100.0}
@@ -301,7 +301,7 @@ def test_only_pairs_without_an_answer_are_generated(data, fitted):
         fitted.generate(X, per_worker=0)
 
 
-def test_generating_fits_first_where_there_is_need(data, fitted):
+def test_generate_fits_an_unfitted_model(data, fitted):
     X, answers, _ = data
     with pytest.raises(NotFittedError):
         CrowdInG(**FEW).generate(X)
@@ -313,7 +313,7 @@ def test_generating_fits_first_where_there_is_need(data, fitted):
     np.testing.assert_array_equal(model.proba_, fitted.proba_)
 
 
-def test_generated_answers_serve_another_learner():
+def test_another_learner_fits_on_generated_answers():
     """Names of tasks, workers and classes are those of the answers."""
     X, answers, _ = crowd()
     named = cw.Answers.from_arrays(

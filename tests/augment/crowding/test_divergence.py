@@ -17,7 +17,7 @@ def data():
     return crowd()
 
 
-def test_a_lost_game_is_said(data):
+def test_a_diverged_game_warns(data):
     X, answers, _ = data
     with pytest.warns(DivergenceWarning, match="diverged"):
         CrowdInG(**{**FEW, "adversarial_lr": 0.3}, multiplier=5.0).fit(X, answers)
@@ -50,7 +50,7 @@ def test_diverging_fits_warn_with_a_remedy(digits, options, said):
         CrowdInG(**{**SHORT, **options}).fit(*digits)
 
 
-def test_a_blown_up_generator_is_said_where_there_is_no_game():
+def test_a_diverged_generator_warns_without_a_game():
     X, answers, _ = crowd(n_workers=3, per_task=3)
     with pytest.warns(DivergenceWarning, match="lower generator_lr"):
         CrowdInG(**{**FEW, "generator_lr": 1e4}).fit(X, answers)
@@ -104,14 +104,14 @@ def test_each_kind_of_divergence_has_a_remedy(after, said):
         divergence.warn_on_divergence(figures(), figures(**after), LEVEL)
 
 
-def test_what_was_astray_before_the_game_is_not_laid_on_it():
+def test_divergence_in_pre_training_is_not_blamed_on_the_game():
     bad = figures(classifier_fit=-2.3)
     with pytest.warns(DivergenceWarning, match="after pre-training.*lower lr") as caught:
         divergence.warn_on_divergence(bad, bad, LEVEL)
     assert "classifier_lr" not in str(caught[0].message)
 
 
-def test_nothing_is_said_of_a_game_that_went_well():
+def test_a_normal_game_does_not_warn():
     well = figures(ratio=1.2, generator_fit=-0.5, classifier_fit=-1.2, agreement=0.8, loss_d=1.9)
     near = figures(generator_fit=-2.2)  # hardly trained
     with warnings.catch_warnings(record=True) as said:

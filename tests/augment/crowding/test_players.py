@@ -24,7 +24,7 @@ def answers():
 
 
 @pytest.mark.parametrize("left_out", [False, True])
-def test_labels_said_together_are_counted(answers, left_out):
+def test_cooccurrence_counts_labels_of_the_same_task(answers, left_out):
     weight = np.where(np.arange(40) % 4, 1.0, 0.0) if left_out else None
     expected = np.zeros((3, 3))
     for task in range(0, 40):
@@ -34,7 +34,7 @@ def test_labels_said_together_are_counted(answers, left_out):
     np.testing.assert_array_equal(cooccurrence(answers, weight), expected)
 
 
-def test_labels_said_together_by_weight():
+def test_cooccurrence_uses_weights():
     answers = cw.Answers.from_arrays([0, 0, 0], [0, 1, 2], [0, 0, 1], weight=[0.5, 2.0, 3.0])
     np.testing.assert_allclose(cooccurrence(answers), [[2 * 0.5 * 2, 2.5 * 3], [2.5 * 3, 0]])
 
@@ -74,7 +74,7 @@ def test_discriminator_by_loops(graph):
 # The risk
 
 
-def test_how_unlikely_an_answer_is():
+def test_generator_loss_by_hand():
     judged = torch.tensor([0.01, 0.5, 0.99])
     logit = torch.logit(judged)
     torch.testing.assert_close(objective.unlikely(logit, "printed"), torch.log(1 - judged))
@@ -111,7 +111,7 @@ def test_gradient_of_the_risk_by_finite_differences(clip):
     torch.testing.assert_close(slope, found, atol=1e-7, rtol=1e-5)
 
 
-def test_multiplier_only_shifts_the_risk_of_all_answers():
+def test_multiplier_only_shifts_the_risk_over_all_answers():
     """Over all labels, by G0, the risk is the mean of delta under G whatever mu: over those drawn it is not."""
     theta, log_g0, said, _ = logged()
     delta = torch.from_numpy(np.random.default_rng(1).random((6, 3)))
@@ -166,7 +166,7 @@ def test_pairs_are_chosen_by_one_over_entropy(quota, by_entropy):
         assert abs(count[key] / n - p) < 4 * np.sqrt(p * (1 - p) / n)
 
 
-def test_each_worker_has_his_quota_or_all():
+def test_each_worker_gets_the_quota_or_all_pairs():
     worker = np.repeat([0, 1, 3], [5, 2, 4])
     chosen = objective.choose_pairs(worker, np.zeros(11), np.array([3, 9, 1, 0]), np.random.default_rng(0))
     assert np.bincount(worker[chosen], minlength=4).tolist() == [3, 2, 0, 0]
@@ -175,7 +175,7 @@ def test_each_worker_has_his_quota_or_all():
 # Networks of several models
 
 
-def test_layout_goes_there_and_back():
+def test_layout_round_trip():
     model = torch.tensor([0, 2, 2, 2])
     values = torch.arange(8.0).view(4, 2)
     layout = Layout(model, 3)
@@ -195,7 +195,7 @@ def inputs(n_models=2, rows=4, workers=3, classes=3, seed=0):
     return x, f, row, worker, torch.from_numpy(rng.normal(size=(5, classes))).float()
 
 
-def test_models_do_not_mix_and_pairs_neither():
+def test_models_and_pairs_are_independent():
     both = Generator(2, 5, 3, 3, 0, use_task=True, use_worker=True).eval()
     x, f, row, worker, noise = inputs()
     joint = both(x, f, row, worker, noise)
@@ -226,7 +226,7 @@ def test_auxiliary_network_sees_task_worker_and_label():
 
 
 @pytest.mark.parametrize(("use_task", "use_worker"), [(True, True), (False, True), (True, False)])
-def test_generator_is_given_what_it_may_know(use_task, use_worker):
+def test_generator_sees_only_its_inputs(use_task, use_worker):
     model = Generator(2, 5, 3, 3, 0, use_task=use_task, use_worker=use_worker).eval()
     x, f, row, worker, noise = inputs()
     before = model(x, f, row, worker, noise)
@@ -250,7 +250,7 @@ def pooled(answers, max_pairs, n_models=2, **options):
 
 
 @pytest.mark.parametrize("max_pairs", [10, 10_000])
-def test_pool_holds_answers_and_missing_pairs_up_to_a_cap(answers, max_pairs):
+def test_pool_has_all_answers_and_at_most_max_pairs_missing_pairs(answers, max_pairs):
     pool = pooled(answers, max_pairs)
     given = set(zip(answers.task.tolist(), answers.worker.tolist(), strict=True))
     pairs = list(zip(pool.answers.task.tolist(), pool.answers.worker.tolist(), strict=True))
@@ -260,7 +260,7 @@ def test_pool_holds_answers_and_missing_pairs_up_to_a_cap(answers, max_pairs):
     np.testing.assert_array_equal(pool.said[1, ~pool.generated], answers.label)
 
 
-def test_batches_of_a_pool_name_places(answers):
+def test_batches_of_a_pool_have_positions_as_labels(answers):
     pool = pooled(answers, 50)
     seen = np.zeros(pool.said.shape, int)
     which = np.stack([pool.generated, ~pool.generated])  # another choice for each model
@@ -273,7 +273,7 @@ def test_batches_of_a_pool_name_places(answers):
     np.testing.assert_array_equal(seen, which)
 
 
-def test_tasks_left_out_are_not_in_a_batch(answers):
+def test_tasks_of_weight_zero_are_not_in_a_batch(answers):
     weight = np.where(np.arange(40) % 4, 1.0, 0.0)
     pool = pooled(answers, 10_000, task_weight=weight, active=weight > 0)
     tasks = np.concatenate([batch.task for batch in pool.epoch(0)])

@@ -103,7 +103,7 @@ def test_nothing_to_add():
         ({"base": cw.AggNet(cross_fit=2, epochs=1), "warm_start": True, "iterations": 1}, "warm_start"),
     ],
 )
-def test_what_makes_no_sense_is_refused(data, options, message):
+def test_invalid_parameters_are_rejected(data, options, message):
     with pytest.raises(ParameterError, match=message):
         DASC(**{"base": tiny(), **options}).fit(*data)
 
@@ -111,7 +111,7 @@ def test_what_makes_no_sense_is_refused(data, options, message):
 # Claims
 
 
-def test_rare_classes_keep_their_share():
+def test_rare_classes_gain_accuracy():
     """Against confidence and chance on sparse, imbalanced crowds: better where classes count alike, and a lower R."""
     accuracy, imbalance = [], []
     for seed in range(6):
@@ -159,7 +159,7 @@ class Guess(CrowdClassifier):
         return np.column_stack([p, 0.5 - p, np.full(len(p), 0.5)])
 
 
-def test_a_larger_crowd_is_looked_at_in_blocks(monkeypatch):
+def test_a_large_crowd_is_scored_in_blocks(monkeypatch):
     """600,000 pairs: blocks of 200,000, of which twice M of each class are kept besides what is waiting."""
     answers = cw.simulate.simulate(2000, n_workers=300, n_classes=3, answers_per_task=3, seed=0)
     add, held = pairs.LowestScores.add, []
@@ -179,7 +179,7 @@ def test_a_larger_crowd_is_looked_at_in_blocks(monkeypatch):
     assert max(held) <= 2 * 1000 * 3 + dasc.PAIRS
 
 
-def test_no_warnings_of_numbers(data):
+def test_no_numerical_warnings(data):
     X, answers = data
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -26,7 +26,7 @@ def data():
 
 @pytest.mark.parametrize("select", ["distribution", "confidence"])
 @pytest.mark.parametrize("pairs", [dasc.PAIRS, 20])
-def test_the_surest_are_added(data, select, pairs, monkeypatch):
+def test_the_most_confident_are_added(data, select, pairs, monkeypatch):
     X, answers = data
     monkeypatch.setattr(dasc, "PAIRS", pairs)
     model = plain(tiny(), select=select, per_iteration=40, iterations=1).fit(X, answers)
@@ -47,7 +47,7 @@ def test_classes_that_are_rare_in_the_pool_are_added(data):
     assert added(second) == expected[0] | expected[1]
 
 
-def test_random_pseudo_answers_are_what_the_learner_says(data):
+def test_random_pseudo_answers_are_the_learners_predictions(data):
     X, answers = data
     model = plain(tiny(), select="random", per_iteration=40, iterations=1).fit(X, answers)
     q = tiny().fit(X, answers).answer_proba(X)
@@ -58,7 +58,7 @@ def test_random_pseudo_answers_are_what_the_learner_says(data):
     assert added(other) != made
 
 
-def test_what_was_added_stays_and_is_never_chosen_twice(data):
+def test_pseudo_answers_do_not_change_and_are_never_added_twice(data):
     X, answers = data
     pools = [plain(tiny(), per_iteration=50, iterations=t, redistribute=True).fit(X, answers) for t in (1, 2, 3)]
     assert [len(added(p)) for p in pools] == [50, 100, 150]
@@ -68,7 +68,7 @@ def test_what_was_added_stays_and_is_never_chosen_twice(data):
     assert pool.take(np.flatnonzero(~pool.pseudo)).label.tolist() == answers.label.tolist()
 
 
-def test_all_pairs_are_used_up_and_then_it_ends(data):
+def test_training_ends_when_no_pairs_are_left(data):
     X, answers = data
     model = plain(tiny(epochs=1), per_iteration=10**6, iterations=5).fit(X, answers)
     assert model.model_.answers_.n_answers == answers.n_tasks * answers.n_workers
@@ -92,14 +92,14 @@ def test_each_iteration_is_one_more_fit(data, monkeypatch):
     assert len(model.history_) == 3
 
 
-def test_hidden_answers_are_never_made_up(data):
+def test_hidden_answers_get_no_pseudo_answers(data):
     X, answers = data
     model = plain(tiny(), iterations=1, per_iteration=10**6, hidden=0.2).fit(X, answers)
     pool = model.model_.answers_
     assert pool.take(np.flatnonzero(~pool.pseudo)).label.tolist() == answers.label.tolist()
 
 
-def test_max_pairs_chooses_among_some(data):
+def test_max_pairs_samples_pairs(data):
     X, answers = data
     model = plain(tiny(), select="confidence", per_iteration=30, iterations=1, max_pairs=60).fit(X, answers)
     made = added(model)
@@ -110,7 +110,7 @@ def test_max_pairs_chooses_among_some(data):
     assert added(full) == everything
 
 
-def test_pairs_drawn_range_by_range_are_all_there_are(data, monkeypatch):
+def test_sampling_range_by_range_covers_all_pairs(data, monkeypatch):
     """A bound just below the number of pairs draws them, in ranges of tasks; but for one pair it is as without."""
     X, answers = data
     monkeypatch.setattr(pairs, "DRAWN", 50)
@@ -120,7 +120,7 @@ def test_pairs_drawn_range_by_range_are_all_there_are(data, monkeypatch):
     assert len(set(added(every)) ^ set(added(most))) <= 2
 
 
-def test_nobody_speaks_for_the_silent(data):
+def test_workers_without_answers_get_no_pseudo_answers(data):
     """No pseudo-answers for a worker without answers, nor to a task that does not count."""
     X, answers = data
     fewer = answers.take(np.flatnonzero((answers.worker != 2) & (answers.task != 5)))
@@ -135,7 +135,7 @@ def test_nobody_speaks_for_the_silent(data):
         assert {t for t, _, _ in made} == set(range(5, answers.n_tasks))  # a task without answers is one of them
 
 
-def test_soft_pseudo_answers_weigh_their_probability(data):
+def test_soft_pseudo_answers_are_weighted_by_probability(data):
     X, answers = data
     pool = plain(tiny(), soft=True, iterations=1, select="confidence").fit(X, answers).model_.answers_
     q = tiny().fit(X, answers).answer_proba(X)[pool.task, pool.worker, pool.label]
@@ -145,7 +145,7 @@ def test_soft_pseudo_answers_weigh_their_probability(data):
 # What is recorded
 
 
-def test_history_is_plain_and_truth_changes_nothing_else(data):
+def test_history_is_json_and_truth_changes_nothing_else(data):
     X, answers = data
     told = []
     model = plain(tiny(), iterations=2, hidden=0.1).fit(X, answers, callback=told.append)
@@ -173,7 +173,7 @@ def test_held_out_is_the_likelihood_of_answers_not_fitted(data):
     assert model.history_[1]["change"] == pytest.approx(model.history_[1]["held_out"] - model.history_[0]["held_out"])
 
 
-def test_tasks_that_do_not_count_do_not_judge(data):
+def test_tasks_of_weight_zero_are_not_hidden(data):
     X, answers = data
     weight = np.where(np.arange(answers.n_tasks) % 2, 1.0, 0.0)
     model = plain(tiny(), iterations=1, hidden=0.3).fit(X, answers, sample_weight=weight)
@@ -192,7 +192,7 @@ def test_tasks_that_do_not_count_do_not_judge(data):
         (0.3, 0.01, False), (0.0, 0.0, False),
     ],
 )  # fmt: skip
-def test_a_clear_fall_is_beyond_chance_and_large_enough(change, error, fell):
+def test_a_clear_drop_is_significant_and_large_enough(change, error, fell):
     assert is_clear_drop(change, error) is fell
 
 

@@ -73,7 +73,7 @@ def data():
 
 
 @pytest.mark.parametrize("kind", BASES)
-def test_equal_pools_are_as_one(kind, data):
+def test_a_shared_pool_gives_the_same_result(kind, data):
     X, answers = data
     weight = np.random.default_rng(0).random(answers.n_tasks)
     for options in ({}, {"loss": "cb_focal"}, {"sampling": "resample"}):
@@ -86,7 +86,7 @@ def test_equal_pools_are_as_one(kind, data):
 
 @pytest.mark.parametrize("kind", BASES)
 @pytest.mark.parametrize("options", [{}, {"loss": "cb_focal"}, {"sampling": "resample"}])
-def test_equal_copies_are_as_one(kind, options):
+def test_equal_copies_of_a_pool_give_the_same_result(kind, options):
     """Through all that keeps pools apart; where tasks have as many answers, each model's mean is that of all."""
     X, answers = even()
     one = small(kind, n_models=2, **options).fit(X, answers)
@@ -95,7 +95,7 @@ def test_equal_copies_are_as_one(kind, options):
 
 
 @pytest.mark.parametrize("kind", BASES)
-def test_a_network_knows_only_its_own_pool(kind, data):
+def test_a_network_depends_only_on_its_own_pool(kind, data):
     """Whatever the others have, and however much of it."""
     X, answers = data
     pools = [some_pseudo(answers, seed, n) for seed, n in enumerate((60, 10, 200))]
@@ -126,7 +126,7 @@ def test_doctor_net_has_votes_by_pool(data):
         {"max_pairs": 100}, {"warm_start": True},
     ],
 )  # fmt: skip
-def test_one_network_apart_is_as_ever(data, options):
+def test_apart_with_one_network_changes_nothing(data, options):
     X, answers = data
     one, apart = (
         plain(tiny(), iterations=2, per_iteration=40, apart=a, **options).fit(X, answers) for a in (False, True)
@@ -140,7 +140,7 @@ def test_one_network_apart_is_as_ever(data, options):
 
 @pytest.mark.parametrize("select", ["distribution", "confidence"])
 @pytest.mark.parametrize("pairs", [dasc.PAIRS, 20])
-def test_each_network_chooses_for_itself(data, select, pairs, monkeypatch):
+def test_each_network_selects_its_own_pseudo_answers(data, select, pairs, monkeypatch):
     X, answers = data
     monkeypatch.setattr(dasc, "PAIRS", pairs)
     model = plain(tiny(n_models=3), apart=True, select=select, per_iteration=40, iterations=1).fit(X, answers)
@@ -165,7 +165,7 @@ def one_of(fitted, member):
 
 
 @pytest.mark.parametrize("select", ["distribution", "confidence", "random"])
-def test_members_are_runs_of_their_own(select):
+def test_members_are_independent_runs(select):
     """A third one changes nothing for two: float for float while pools are equal, then as far as sums of floats go."""
     X, answers = even()
     options = {"apart": True, "select": select, "per_iteration": 50, "iterations": 2}
@@ -178,7 +178,7 @@ def test_members_are_runs_of_their_own(select):
 
 
 @pytest.mark.parametrize("options", [{"select": "random"}, {"max_pairs": 50}])
-def test_each_network_draws_pairs_of_its_own(options):
+def test_each_network_samples_its_own_pairs(options):
     """Drawn at random: 50 of 300, so by chance two networks have a sixth of them in common, and never all."""
     X, answers = even()
     model = plain(small(n_models=3), apart=True, per_iteration=50, iterations=1, **options).fit(X, answers)
@@ -189,7 +189,7 @@ def test_each_network_draws_pairs_of_its_own(options):
 
 @pytest.mark.parametrize("kind", BASES)
 @pytest.mark.parametrize("select", ["distribution", "confidence", "random"])
-def test_nothing_is_chosen_twice(kind, select, data):
+def test_no_pair_is_added_twice(kind, select, data):
     X, answers = data
     model = plain(small(kind, n_models=2), apart=True, select=select, per_iteration=50, iterations=3).fit(X, answers)
     given = set(zip(answers.task.tolist(), answers.worker.tolist(), strict=True))
@@ -216,7 +216,7 @@ def test_history_has_means_and_members(data):
     assert {"accuracy", "precision_majority", "recall_minority"} <= set(model.history_[1]["members"][2])
 
 
-def test_pairs_run_out_for_each_by_itself(data):
+def test_pairs_run_out_per_network(data):
     X, answers = data
     model = plain(tiny(epochs=1, n_models=2), apart=True, per_iteration=10**6, iterations=5).fit(X, answers)
     full = answers.n_tasks * answers.n_workers
@@ -247,7 +247,7 @@ def test_saved_and_loaded(data, tmp_path):
 
 
 @pytest.mark.parametrize("warm_start", [False, True])
-def test_goes_on_from_a_checkpoint(data, tmp_path, warm_start):
+def test_resumes_from_a_checkpoint(data, tmp_path, warm_start):
     X, answers = data
     options = {"apart": True, "iterations": 3, "per_iteration": 40, "warm_start": warm_start}
     whole = plain(tiny(n_models=2), **options).fit(X, answers)
@@ -277,6 +277,6 @@ def test_goes_on_from_a_checkpoint(data, tmp_path, warm_start):
         ({"base": tiny(clip=1.0)}, "clip=1.0: use None in the base"),
     ],
 )
-def test_what_ties_networks_is_refused(data, options, message):
+def test_options_that_couple_networks_are_rejected(data, options, message):
     with pytest.raises(ParameterError, match=message):
         plain(**{"base": tiny(), "apart": True, **options}).fit(*data)

@@ -54,7 +54,7 @@ def test_pool_statistics_by_hand():
     }
 
 
-def test_means_are_over_the_members_that_have_a_figure():
+def test_means_are_over_the_members_with_a_value():
     members = [
         {"answers": 4, "chosen": [0, 0]},
         {"answers": 5, "chosen": [0, 1], "accuracy": 1.0, "recall_minority": None},

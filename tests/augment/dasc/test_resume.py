@@ -16,7 +16,7 @@ def data():
     return crowd()[:2]
 
 
-def test_a_killed_fit_goes_on_bit_for_bit(data, tmp_path):
+def test_a_killed_fit_resumes_to_the_same_bits(data, tmp_path):
     X, answers = data
     for n, options in enumerate(({}, {"warm_start": True, "hidden": 0.2}, {"select": "random", "soft": True})):
         whole = plain(tiny(), iterations=3, **options).fit(X, answers)
@@ -39,7 +39,7 @@ def test_a_killed_fit_goes_on_bit_for_bit(data, tmp_path):
             plain(tiny(lr=0.5), iterations=3, checkpoint=file, **options).fit(X, answers)
 
 
-def test_a_warm_start_goes_on_from_the_last_network(data):
+def test_a_warm_start_begins_with_the_last_network(data):
     X, answers = data
     still = {"epochs": 1, "lr": 1e-12}  # does not move: it stays where it started
     for base in (
@@ -57,7 +57,7 @@ def test_a_warm_start_goes_on_from_the_last_network(data):
     assert not np.array_equal(cold.predict_proba(X), warm.predict_proba(X))
 
 
-def test_a_start_that_fits_nothing_is_refused(data):
+def test_incompatible_start_weights_are_rejected(data):
     X, answers = data
     start = copy_start_weights(tiny().fit(X, answers))
     model = tiny()
@@ -71,7 +71,7 @@ def test_a_start_that_fits_nothing_is_refused(data):
         model.fit(X, answers)
 
 
-def test_where_a_checkpoint_cannot_be(data, tmp_path):
+def test_invalid_checkpoints_are_rejected(data, tmp_path):
     with pytest.raises(ModelFileError, match="is a folder: give the path of a file in it"):
         plain(tiny(), checkpoint=tmp_path).fit(*data)
     with pytest.raises(ModelFileError, match="no folder"):

@@ -31,14 +31,14 @@ class TestDecoder:
         return X, features, Autoencoder(network, features, 0), batches
 
     @pytest.mark.parametrize("n_models", [1, 2])
-    def test_there_and_back(self, n_models):
+    def test_decoding_reverses_encoding(self, n_models):
         X, features, model, batches = self.low_rank(n_models)
         model.train_on(batches, Settings(lr=0.01), 20, phase=1)
         z = encode(model.network, features, "cpu")
         assert z.shape == (300, 32 * n_models)
         assert np.square(model.decode(z) - X).sum() < 0.03 * np.square(X - X.mean(axis=0)).sum()
 
-    def test_frozen_learns_the_decoder_alone(self):
+    def test_a_frozen_encoder_does_not_change(self):
         X, features, model, batches = self.low_rank()
         network = {name: value.clone() for name, value in model.network.state_dict().items()}
         z = encode(model.network, features, "cpu")
@@ -47,7 +47,7 @@ class TestDecoder:
         assert np.square(model.decode(z) - X).sum() < 0.2 * before
         assert all(torch.equal(value, network[name]) for name, value in model.network.state_dict().items())
 
-    def test_images_are_refused(self):
+    def test_images_are_rejected(self):
         features = open_features(np.zeros((4, 1, 8, 8), np.float32))
         network = build_network(cw.MLP(4), (1, 8, 8), 2, 1, 0)
         with pytest.raises(FeaturesError, match=r"\(1, 8, 8\).*decode=False"):
@@ -80,7 +80,7 @@ class TestModule:
                 expected += float(torch.nn.functional.cross_entropy(logits, torch.from_numpy(labels)))
         np.testing.assert_allclose(float(module.loss(batch).detach()), expected, rtol=1e-5)
 
-    def test_made_tasks_reach_the_last_layer_only(self):
+    def test_synthetic_tasks_train_only_the_last_layer(self):
         _, module, made, batch, labels = self.setting(1)
         gradients = []
         for points in (made, made + 1):
@@ -91,7 +91,7 @@ class TestModule:
         torch.testing.assert_close(gradients[0][0], gradients[1][0])
         assert (gradients[0][1] - gradients[1][1]).abs().max() > 1e-3
 
-    def test_decoded_tasks_are_tasks_like_others(self):
+    def test_decoded_tasks_train_the_full_network(self):
         """Without hidden layers given, features stand for themselves."""
         _, module, _, batch, labels = self.setting(1)
         module.learn(labels)
@@ -111,7 +111,7 @@ class TestModule:
 
 
 class TestTogether:
-    def test_joined(self):
+    def test_synthetic_tasks_are_appended(self):
         real, made = some_answers(3), some_answers(2, np.array([1, 1]))
         both = append_tasks(real, made)
         assert both.task.tolist() == [0, 1, 2, 3, 4]

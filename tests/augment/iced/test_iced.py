@@ -43,7 +43,7 @@ def data():
 
 
 class TestWarmUp:
-    def test_groups_without_tasks_are_passed_over(self, data):
+    def test_empty_groups_are_skipped(self, data):
         """Of two or three answers there is no third group."""
         X, answers = data
         model = quick(warmup_epochs=3).fit(X, answers)
@@ -56,7 +56,7 @@ class TestWarmUp:
 class TestRounds:
     @pytest.mark.parametrize("decode", [True, False])
     @pytest.mark.parametrize("n_classes", [2, 4])
-    def test_rare_classes_are_filled_up(self, decode, n_classes):
+    def test_rare_classes_get_synthetic_tasks(self, decode, n_classes):
         """What is made in a round balances the labels there were before it."""
         X, answers = crowd(n_classes=n_classes)
         model = quick(rounds=1, decode=decode, first="dawid-skene").fit(X, answers)
@@ -77,7 +77,7 @@ class TestRounds:
         clear = np.abs(score[0] - score[1]) > 1e-6
         np.testing.assert_array_equal(model.codes_[clear], score.argmax(axis=0)[clear])
 
-    def test_the_first_round_makes_what_the_vote_lacks(self):
+    def test_the_first_round_balances_the_classes_of_the_vote(self):
         """Six of class 0 and two of class 1, all agreed on: four are made, and named 1 by those who answered."""
         label = np.repeat([0, 0, 0, 0, 0, 0, 1, 1], 3)
         answers = cw.Answers.from_codes(
@@ -105,7 +105,7 @@ class TestRounds:
         moved = (first.codes_ != vote_shares(answers).argmax(axis=1))[agreed].sum()
         assert moved <= history[0]["changed"] * 200 <= moved + (~agreed).sum()
 
-    def test_truth_is_never_looked_at(self, data):
+    def test_truth_is_not_used(self, data):
         X, answers = data
         blind = answers.with_truth(None)
         one, other = quick().fit(X, answers), quick().fit(X, blind)
@@ -113,7 +113,7 @@ class TestRounds:
         assert all("accuracy" not in record for record in other.label_history_)
         assert [r["changed"] for r in other.label_history_] == [r["changed"] for r in one.label_history_]
 
-    def test_gold_is_held(self, data):
+    def test_gold_labels_do_not_change(self, data):
         X, answers = data
         gold = np.where(np.arange(200) < 60, 1 - answers.truth, -1)  # wrong, to be sure that it is not inferred
         assert (quick().fit(X, answers, gold=gold).codes_[:60] == gold[:60]).all()
@@ -122,7 +122,7 @@ class TestRounds:
         assert (model.codes_[:60] == gold[:60]).all()
         assert model.truth_.answers_.n_tasks == 200 + model.label_history_[-1]["made"]
 
-    def test_tasks_without_answers_are_judged_by_the_classifier(self, data):
+    def test_tasks_without_answers_are_predicted_by_the_classifier(self, data):
         X, answers = data
         weight = np.ones(200)
         weight[:5] = 0
@@ -150,7 +150,7 @@ class TestRounds:
         members = quick(n_models=2, decode=False).fit(X, answers).member_proba(X)
         assert np.abs(members[0] - members[1]).max() > 1e-4
 
-    def test_nothing_to_make(self):
+    def test_balanced_classes_need_no_synthetic_tasks(self):
         """As many tasks of each class: nothing is made, and D&S has the real answers alone."""
         label = np.repeat(np.arange(2), 10).repeat(3)
         answers = cw.Answers.from_codes(
@@ -176,7 +176,7 @@ class TestRounds:
 
 
 class TestResampling:
-    def test_real_tasks_first_then_made_ones(self, data):
+    def test_real_tasks_come_before_synthetic_ones(self, data):
         X, answers = data
         model = quick()
         X_both, both = model.fit_resample(X, answers)
@@ -193,7 +193,7 @@ class TestResampling:
 
     @pytest.mark.parametrize("n_classes", [2, 4])
     @pytest.mark.parametrize("rounds", [1, 2])
-    def test_as_many_of_each_class_by_the_labels_they_were_made_from(self, monkeypatch, rounds, n_classes):
+    def test_classes_are_balanced_under_the_labels_of_the_round(self, monkeypatch, rounds, n_classes):
         X, answers = crowd(n_classes=n_classes)
         seen = []
 
@@ -219,7 +219,7 @@ class TestResampling:
             before = quick(rounds=1).fit(X, answers)
             np.testing.assert_array_equal(labels, before.truth_.codes_[:200])
 
-    def test_other_learners_take_it(self, data):
+    def test_other_learners_fit_on_resampled_answers(self, data):
         X, answers = data
         renamed = cw.Answers.from_codes(
             answers.task,
@@ -234,14 +234,14 @@ class TestResampling:
         model = cw.CrowdLayer(epochs=2).fit(X_both, both)
         assert set(model.predict(X)) <= {"n", "y"}
 
-    def test_tasks_that_were_not_used_stay(self, data):
+    def test_unused_tasks_are_returned_too(self, data):
         X, answers = data
         X_both, both = quick().fit_resample(X, answers.take(np.flatnonzero(answers.task != 3)))
         np.testing.assert_array_equal(X_both[:200], X)
         assert np.diff(both.task_starts)[3] == 0
         assert (np.diff(both.task_starts)[200:] > 0).all()
 
-    def test_what_cannot_be(self, data):
+    def test_resampling_without_decoding_is_rejected(self, data):
         X, answers = data
         with pytest.raises(ParameterError, match="decoded"):
             quick(decode=False).fit_resample(X, answers)
@@ -259,7 +259,7 @@ class TestResampling:
         ("prior", "flat"), ("first", "votes"), ("smoothing", -1), ("checkpoint", "file"), ("loss", "focal"),
     ],
 )  # fmt: skip
-def test_refused(data, name, value):
+def test_invalid_parameters_are_rejected(data, name, value):
     with pytest.raises(CrowdwiseError, match=name):
         quick(**{name: value}).fit(*data)
 

@@ -90,11 +90,11 @@ class TestWarmUp:
             (None, []),
         ],
     )
-    def test_who_when_and_for_how_long(self, kind, expected):
+    def test_stages_and_epochs(self, kind, expected):
         plan = warm_up_plan(kind, 4, self.shares, np.full(6, 7))
         assert [(np.flatnonzero(tasks).tolist(), epochs) for tasks, epochs in plan] == expected
 
-    def test_ties_alone_warm_up_nothing(self):
+    def test_ties_are_not_in_any_stage(self):
         assert warm_up_plan("iced", 4, votes([1, 1], [1, 1]), np.array([2, 0])) == []
 
 
@@ -106,7 +106,7 @@ class TestQuotas:
     def test_balanced_needs_none(self):
         assert balancing_counts(np.array([0, 1, 1, 0]), 2).tolist() == [0, 0]
 
-    def test_every_task_is_started_from_equally_often(self):
+    def test_every_task_is_a_start_equally_often(self):
         labels = np.repeat([0, 1], [20, 6])
         made = interpolate_tasks(
             rng().normal(size=(26, 3)),
@@ -138,12 +138,12 @@ class TestDelta:
         assert abs(eta.mean()) < 0.001
         np.testing.assert_allclose(eta.std(), 0.05 / np.sqrt(3), rtol=0.02)
 
-    def test_kept_within_the_segment(self):
+    def test_delta_is_clipped_to_the_segment(self):
         delta = interpolation_weights("intended", np.full(1000, 1e6), np.full(1000, 1.0), 0.5, rng())
         assert delta.min() == 0
         assert delta.max() <= 0.5 + 1e-5
 
-    def test_intended_is_nearer_to_the_surer_and_printed_to_the_less_sure(self):
+    def test_intended_is_nearer_to_the_more_certain_task_and_printed_to_the_less(self):
         z, labels = rng().normal(size=(40, 4)), np.zeros(40, np.int64)
         sure = certainty(rng(1).dirichlet([1, 1], size=40), 0.05)
         for kind, nearer_is_surer in (("intended", True), ("printed", False)):
@@ -195,14 +195,14 @@ class TestBetween:
         )
         np.testing.assert_array_equal(made.apply(z), z[[3, 3]])
 
-    def test_nothing_to_make(self):
+    def test_balanced_classes_need_no_synthetic_tasks(self):
         z = rng().normal(size=(4, 2))
         made = interpolate_tasks(
             z, np.array([0, 0, 1, 1]), np.ones(4), np.array([0, 0]), k=5, delta="intended", noise=0.1, rng=rng()
         )
         assert made.apply(z).shape == (0, 2)
 
-    def test_nearest_among_some(self):
+    def test_nearest_in_a_sample(self):
         """Of many points some are drawn: neighbours are the nearest of these, and nobody is his own."""
         points = rng(3).normal(size=(200, 2))
         near = nearest(points, None, 3, 50, rng(4))
@@ -262,7 +262,7 @@ class TestSimulatedAnswers:
         assert (made.weight[of_first] == (zero + two) / 2).all()
         assert (made.weight[~of_first] == by[0, 1]).all()
 
-    def test_every_made_task_has_an_answer_and_nobody_answers_twice(self):
+    def test_every_synthetic_task_has_an_answer_and_no_worker_answers_twice(self):
         draw = rng()
         task, worker = np.nonzero(draw.random((50, 30)) < 0.1)
         task, worker = np.append(task, np.arange(50)), np.append(worker, np.full(50, 30))
