@@ -26,7 +26,7 @@ def test_beliefs_of_a_truth_model_are_its_own(crowd):
 
 
 def test_workers_with_few_answers_are_shrunk_to_the_average(crowd):
-    """Rows are mixed with the average worker's as if with `caution` answers; who answered nothing is average."""
+    """Rows are mixed with the average worker's as if with `caution` answers; a worker without answers is average."""
     answers = cw.Answers.from_codes(crowd.task, crowd.worker, crowd.label, tasks=80, workers=8, classes=3)
     model = cw.DawidSkene().fit(answers)
     seen = np.zeros((8, 3))
@@ -42,7 +42,7 @@ def test_workers_with_few_answers_are_shrunk_to_the_average(crowd):
 
 
 def test_without_confusion_matrices_answers_are_counted(crowd):
-    """Majority vote has none: counts against its shares, and one even answer more."""
+    """Majority vote has none: counts against its shares, and one more answer spread evenly."""
     model = cw.MajorityVote().fit(crowd)
     counts = np.zeros((6, 3, 3))
     for t, w, label in zip(crowd.task, crowd.worker, crowd.label, strict=True):
@@ -52,7 +52,7 @@ def test_without_confusion_matrices_answers_are_counted(crowd):
 
 
 def test_weights_of_answers_count(crowd):
-    """Two answers for each one: with twice the caution, DawidSkene's matrices are mixed alike."""
+    """Two answers for each one: with twice the caution, DawidSkene's matrices are mixed equally."""
     model = cw.DawidSkene().fit(crowd)
     heavy = cw.Answers.from_codes(crowd.task, crowd.worker, crowd.label, tasks=80, workers=6, classes=3,
                                   weight=np.full(crowd.n_answers, 2.0))  # fmt: skip
@@ -75,7 +75,7 @@ def test_features_and_answers_are_combined_by_bayes_rule(learned):
 def test_a_learners_answer_probabilities_adapt_the_channels(learned):
     X, answers, _ = learned
     X, answers = X[:60], answers[np.arange(60)]
-    model = cw.DoctorNet(epochs=1).fit(X, answers)  # knows no matrices
+    model = cw.DoctorNet(epochs=1).fit(X, answers)  # has no confusion matrices
     beliefs = Beliefs(model, answers, X=X)
     task, worker = np.array([3, 3, 50]), np.array([1, 5, 5])
     channel = beliefs.channel(task, worker)

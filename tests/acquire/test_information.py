@@ -60,7 +60,7 @@ def test_gain_is_bounded():
 
 def test_random_workers_and_certain_tasks_have_no_gain():
     p, channel = crowd(20)
-    spammer = np.repeat(channel[:, :1], 3, axis=1)  # says the same whatever the truth
+    spammer = np.repeat(channel[:, :1], 3, axis=1)  # answers do not depend on the truth
     np.testing.assert_allclose(gain(p[:, None], spammer), 0, atol=1e-12)
     np.testing.assert_allclose(gain(np.eye(3)[[0, 1, 2]][:, None], channel[:3]), 0, atol=1e-12)
     np.testing.assert_allclose(gain(p[:, None], np.repeat(np.eye(3)[None], 20, axis=0)), entropy(p))  # never errs
@@ -84,7 +84,7 @@ def test_rare_outcomes_are_merged(monkeypatch):
     assert q.shape == (30, 6, 3)
     np.testing.assert_allclose(q.sum(axis=1), p)
     merged = gain(q, channel)
-    assert (merged >= exact - 1e-12).all()  # less is known of what came before
+    assert (merged >= exact - 1e-12).all()  # merged outcomes carry less information
     assert (merged <= gain(p[:, None], channel) + 1e-12).all()
 
 

@@ -38,7 +38,7 @@ def all_gains(model, **options):
 
 
 def brute_force(model, budget, per_task, per_worker):
-    """Greedy choice among all pairs, each gain found anew from all answers chosen before."""
+    """Greedy choice among all pairs, each gain computed from all answers chosen before."""
     answers, chosen = model.answers_, []
     beliefs, done = Beliefs(model, answers), answered(answers)
     q = {t: beliefs.belief[[t]][:, None] for t in range(answers.n_tasks)}
@@ -159,7 +159,7 @@ def test_lift_is_the_expected_increase_of_the_best_belief(model):
 
 
 def test_gains_of_a_batch_add_up(model):
-    """Several answers to one task, whoever chose them: together what the enumerated outcomes tell."""
+    """Several answers to one task, in any order: the sum equals the information of the enumerated outcomes."""
     proposal = propose(model, 40, strategy="uncertainty", per_task=3, per_worker=30)
     beliefs, total, said = Beliefs(model, model.answers_), 0.0, {}
     for t, w in pairs(proposal):
@@ -204,7 +204,7 @@ def test_hopeless_tasks_are_not_proposed(model):
 
 def test_equal_scores_are_not_hopeless(model):
     assert pairs(propose(model, 60, hopeless=np.ones(60))) == pairs(propose(model, 60))
-    assert len(propose(model, 60, hopeless=np.ones(60, bool))) == 0  # flags say what they say
+    assert len(propose(model, 60, hopeless=np.ones(60, bool))) == 0  # flags are used directly
 
 
 def test_scores_are_in_the_bits_of_gain_and_uncertainty(model):

@@ -24,7 +24,7 @@ def accuracy(model, truth):
 
 
 def test_curves_start_and_end_with_the_right_answers(crowd):
-    """One answer each at first, the same for all; all answers at last, which is the fit on everything."""
+    """All strategies start with the same single answers, and end with all answers."""
     table = replay(crowd, STRATEGIES, step=40, seeds=[0, 3])
     for seed in (0, 3):
         first = crowd.thin(0.999, seed=seed)
@@ -45,7 +45,7 @@ def test_start_step_and_budget(crowd):
     replay(crowd, ["random"], start=20, step=30, budget=1, seeds=[1], score=lambda m: drawn.append(m.answers_) or 0.0)
     assert [known.n_answers for known in drawn] == [20, 21]
     pairs = [set(zip(a.task.tolist(), a.worker.tolist(), a.label.tolist(), strict=True)) for a in (*drawn, crowd)]
-    assert pairs[0] < pairs[1] < pairs[2]  # what is bought is what was hidden
+    assert pairs[0] < pairs[1] < pairs[2]  # hidden answers are bought
 
 
 def test_models_learners_and_scores(crowd):
@@ -79,7 +79,7 @@ def test_truth_is_used_only_for_scoring(crowd):
 
 
 def oracle_of(truth, confusion, seed):
-    """A crowd that says the same whenever it is asked the same."""
+    """A crowd with deterministic answers."""
     drawn = np.random.default_rng(seed).random((len(truth), len(confusion)))
     return lambda task, worker: (drawn[task, worker, None] > confusion[worker, truth[task]].cumsum(axis=1)[:, :-1]).sum(
         1

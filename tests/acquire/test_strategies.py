@@ -83,7 +83,7 @@ def test_hopeless_tasks_are_those_of_low_score():
         with pytest.raises(ParameterError, match="a share of the tasks"):
             hopeless_tasks(scores, alpha, np.arange(11))
     assert not hopeless_tasks(np.full(3, np.nan), 0.5, np.arange(3)).any()
-    assert not hopeless_tasks(np.array([1.0, np.nan, 1.0]), 0.5, np.arange(3)).any()  # nothing tells them apart
+    assert not hopeless_tasks(np.array([1.0, np.nan, 1.0]), 0.5, np.arange(3)).any()  # all scores are equal
     assert hopeless_tasks(np.array([-np.inf, 1.0, 2.0]), 0.5, np.arange(3)).tolist() == [False, True, False]
     assert np.flatnonzero(hopeless_tasks(np.arange(200), None, np.arange(200))).tolist() == [0, 1]  # one in a hundred
 
@@ -100,7 +100,7 @@ def test_hopeless_tasks_are_those_of_low_score():
 
 
 def test_activelab_shrinks_quality_to_a_uniform_guess():
-    """The formula, task by task, on features, on a task nobody answered too."""
+    """The formula, task by task, on features, including a task without answers."""
     X, answers = cw.simulate.digits_crowd()
     X, answers = X[:80], answers[np.arange(80)]
     answers = answers.take(np.flatnonzero(answers.task != 7))
@@ -112,7 +112,7 @@ def test_activelab_shrinks_quality_to_a_uniform_guess():
         assert score == pytest.approx((trust * found.quality[t] + more / answers.n_classes) / (trust + more))
     fitted = cw.CrowdLab().fit(X, answers)
     low = activelab(answers, Beliefs(fitted, answers))
-    assert low[7] < np.median(low)  # nobody answered: worth more than most
+    assert low[7] < np.median(low)  # without answers: worth more than most
     assert ((low >= 1 / answers.n_classes - 1e-9) & (low <= 1)).all()
 
 

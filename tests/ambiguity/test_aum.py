@@ -1,4 +1,4 @@
-"""AUM: one label a task."""
+"""AUM: one label per task."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ PLAIN = cw.MLP(8, dropout=0.0, standardise=False)
 def data():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 4)).astype(np.float32)
-    task = np.repeat(np.arange(39), 3)  # nobody answers the last
+    task = np.repeat(np.arange(39), 3)  # the last task has no answers
     label = rng.integers(0, 3, len(task))
     return X, cw.Answers.from_codes(task, np.tile([0, 1, 2], 39), label, tasks=40, workers=3, classes=3)
 

@@ -75,7 +75,7 @@ def test_records_every_task_once_per_epoch(scale, n_models):
     by_model = [margins(scores[m], "pleiss").numpy() for m in range(n_models)]
     table, seen = module.recorded(np.arange(11))
     np.testing.assert_allclose(table[:10], np.mean(by_model, axis=0)[:10], atol=1e-6)
-    assert seen.tolist() == [True] * 10 + [False]  # nobody answered the last one
+    assert seen.tolist() == [True] * 10 + [False]  # the last task has no answers
     assert (module.seen.view(n_models, 11)[:, :10] == 2).all()
     np.testing.assert_array_equal(module.recorded(np.array([7, 2]))[0], table[[7, 2]])
 

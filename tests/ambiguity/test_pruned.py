@@ -40,7 +40,7 @@ def test_equals_rank_prune_and_fit(data):
 
 
 def test_removed_tasks_are_predicted(data):
-    """Labels of the others are what the truth model says of them alone, as in the paper."""
+    """Labels are those of the truth model on the kept tasks alone, as in the paper."""
     X, answers = data
     model = cw.Pruned(cw.Aggregated("wds", **QUICK), alpha=0.1).fit(X, answers)
     rows = np.flatnonzero(model.kept_)
@@ -80,7 +80,7 @@ def test_every_kind_of_base(base, data):
 
 def test_workers_and_classes_seen_only_in_removed_tasks(data):
     X, answers = data
-    others = answers.task != 7  # of which a seventh worker says a fourth class: no network will believe that
+    others = answers.task != 7  # task 7 has a fourth class by a seventh worker, which a network cannot learn
     task, worker, label = (
         np.append(c[others], x) for c, x in zip((answers.task, answers.worker, answers.label), (7, 6, 3), strict=True)
     )

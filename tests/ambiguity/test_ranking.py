@@ -1,4 +1,4 @@
-"""What is done with scores: the table, pruning, weights."""
+"""Uses of scores: the table, pruning, weights."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,10 @@ def test_prune_removes_the_lowest(n_tasks, alpha, n_removed):
     assert scores[kept.removed].tolist() == sorted(scores)[:n_removed]
     assert sorted([*kept.rows, *kept.removed]) == list(range(n_tasks))
     assert kept.answers == ranked(scores).answers_[kept.rows]
-    assert (kept.answers.n_workers, kept.answers.n_classes) == (3, 3)  # though nobody says the third, or is the third
+    assert (kept.answers.n_workers, kept.answers.n_classes) == (
+        3,
+        3,
+    )  # even those without answers
     if alpha:
         assert kept.threshold == pytest.approx(np.quantile(scores, alpha))
         assert (scores[kept.rows] > kept.threshold).all()
@@ -99,8 +102,8 @@ def test_weights_grow_with_the_score_and_have_mean_one():
     r = (np.arange(200) + 0.5) / 200
     odds = r**2 / (1 - r**2) * 99
     np.testing.assert_allclose(np.sort(weights), odds / (1 + odds) / (odds / (1 + odds)).mean())
-    assert np.unique(ranked([1.0, 1.0, 2.0]).weights()).size == 2  # equals weigh alike
-    np.testing.assert_allclose(ranked(scores * 7 + 3).weights(), ranked(scores).weights())  # of ranks alone
+    assert np.unique(ranked([1.0, 1.0, 2.0]).weights()).size == 2  # ties have equal weights
+    np.testing.assert_allclose(ranked(scores * 7 + 3).weights(), ranked(scores).weights())  # depends only on ranks
 
 
 @pytest.mark.parametrize("alpha", [0.0001, 0.1, 0.5, 0.9])
@@ -129,7 +132,7 @@ def test_ranking_has_the_components_of_scores():
 
 
 def test_worker_trust_is_a_mean_over_answers():
-    assert ranked([0.1, 0.2]).worker_trust_.tolist() == [1.0, 0.5, 0.75]  # the last worker has no answers: that of all
+    assert ranked([0.1, 0.2]).worker_trust_.tolist() == [1.0, 0.5, 0.75]  # the last worker has no answers: overall mean
 
 
 def test_prediction_in_blocks_equals_direct_prediction():

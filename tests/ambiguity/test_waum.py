@@ -1,4 +1,4 @@
-"""WAUM: trust, the record of a training, what it finds."""
+"""WAUM: trust, recorded margins, and planted ambiguous tasks."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def planted(seed, n_tasks=400, share=0.1):
 
 
 def test_trust_and_score_by_hand():
-    """Two workers, two classes, a network that is still its first self: lr takes no step."""
+    """Two workers, two classes, an untrained network: lr is too small for a step."""
     X = np.array([[1.0, 0.0], [0.0, 1.0]], np.float32)
     answers = cw.Answers.from_codes([0, 0, 1], [0, 1, 1], [0, 1, 1], tasks=2, workers=2, classes=2)
     confusion = np.array([[[0.9, 0.1], [0.4, 0.6]], [[0.5, 0.5], [0.3, 0.7]]])
@@ -125,7 +125,7 @@ def test_a_network_per_worker():
     waum = cw.WAUM(PLAIN, per_worker=True, epochs=4, lr=0.05).fit(X, answers)
     assert np.isfinite(waum.scores_).all()
     np.testing.assert_allclose(waum.proba_.sum(1), 1)
-    alone = np.flatnonzero(answers.worker == 2)  # what the others say is nothing to this worker's network
+    alone = np.flatnonzero(answers.worker == 2)  # other workers do not affect this worker's network
     label = np.where(answers.worker == 2, answers.label, (answers.label + 1) % 3)
     others = cw.Answers.from_codes(answers.task, answers.worker, label, tasks=60, workers=6, classes=3)
     again = cw.WAUM(PLAIN, per_worker=True, epochs=4, lr=0.05).fit(X, others)
@@ -248,7 +248,7 @@ def test_hidden_answers_have_margins_too():
     waum = cw.WAUM(PLAIN, select="held_out", epochs=5).fit(X, answers)
     assert np.isfinite(waum.scores_).all()
     best = int(np.argmax([record["held_out"] for record in waum.history_])) + 1
-    assert (waum.module_.seen == best).all()  # of the epochs up to the one that is kept
+    assert (waum.module_.seen == best).all()  # of the epochs up to the selected one
 
 
 def test_planted_ambiguous_tasks_are_found():
@@ -259,11 +259,11 @@ def test_planted_ambiguous_tasks_are_found():
         found.append(roc_auc_score(hard, -cw.WAUM(**options).fit(X, answers).scores_))
         plain.append(roc_auc_score(hard, -cw.AUM(**options).fit(X, answers).scores_))
     assert min(found) > 0.9
-    assert np.mean(found) > np.mean(plain)  # one label a task hides that workers were torn
+    assert np.mean(found) > np.mean(plain)  # one label per task hides disagreement
 
 
 def test_design():
-    """The lines of the design: prune, then any learner on what is kept."""
+    """The example of the design: prune, then fit any learner."""
     X, answers = crowd()
     kept = cw.WAUM(epochs=3).fit(X, answers).prune(alpha=0.05)
     assert len(kept.removed) == 3

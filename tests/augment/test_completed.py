@@ -1,4 +1,4 @@
-"""Filling in missing answers, then fitting anew."""
+"""Filling in missing answers, then fitting on all."""
 
 from collections import namedtuple
 
@@ -110,7 +110,7 @@ Made = namedtuple("Made", "answers proba")
 
 
 class Repeats:
-    """A generator of the user's: everybody says class 1 of every task, those who answered too."""
+    """A user's generator: every worker answers class 1 to every task, also those with answers."""
 
     def fit(self, X, answers):
         self.answers = answers
@@ -180,7 +180,7 @@ def test_any_base():
 
 def test_gold_is_passed_on():
     X, answers = crowd()
-    gold = np.where(np.arange(60) < 20, (answers.truth + 1) % 3, -1)  # wrong, so that it shows
+    gold = np.where(np.arange(60) < 20, (answers.truth + 1) % 3, -1)  # wrong, so that its use is visible
     model = Completed(cw.AggNet(epochs=2), max_pairs=50).fit(X, answers, gold=gold)
     assert (model.codes_[:20] == gold[:20]).all()
     with pytest.raises(ParameterError, match="gold"):
@@ -191,7 +191,7 @@ def test_the_checkpoint_is_of_the_final_fit(tmp_path):
     X, answers = crowd()
     plain = Completed(BASE).fit(X, answers)
     base = cw.CrowdLayer(epochs=6, lr=0.01, network=NETWORK, checkpoint=str(tmp_path / "state"))
-    for _ in range(2):  # the second goes on from where the first ended
+    for _ in range(2):  # the second resumes from the checkpoint of the first
         np.testing.assert_array_equal(Completed(base).fit(X, answers).proba_, plain.proba_)
 
 

@@ -56,7 +56,7 @@ def test_each_pool_samples_its_own_pairs(answers, size):
 
 @pytest.mark.parametrize("drawn", [7, 40])
 def test_large_samples_are_drawn_range_by_range_and_uniform(answers, monkeypatch, drawn):
-    """As one draw of all would be: of the number asked for, distinct, missing, and no pair likelier than another."""
+    """Equivalent to one draw: the requested number, distinct, missing, and uniform."""
     monkeypatch.setattr(pairs, "DRAWN", drawn)
     pools = [answers, answers.take(np.arange(60))]
     missing = [sorted(all_missing(pool)) for pool in pools]

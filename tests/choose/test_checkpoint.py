@@ -1,4 +1,4 @@
-"""Fits on disk: a choice that was killed goes on and comes out the same; nothing of another problem is taken."""
+"""Stored fits: a killed choice resumes to the same result, and fits of other problems are not reused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from crowdwise.choose import choose
 from crowdwise.choose.checkpoint import FitStore, read, write
 from crowdwise.choose.scores import Outcome
 from crowdwise.errors import CrowdwiseError, UnwritableError
-from tests.helpers.choose_candidates import QUICK, Astray
+from tests.helpers.choose_candidates import QUICK, Failing
 
 
 class Killed(Exception):
@@ -34,7 +34,7 @@ def stop_after(n):
 
 
 def kept(crowd, folder, **options):
-    """How many fits are taken from the folder."""
+    """Return how many fits are read from the folder."""
     records = []
     choose(crowd, checkpoint=folder, callback=records.append, **{"candidates": QUICK, "folds": 3, **options})
     return sum(record["kept"] for record in records)
@@ -105,7 +105,7 @@ def test_labels_and_order_of_candidates_do_not_matter(crowd, tmp_path):
 
 
 def test_failed_fits_are_retried(crowd, tmp_path):
-    models = {"astray": Astray(), "fine": "one-coin"}
+    models = {"failing": Failing(), "fine": "one-coin"}
     first = choose(crowd, candidates=models, folds=2, checkpoint=tmp_path)
     assert kept(crowd, tmp_path, candidates=models, folds=2) == 4
     same(first, choose(crowd, candidates=models, folds=2, checkpoint=tmp_path))
@@ -147,7 +147,7 @@ def test_a_missing_folder_is_reported(tmp_path):
         write(tmp_path / "gone" / "fit", Outcome(np.ones(3), 1.0, None, ()))
 
 
-# Names of files
+# File names
 
 
 def named():

@@ -1,4 +1,4 @@
-"""What comes out: errors of differences, the rule, how well it picks, and the table."""
+"""The result: standard errors, the rule, the quality of the choice, and the table."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_table_holds_paired_differences(crowd):
 
 
 def test_standard_error_matches_the_spread_over_crowds():
-    """Over many sets of tasks answered by one crowd, a difference moves as much as its error says."""
+    """Over many sets of tasks answered by one crowd, a difference varies as much as its standard error."""
     workers = cw.simulate.crowd(10, 3, "one-coin", seed=5)
     found = []
     for seed in range(60):
@@ -77,8 +77,8 @@ def scored(*means, noise=0.0):
         ((-1.0, -1.0 + 1e-12), 0.0, "m0"),  # rounding
         ((-1.0, -0.9), 1.0, "m0"),  # error of the lead 1 / sqrt(40) = 0.158
         ((-1.0, -0.8), 1.0, "m1"),
-        ((-1.0, -0.8, -0.7), 1.0, "m1"),  # the third is not ahead of the second by its error
-        ((-1.0, -0.9, -0.6), 1.0, "m2"),  # ahead of the first, which is still held, by 0.4; the error is 0.316
+        ((-1.0, -0.8, -0.7), 1.0, "m1"),  # the third does not lead the second by one standard error
+        ((-1.0, -0.9, -0.6), 1.0, "m2"),  # leads the first, which is still chosen, by 0.4; the standard error is 0.316
         ((-1.0, -0.5, -0.9), 0.0, "m1"),
     ],
 )
@@ -142,7 +142,7 @@ def test_majority_vote_is_kept_on_random_answers(accuracy):
 
 
 def test_the_pick_is_nearly_as_accurate_as_the_best():
-    """Over crowds of several kinds: the pick's labels lose little, those of the vote and of a random method more."""
+    """Over crowds of several kinds: the chosen labels lose little, those of the vote and of a random method more."""
     regret = {"pick": [], "vote": [], "random": []}
     names = ["majority-vote", "wawa", "one-coin", "mace", "dawid-skene"]
     for kind in ("mixed", "one-coin", "class-dependent", {"hammer": 0.3, "uniform-guess": 0.7}):

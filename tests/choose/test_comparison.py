@@ -1,4 +1,4 @@
-"""Choosing: what must not matter, candidates that fail, what is refused, and what is told on the way."""
+"""`choose`: invariances, failing candidates, invalid arguments, and the callback."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 import crowdwise as cw
 from crowdwise.choose import choose
 from crowdwise.errors import CrowdwiseError, ParameterError
-from tests.helpers.choose_candidates import QUICK, Astray
+from tests.helpers.choose_candidates import QUICK, Failing
 
-# What must not matter
+# Invariances
 
 
 def test_order_of_candidates_does_not_change_scores(crowd):
@@ -36,7 +36,7 @@ def test_results_do_not_depend_on_row_order_and_ids(crowd):
 
 
 def test_ids_that_reorder_tasks_change_only_the_folds(crowd):
-    """Folds are drawn in the order of ids: other names move scores by no more than new folds do."""
+    """Folds are drawn in the order of ids: other ids change scores no more than new folds do."""
     renamed = cw.Answers.from_codes(
         crowd.n_tasks - 1 - crowd.task,
         crowd.worker,
@@ -78,14 +78,14 @@ def test_candidates_are_not_modified(crowd):
     assert not hasattr(choice.best_model_, "answers_")
 
 
-# Candidates that fail, and what is refused
+# Failing candidates and invalid arguments
 
 
 def test_failing_candidates_are_listed_with_the_reason(crowd):
-    models = {"astray": Astray(), "features": "raykar", "settings": cw.OneCoin(max_iter=0)}
+    models = {"failing": Failing(), "features": "raykar", "settings": cw.OneCoin(max_iter=0)}
     choice = choose(crowd, candidates={**models, "fine": "one-coin"})
     reasons = {entry.candidate: entry.failure for entry in choice.entries}
-    assert reasons["astray"] == "TrainingError: the loss is no number any more."
+    assert reasons["failing"] == "TrainingError: the loss is no number any more."
     assert "max_iter" in reasons["settings"]
     assert "give X" in reasons["features"]
     assert reasons["fine"] is None
@@ -151,12 +151,12 @@ def test_single_answers_cannot_be_held_out():
         choose(answers)
 
 
-# What is told
+# Callback and defaults
 
 
 def test_callback_is_called_after_each_fit(crowd):
     records = []
-    choose(crowd, candidates={"a": "one-coin", "b": Astray()}, folds=2, repeats=2, callback=records.append)
+    choose(crowd, candidates={"a": "one-coin", "b": Failing()}, folds=2, repeats=2, callback=records.append)
     assert [r["done"] for r in records] == list(range(1, 13))
     assert {r["total"] for r in records} == {12}
     assert sorted({r["fold"] for r in records}) == [0, 1, 2, 3]

@@ -1,4 +1,4 @@
-"""Time budgets: who is left out, when, and that a resumed choice leaves out the same, by a clock of our own."""
+"""Time budgets, with a simulated clock: which candidates are skipped, and that a resumed choice skips the same."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import crowdwise as cw
 from crowdwise.choose import choose, fold_fits
 from crowdwise.choose.fold_fits import NOT_STARTED, drop_slowest
 from crowdwise.errors import ParameterError
-from tests.helpers.choose_candidates import Astray
+from tests.helpers.choose_candidates import Failing
 
 SECONDS = {"majority-vote": 1.0, "one-coin": 2.0, "mace": 10.0, "dawid-skene": 30.0}
 
 
 class Clock:
-    """A clock that only fits move on: by as many seconds as the table says."""
+    """A clock that only fits advance, by the seconds in the table."""
 
     def __init__(self, score):
         self.now, self.score = 0.0, score
@@ -51,7 +51,7 @@ def test_the_slowest_are_skipped_until_the_rest_fits():
     assert drop_slowest(seconds, 4, 4 * 61.0, "vote") == {}
     assert list(drop_slowest(seconds, 4, 4 * 60.9, "vote")) == ["b"]
     assert list(drop_slowest(seconds, 4, 4 * 30.9, "vote")) == ["b", "c"]
-    assert list(drop_slowest(seconds, 4, -5.0, "vote")) == ["b", "c", "a"]  # the vote never
+    assert list(drop_slowest(seconds, 4, -5.0, "vote")) == ["b", "c", "a"]  # never the vote
     assert list(drop_slowest({**seconds, "vote": 99.0}, 4, 0.0, "vote")) == ["b", "c", "a"]
 
 
@@ -65,7 +65,7 @@ def test_reasons_have_durations():
 
 
 def test_a_large_budget_changes_nothing(crowd):
-    models = {"a": "one-coin", "bad": Astray()}
+    models = {"a": "one-coin", "bad": Failing()}
     one, two = (choose(crowd, candidates=models, folds=2, time_budget=budget) for budget in (None, 1000))
     assert json.dumps(one.as_dict(seconds=False)) == json.dumps(two.as_dict(seconds=False))
 
@@ -105,7 +105,7 @@ def test_no_candidate_starts_after_the_budget_is_used(crowd, clock):
 
 def test_candidates_that_fail_are_not_fitted_again(crowd, clock):
     records = []
-    models = {"bad": Astray(), "fine": "one-coin"}
+    models = {"bad": Failing(), "fine": "one-coin"}
     choice = choose(crowd, candidates=models, folds=3, time_budget=1000, callback=records.append)
     assert failures(choice)["bad"].startswith("TrainingError")
     assert [record["candidate"] for record in records].count("bad") == 1
@@ -120,12 +120,12 @@ def test_majority_vote_is_never_skipped(crowd, n_jobs):
 
 
 def test_a_resumed_choice_skips_the_same_candidates(crowd, clock, tmp_path, monkeypatch):
-    models = {"a": "one-coin", "bad": Astray(), "vague": cw.DawidSkene(max_iter=1), "b": "mace", "c": "dawid-skene"}
+    models = {"a": "one-coin", "bad": Failing(), "vague": cw.DawidSkene(max_iter=1), "b": "mace", "c": "dawid-skene"}
     options = {"candidates": models, "folds": 5, "checkpoint": tmp_path}
     first = choose(crowd, time_budget=70, **options)
     assert failures(first)["b"].endswith("over the time budget")
     assert failures(first)["c"] == NOT_STARTED
-    monkeypatch.setitem(SECONDS, "mace", 0.1)  # what is quick by now was slow when it was decided
+    monkeypatch.setitem(SECONDS, "mace", 0.1)  # the stored decision is used, although the candidate is quick now
     again = choose(crowd, time_budget=70, **options)
     assert failures(again) == failures(first)
     assert json.dumps(again.as_dict(seconds=False)) == json.dumps(first.as_dict(seconds=False))

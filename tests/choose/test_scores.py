@@ -1,4 +1,4 @@
-"""Which answers are held out, and how likely they are found: folds and scores, by hand."""
+"""Folds of held-out answers and their scores, by hand."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_own_likelihood_of_a_learner_is_that_of_its_answer_proba(featured):
 
 
 def test_tasks_criterion_uses_only_the_classifier(featured):
-    """Answers to a held-out task must not move what is predicted of it: all that could be said sums to one."""
+    """Answers to a held-out task must not affect its prediction: probabilities of all answers sum to one."""
     X, answers = featured
     held = task_folds(answers, 3, np.random.default_rng([0, 0])) == 0
     first = np.append(True, answers.task[1:] != answers.task[:-1])  # of the two answers to each task
@@ -124,7 +124,7 @@ def test_tasks_criterion_uses_only_the_classifier(featured):
 
 
 def test_answers_to_a_task_are_scored_together():
-    """By hand: log of the sum over truths of belief times what the workers say, in equal parts to the answers."""
+    """By hand: log of the sum over truths of belief times the likelihood of the answers, divided equally over them."""
     answers = cw.simulate.simulate(60, n_workers=5, n_classes=3, answers_per_task=3, seed=2)
     answers = replace(answers, weight=np.random.default_rng(0).uniform(0.5, 2, answers.n_answers))
     kept, held = (answers.take(np.flatnonzero((answers.task % 3 > 0) == kept)) for kept in (True, False))

@@ -1,4 +1,4 @@
-"""Temperatures from held-out answers: by hand, on beliefs that are too sure by a known factor, and against truth."""
+"""Temperatures from held-out answers: by hand, on beliefs overconfident by a known factor, and against truth."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from crowdwise.choose.temperature import (
 from crowdwise.evaluate import ece
 from crowdwise.evaluate.calibration import tempered, vote_belief
 from crowdwise.truth.vote_check import log_likelihood
-from tests.helpers.choose_candidates import QUICK, Astray, Fixed
+from tests.helpers.choose_candidates import QUICK, Failing, Fixed
 
 
-class Surer(cw.OneCoin):
-    """One-coin, surer than it should be by this factor in log odds."""
+class Overconfident(cw.OneCoin):
+    """One-coin, overconfident by this factor in log odds."""
 
     def __init__(self, factor=1.0):
         super().__init__()
@@ -47,7 +47,7 @@ def parts(request):
     return kept, hidden, cw.DawidSkene().fit(kept).proba_
 
 
-# The readings
+# Curves
 
 
 def test_workers_curve_uses_the_common_worker_model(parts):
@@ -115,7 +115,7 @@ def curve(peak):
 
 def test_the_peak_is_found_between_the_temperatures_tried():
     assert best_temperature([np.stack([curve(1.7)] * 3)]) == pytest.approx(1.7)
-    assert best_temperature([np.stack([curve(100)] * 3)]) == pytest.approx(16)  # no further than was looked
+    assert best_temperature([np.stack([curve(100)] * 3)]) == pytest.approx(16)  # the last temperature tried
 
 
 def test_temperature_is_that_of_workers_or_the_mean_of_the_others():
@@ -143,12 +143,12 @@ def test_a_uniform_belief_is_unchanged(tiny):
 
 @pytest.mark.parametrize("factor", [2.0, 4.0])
 def test_an_overconfident_belief_gets_its_factor_as_temperature(factor):
-    """belief^k at k T is belief at T: the whole curve moves along, by whole steps of the temperatures tried."""
+    """belief^k at k T is belief at T: the curve shifts by steps of the temperatures tried."""
     answers = cw.simulate.simulate(
         400, n_workers=15, n_classes=3, answers_per_task=3, workers="one-coin", accuracy=(0.5, 0.8), seed=4
     )
-    found = choose(answers, candidates={"plain": "one-coin", "surer": Surer(factor)}).temperatures
-    assert found["surer"] == pytest.approx(factor * found["plain"], rel=1e-2)
+    found = choose(answers, candidates={"plain": "one-coin", "overconfident": Overconfident(factor)}).temperatures
+    assert found["overconfident"] == pytest.approx(factor * found["plain"], rel=1e-2)
 
 
 def test_a_calibrated_model_has_a_temperature_near_one():
@@ -159,9 +159,9 @@ def test_a_calibrated_model_has_a_temperature_near_one():
 
 
 def test_failed_candidates_have_no_temperature(crowd):
-    choice = choose(crowd, candidates={"astray": Astray(), "fine": "one-coin"})
+    choice = choose(crowd, candidates={"failing": Failing(), "fine": "one-coin"})
     assert set(choice.temperatures) == {"majority-vote", "fine"}
-    assert {entry.candidate: entry.temperature for entry in choice.entries}["astray"] is None
+    assert {entry.candidate: entry.temperature for entry in choice.entries}["failing"] is None
 
 
 def test_learners_have_a_temperature_under_every_criterion(featured):
@@ -169,11 +169,11 @@ def test_learners_have_a_temperature_under_every_criterion(featured):
     for criterion in ("common", "own", "tasks"):
         choice = choose(answers, X, {"raykar": cw.Raykar(max_iter=3, tol=0)}, criterion=criterion, folds=2)
         assert set(choice.temperatures) == {"majority-vote", "raykar"}
-    vote = cw.MajorityVote().fit(answers)  # under "tasks" it was not judged, but a classifier of its labels
+    vote = cw.MajorityVote().fit(answers)  # under "tasks" the classifier of its labels was scored instead
     assert choice.calibrated("majority-vote", vote) is vote.proba_
 
 
-# What it is for
+# Claims
 
 
 @pytest.mark.parametrize("kind", [{"workers": "mixed"}, {"difficulty": 0.4, "accuracy": (0.6, 0.95)}])
@@ -205,7 +205,7 @@ def test_a_vote_adds_the_inverse_of_the_temperature(crowd):
     assert np.array_equal(calibrated(model, 2.0), vote_belief(crowd, 0.5))
 
 
-# How much one vote may add
+# Limit of one vote
 
 
 def spread(accuracy, confused, n_tasks=20_000):
@@ -223,7 +223,7 @@ def spread(accuracy, confused, n_tasks=20_000):
 
 @pytest.mark.parametrize("accuracy", [0.6, 0.75, 0.9])
 def test_a_vote_adds_at_most_the_log_odds_of_one_answer(accuracy):
-    """Errors that fall anywhere: those of a coin, from agreement alone."""
+    """Errors spread over all classes: the accuracy follows from agreement alone."""
     assert vote_limit(spread(accuracy, 1 / 3)) == pytest.approx(np.log(3 * accuracy / (1 - accuracy)), abs=0.15)
 
 
@@ -246,7 +246,7 @@ def test_a_vote_without_support_adds_nearly_nothing():
     never = cw.Answers.from_arrays([1, 1, 2, 2], list("abab"), list("xyyx"))
     once = cw.Answers.from_arrays([1, 1], list("ab"), list("xx"))
     assert vote_limit(alone) == vote_limit(never) == 1 / TEMPERATURES[-1]
-    assert 1 < vote_limit(once) < 2  # not without bound, though all agree
+    assert 1 < vote_limit(once) < 2  # bounded, although all agree
 
 
 def test_unit_weights_do_not_change_the_vote_limit(crowd):

@@ -1,4 +1,4 @@
-"""CrowdInG as a learner: its variants, its game, and what it generates."""
+"""CrowdInG as a learner: variants, game, and generated answers."""
 
 import numpy as np
 import pytest
@@ -50,11 +50,11 @@ def test_without_a_game_the_classifier_equals_crowdlayer(data, game):
 
 
 def test_a_discriminator_that_knows_the_truth_teaches_it(data, monkeypatch):
-    """The classifier moves to what passes for real, through a generator that says what the classifier says."""
+    """The classifier moves to answers taken for real, through a generator that copies the classifier."""
     X, answers, truth = data
 
     def judge(module, pool):
-        pool.unlikely[:] = (pool.said != torch.from_numpy(truth[pool.answers.task])).float()
+        pool.unlikely[:] = (pool.labels != torch.from_numpy(truth[pool.answers.task])).float()
 
     monkeypatch.setattr(CrowdInGModule, "judge", judge)
     options = {**FAST, "epochs": 2, "generator_epochs": 40, "use_task": False, "two_step": False}
@@ -67,7 +67,7 @@ def test_a_discriminator_that_knows_the_truth_teaches_it(data, monkeypatch):
 
 
 def trained(answers, X, **options):
-    """Which parts the game changed, beside the same fit without it."""
+    """The parts that the game changed, compared with the same fit without it."""
     options = {**FEW, **options}
     before = CrowdInG(**{**options, "adversarial_epochs": 0, "discriminator_epochs": 0}).fit(X, answers)
     after = CrowdInG(**options).fit(X, answers)
@@ -92,7 +92,7 @@ def test_without_information_the_auxiliary_network_is_not_trained(data):
 def test_threshold_decides_which_network_learns(data):
     X, answers, _ = data
     with pytest.warns(CrowdwiseWarning, match=r"classifier of CrowdInG did not train.*above threshold=2 .*lower"):
-        assert "network" not in trained(answers, X, threshold=2.0)  # log 3 is the largest entropy: f is sure of all
+        assert "network" not in trained(answers, X, threshold=2.0)  # entropy is at most log 3
     with pytest.warns(CrowdwiseWarning, match=r"generator of CrowdInG did not train.*at most threshold=0 .*raise"):
         assert "generator" not in trained(answers, X, threshold=0.0)
 
@@ -178,11 +178,11 @@ def test_discriminator_has_equally_many_real_and_generated_answers_per_worker(da
     X, answers, _ = data
     pool, _ = a_game(X, answers, n_models=2)._draw_pool(0)
     given = np.bincount(answers.worker, minlength=8)
-    for judged in pool.judged:
+    for judged in pool.for_discriminator:
         assert judged[~pool.generated].all()
         made = np.bincount(pool.answers.worker[judged & pool.generated], minlength=8)
         np.testing.assert_array_equal(made, np.minimum(given, 90 - given))
-    assert (pool.judged[0] != pool.judged[1]).any()
+    assert (pool.for_discriminator[0] != pool.for_discriminator[1]).any()
 
 
 def test_ratio_is_one_before_the_first_step(data):
@@ -196,7 +196,7 @@ def test_ratio_is_one_before_the_first_step(data):
 
 
 def test_networks_train_independently(data):
-    """Model 0 of two has the pairs and the answers that it has alone."""
+    """Model 0 of two has the same pairs and answers as alone."""
     X, answers, _ = data
     # Masks of dropout, and noise before the game, are drawn for all models at once.
     options = {**FEW, "network": cw.MLP(8, dropout=0.0), "classifier_lr": 0.01, "noise": 0.0}
@@ -230,7 +230,7 @@ def test_resuming_from_a_checkpoint_gives_the_same_result(data, fitted, tmp_path
 
 
 def test_select_can_skip_a_harmful_game(data):
-    """Hidden answers choose between what the game started from and its epochs."""
+    """Hidden answers choose between the state before the game and its epochs."""
     X, answers, _ = data
     options = {**FEW, "select": "held_out", "adversarial_lr": 0.5, "ratio_clip": 100.0}
     model = CrowdInG(**options).fit(X, answers)
@@ -258,7 +258,7 @@ def test_multiplier_is_searched_on_hidden_answers(data):
 
 
 def test_a_search_that_finds_no_difference_keeps_the_mean(data):
-    """Where the generator does not learn, mu changes next to nothing: the best of equals is no choice."""
+    """Where the generator does not learn, mu changes almost nothing, so no value is chosen."""
     X, answers, _ = data
     with pytest.warns(CrowdwiseWarning, match="threshold"):
         model = CrowdInG(**FEW, multiplier="search", threshold=0.0).fit(X, answers)
@@ -287,7 +287,7 @@ def test_only_pairs_without_an_answer_are_generated(data, fitted):
     assert made.pseudo.all()
     given = np.bincount(answers.worker, minlength=8)
     np.testing.assert_array_equal(np.bincount(made.worker, minlength=8), np.minimum(given, 90 - given))
-    both = answers.merge(made)  # says when a worker has two answers to a task
+    both = answers.merge(made)  # raises if a worker has two answers to a task
     assert both.n_answers == answers.n_answers + made.n_answers
     np.testing.assert_allclose(proba, fitted.answer_proba(X)[made.task, made.worker], atol=1e-6)
     everything = fitted.generate(X, per_worker="all").answers
@@ -307,7 +307,7 @@ def test_generate_fits_an_unfitted_model(data, fitted):
         CrowdInG(**FEW).generate(X)
     model = CrowdInG(**FEW)
     assert model.generate(X, answers).answers == fitted.generate(X).answers
-    some = answers[np.arange(20)]  # other tasks than those fitted on: the model is left as it is
+    some = answers[np.arange(20)]  # other tasks than in `fit`: the model does not change
     made = model.generate(X[:20], some).answers
     assert made.n_tasks == 20
     np.testing.assert_array_equal(model.proba_, fitted.proba_)
@@ -327,14 +327,14 @@ def test_another_learner_fits_on_generated_answers():
     assert cw.AnnoReg(epochs=2).fit(X, both).proba_.shape == (90, 3)
 
 
-# What it is good for
+# Claims
 
 PLAIN = {"network": cw.MLP(16, dropout=0.2), "lr": 0.01, "batch_size": 64, "epochs": 15}
 GAME = {"generator_lr": 1e-3, "generator_epochs": 20, "discriminator_epochs": 4, "adversarial_epochs": 8, "steps": 2}
 
 
 def test_generator_predicts_hidden_answers_and_the_game_does_no_harm():
-    """Over seeds: better than the shares of the labels, and a classifier not worse than the one it began with."""
+    """Over seeds: better than the shares of the labels, and a classifier not worse than before the game."""
     above, gain = [], []
     for seed in range(6):
         X, answers, _ = crowd(n_tasks=200, n_workers=15, per_task=3, seed=seed)

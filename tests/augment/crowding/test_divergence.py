@@ -1,4 +1,4 @@
-"""CrowdInG says when a fit or its game went wrong, with the remedy, and says nothing when all went well."""
+"""CrowdInG warns of divergence with a remedy, and does not warn otherwise."""
 
 import warnings
 
@@ -69,7 +69,7 @@ def test_default_rates_do_not_warn(n_classes, per_task, seed):
 
 def test_agreement_is_with_the_classifier_before_the_game(data):
     X, answers, _ = data
-    weight = np.where(np.arange(90) < 30, 0.0, 1.0)  # what is left out does not count
+    weight = np.where(np.arange(90) < 30, 0.0, 1.0)  # tasks of weight zero are ignored
     options = {**FEW, "classifier_lr": 0.02, "threshold": 0.3, "n_models": 2}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrowdwiseWarning)

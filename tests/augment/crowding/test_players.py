@@ -82,7 +82,7 @@ def test_generator_loss_by_hand():
 
 
 def logged(n=6, classes=3, seed=0):
-    """Logits of G, G0, what was said, and its loss."""
+    """Logits of G and G0, labels, and their loss."""
     rng = np.random.default_rng(seed)
     theta, theta0 = (torch.from_numpy(rng.normal(size=(n, classes))) for _ in range(2))
     return theta, theta0.log_softmax(1), torch.from_numpy(rng.integers(0, classes, n)), torch.from_numpy(rng.random(n))
@@ -112,7 +112,7 @@ def test_gradient_of_the_risk_by_finite_differences(clip):
 
 
 def test_multiplier_only_shifts_the_risk_over_all_answers():
-    """Over all labels, by G0, the risk is the mean of delta under G whatever mu: over those drawn it is not."""
+    """Over all labels, by G0, the risk is the mean of delta under G for any mu; over a sample it is not."""
     theta, log_g0, said, _ = logged()
     delta = torch.from_numpy(np.random.default_rng(1).random((6, 3)))
     theta.requires_grad_()
@@ -257,12 +257,12 @@ def test_pool_has_all_answers_and_at_most_max_pairs_missing_pairs(answers, max_p
     assert [pair in given for pair in pairs] == (~pool.generated).tolist()
     assert (~pool.generated).sum() == answers.n_answers
     assert pool.generated.sum() == min(max_pairs, 40 * 6 - answers.n_answers)
-    np.testing.assert_array_equal(pool.said[1, ~pool.generated], answers.label)
+    np.testing.assert_array_equal(pool.labels[1, ~pool.generated], answers.label)
 
 
 def test_batches_of_a_pool_have_positions_as_labels(answers):
     pool = pooled(answers, 50)
-    seen = np.zeros(pool.said.shape, int)
+    seen = np.zeros(pool.labels.shape, int)
     which = np.stack([pool.generated, ~pool.generated])  # another choice for each model
     for batch in pool.epoch(3):
         some = pool.select(batch, which)

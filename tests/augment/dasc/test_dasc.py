@@ -1,4 +1,4 @@
-"""Self-training: what it adds, and what it records."""
+"""Self-training: selected pseudo-answers, and the history."""
 
 import json
 
@@ -21,7 +21,7 @@ def data():
     return crowd()[:2]
 
 
-# Selection, against all pairs looked at one by one
+# Selection, against a loop over all pairs
 
 
 @pytest.mark.parametrize("select", ["distribution", "confidence"])
@@ -38,7 +38,7 @@ def test_classes_that_are_rare_in_the_pool_are_added(data):
     first, second = (
         plain(tiny(), balance="pool", per_iteration=40, iterations=n).fit(X, answers) for n in (1, 2)
     )  # fmt: skip
-    pools = [answers, first.model_.answers_]  # the second time with what was added
+    pools = [answers, first.model_.answers_]  # the second iteration has the pseudo-answers of the first
     expected = [
         chosen_by_hand(tiny().fit(X, pool), X, pool, 40, "distribution", np.bincount(pool.label, minlength=3))
         for pool in pools
@@ -88,7 +88,12 @@ def test_each_iteration_is_one_more_fit(data, monkeypatch):
     model = plain(tiny(), iterations=2, per_iteration=10, redistribute=True, hidden=0.1).fit(X, answers)
     n_kept = sizes[0]
     assert n_kept < answers.n_answers
-    assert sizes == [n_kept, n_kept + 10, n_kept + 20, answers.n_answers + 20]  # and at last with what was hidden
+    assert sizes == [
+        n_kept,
+        n_kept + 10,
+        n_kept + 20,
+        answers.n_answers + 20,
+    ]  # last: with the hidden answers
     assert len(model.history_) == 3
 
 
@@ -111,7 +116,7 @@ def test_max_pairs_samples_pairs(data):
 
 
 def test_sampling_range_by_range_covers_all_pairs(data, monkeypatch):
-    """A bound just below the number of pairs draws them, in ranges of tasks; but for one pair it is as without."""
+    """A limit one below the number of pairs samples them by ranges of tasks; only one pair is missing."""
     X, answers = data
     monkeypatch.setattr(pairs, "DRAWN", 50)
     bounds = (None, pairs.n_missing(answers) - 1)
@@ -121,7 +126,7 @@ def test_sampling_range_by_range_covers_all_pairs(data, monkeypatch):
 
 
 def test_workers_without_answers_get_no_pseudo_answers(data):
-    """No pseudo-answers for a worker without answers, nor to a task that does not count."""
+    """No pseudo-answers for a worker without answers or for a task of weight zero."""
     X, answers = data
     fewer = answers.take(np.flatnonzero((answers.worker != 2) & (answers.task != 5)))
     weight = np.ones(answers.n_tasks)
@@ -142,7 +147,7 @@ def test_soft_pseudo_answers_are_weighted_by_probability(data):
     np.testing.assert_allclose(pool.weight, np.where(pool.pseudo, q, 1.0))
 
 
-# What is recorded
+# History
 
 
 def test_history_is_json_and_truth_changes_nothing_else(data):
@@ -157,7 +162,7 @@ def test_history_is_json_and_truth_changes_nothing_else(data):
     assert without.history_ == [{k: h[k] for k in without.history_[0]} for h in model.history_]
     epochs = [record for record in told if "epoch" in record]
     assert {record["iterations"] for record in epochs} == {2}
-    assert epochs[-1]["module"] is model.model_.module_  # whoever listens can measure it
+    assert epochs[-1]["module"] is model.model_.module_  # a callback can evaluate it
     assert [r["iteration"] for r in epochs] == sorted(r["iteration"] for r in epochs)
     ends = [record for record in told if "chosen" in record]
     assert [{k: v for k, v in record.items() if k != "seconds"} for record in ends] == model.history_
@@ -197,7 +202,7 @@ def test_a_clear_drop_is_significant_and_large_enough(change, error, fell):
 
 
 def test_pseudo_answers_that_hidden_answers_contradict_are_undone():
-    """Answers by chance: the learner is sure of what it made up, and hidden answers are not what it says."""
+    """Random answers: the learner is confident in its pseudo-answers, and hidden answers contradict them."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(150, 5)).astype(np.float32)
     task, worker = np.repeat(np.arange(150), 3), np.argsort(rng.random((150, 8)), axis=1)[:, :3].ravel()
@@ -206,7 +211,7 @@ def test_pseudo_answers_that_hidden_answers_contradict_are_undone():
     with pytest.warns(CrowdwiseWarning, match="no pseudo-answers were added"):
         model = DASC(base, iterations=4, hidden=0.3).fit(X, answers)
     assert [record["undone"] for record in model.history_] == [False, True]
-    assert sum(model.history_[1]["chosen"]) > 0  # what was undone
+    assert sum(model.history_[1]["chosen"]) > 0  # the pseudo-answers that were removed
     assert model.model_.answers_.label.tolist() == answers.label.tolist()
     np.testing.assert_array_equal(model.predict_proba(X), base.fit(X, answers).predict_proba(X))
     assert "undone" not in plain(base, iterations=1).fit(X, answers).history_[1]
@@ -217,5 +222,10 @@ def test_stops_when_hidden_answers_become_clearly_less_likely(data, monkeypatch)
     changes = iter([(0.1, 0.2), (-0.04, 0.001), (-0.25, 0.12), (0.0, 1.0)])
     monkeypatch.setattr(dasc, "mean_and_error", lambda *_: next(changes))
     model = plain(tiny(), iterations=4, per_iteration=10, redistribute=True, hidden=0.2).fit(X, answers)
-    assert [record["undone"] for record in model.history_] == [False, False, False, True]  # one addition too many
+    assert [record["undone"] for record in model.history_] == [
+        False,
+        False,
+        False,
+        True,
+    ]
     assert model.model_.answers_.n_answers == answers.n_answers + 20

@@ -1,4 +1,4 @@
-"""Self-training of several networks at once, each with pseudo-answers of its own."""
+"""Self-training of several networks at once, each with its own pseudo-answers."""
 
 import json
 
@@ -13,7 +13,7 @@ from crowdwise.errors import ModelFileError, ParameterError
 from tests.helpers.dasc_crowds import chosen_by_hand, crowd, plain, tiny
 
 BASES = (cw.CrowdLayer, cw.AnnoReg, cw.GeoCrowdNet, cw.CoNAL, cw.DoctorNet)
-STILL = cw.MLP(8, dropout=0.0)  # masks of all networks are drawn from one stream: without them a network is its own
+STILL = cw.MLP(8, dropout=0.0)  # no dropout: its masks are drawn from one stream for all networks
 
 
 def small(kind=cw.CrowdLayer, **options):
@@ -22,7 +22,7 @@ def small(kind=cw.CrowdLayer, **options):
 
 
 def even(n_tasks=100, n_each=3, n_workers=6, seed=0):
-    """A crowd of as many answers for each task."""
+    """A crowd with equally many answers per task."""
     rng = np.random.default_rng(seed)
     truth = rng.choice(3, n_tasks, p=[0.6, 0.3, 0.1])
     worker = np.array([rng.permutation(n_workers)[:n_each] for _ in range(n_tasks)])
@@ -37,7 +37,7 @@ def copy_of(answers):
 
 
 def some_pseudo(answers, seed, n=60):
-    """The answers and some made up."""
+    """The answers and some pseudo-answers."""
     rng = np.random.default_rng(seed)
     missing = np.ones((answers.n_tasks, answers.n_workers), bool)
     missing[answers.task, answers.worker] = False
@@ -69,7 +69,7 @@ def data():
     return X, answers
 
 
-# Learners whose networks have answers of their own
+# Learners whose networks have their own answers
 
 
 @pytest.mark.parametrize("kind", BASES)
@@ -81,13 +81,13 @@ def test_a_shared_pool_gives_the_same_result(kind, data):
         apart = fit_apart(small(kind, **options), X, [answers] * 3, sample_weight=weight)
         np.testing.assert_array_equal(apart.member_proba(X), one.member_proba(X))
         assert apart.history_ == one.history_
-    assert "_pools" not in vars(apart)  # the next fit is an ordinary one
+    assert "_pools" not in vars(apart)  # the next fit is not affected
 
 
 @pytest.mark.parametrize("kind", BASES)
 @pytest.mark.parametrize("options", [{}, {"loss": "cb_focal"}, {"sampling": "resample"}])
 def test_equal_copies_of_a_pool_give_the_same_result(kind, options):
-    """Through all that keeps pools apart; where tasks have as many answers, each model's mean is that of all."""
+    """Separate but equal pools; with equally many answers per task, each network's mean is that of all."""
     X, answers = even()
     one = small(kind, n_models=2, **options).fit(X, answers)
     apart = fit_apart(small(kind, **options), X, [answers, copy_of(answers)])
@@ -96,7 +96,7 @@ def test_equal_copies_of_a_pool_give_the_same_result(kind, options):
 
 @pytest.mark.parametrize("kind", BASES)
 def test_a_network_depends_only_on_its_own_pool(kind, data):
-    """Whatever the others have, and however much of it."""
+    """A network does not depend on the pools of the others, nor on their number."""
     X, answers = data
     pools = [some_pseudo(answers, seed, n) for seed, n in enumerate((60, 10, 200))]
     for options in ({}, {"loss": "reweight"}, {"sampling": "resample"}):
@@ -152,7 +152,7 @@ def test_each_network_selects_its_own_pseudo_answers(data, select, pairs, monkey
 
 
 def one_of(fitted, member):
-    """One network of a model: it answers as that one does."""
+    """One network of a model, with the predictions of that network."""
     from crowdwise.learn.network.prediction import predict_answers
 
     class One:
@@ -166,7 +166,7 @@ def one_of(fitted, member):
 
 @pytest.mark.parametrize("select", ["distribution", "confidence", "random"])
 def test_members_are_independent_runs(select):
-    """A third one changes nothing for two: float for float while pools are equal, then as far as sums of floats go."""
+    """A third network does not change the other two: exactly while pools are equal, then up to rounding."""
     X, answers = even()
     options = {"apart": True, "select": select, "per_iteration": 50, "iterations": 2}
     two, three = (plain(small(n_models=n, network=STILL), **options).fit(X, answers) for n in (2, 3))
@@ -225,7 +225,7 @@ def test_pairs_run_out_per_network(data):
 
 
 def test_tasks_without_answers_or_weight(data):
-    """A task that some networks have answers to and others have not; and one that does not count."""
+    """A task with answers in only some pools, and one of weight zero."""
     X, answers = data
     fewer = answers.take(np.flatnonzero((answers.worker != 2) & (answers.task >= 8)))
     weight = np.ones(answers.n_tasks)

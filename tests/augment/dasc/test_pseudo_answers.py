@@ -41,7 +41,7 @@ def test_pool_statistics_by_hand():
     pseudo = PseudoAnswers(*map(np.array, ([1, 1], [1, 2], [1, 1], [0.9, 0.8], [1, 2], [0, 1])))
     assert pool_statistics(answers, pseudo, 2) == {"answers": 5, "imbalance": 1.5, "chosen": [0, 1]}
     known = answers.with_truth(np.array([0, 1], np.int32))
-    # class 0 is the majority, and was not chosen; class 1 was, and rightly
+    # class 0 is the majority and was not chosen; class 1 was chosen correctly
     right = {"accuracy": 1.0, "precision_majority": None, "recall_minority": 1.0}
     assert pool_statistics(known, pseudo, 2) == {"answers": 5, "imbalance": 1.5, "chosen": [0, 1], **right}
     assert pool_statistics(known, pseudo.before(1), 0) == {"answers": 3, "imbalance": 2.0, "chosen": [0, 0]}

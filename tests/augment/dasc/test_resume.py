@@ -1,4 +1,4 @@
-"""Self-training that is broken off, started from another, or saved."""
+"""Self-training: checkpoints, warm starts and saving."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_a_killed_fit_resumes_to_the_same_bits(data, tmp_path):
 
 def test_a_warm_start_begins_with_the_last_network(data):
     X, answers = data
-    still = {"epochs": 1, "lr": 1e-12}  # does not move: it stays where it started
+    still = {"epochs": 1, "lr": 1e-12}  # does not change the weights
     for base in (
         tiny,
         lambda **o: cw.DoctorNet(network=cw.MLP(8), weight_epochs=1, weight_lr=1e-12, **o),

@@ -5,7 +5,7 @@ from crowdwise.augment.dasc.selection import lowest_entropy_pairs, quotas
 
 
 def test_each_member_has_its_own_pairs():
-    """Against all pairs looked at one by one."""
+    """Against a loop over all pairs."""
     rng = np.random.default_rng(0)
     q = rng.dirichlet(np.full(3, 0.5), (2, 40))
     mine = rng.random((2, 40)) < 0.6

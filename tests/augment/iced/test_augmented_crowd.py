@@ -1,4 +1,4 @@
-"""The decoder, and real and made tasks together."""
+"""The decoder, and real and synthetic tasks together."""
 
 import numpy as np
 import pytest
@@ -68,7 +68,7 @@ class TestModule:
 
     @pytest.mark.parametrize("n_models", [1, 2])
     def test_loss_by_hand(self, n_models):
-        """Real tasks through the whole network, made ones from their place in each model's hidden layer."""
+        """Real tasks pass the full network, synthetic ones start in each model's hidden layer."""
         X, module, made, batch, labels = self.setting(n_models)
         module.learn(labels, made)
         expected = 0.0
@@ -92,7 +92,7 @@ class TestModule:
         assert (gradients[0][1] - gradients[1][1]).abs().max() > 1e-3
 
     def test_decoded_tasks_train_the_full_network(self):
-        """Without hidden layers given, features stand for themselves."""
+        """Without hidden layers, synthetic tasks are used through their features."""
         _, module, _, batch, labels = self.setting(1)
         module.learn(labels)
         logits = module.network(batch.x)[0]

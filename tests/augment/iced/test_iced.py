@@ -1,4 +1,4 @@
-"""ICED as a whole: warm-up, rounds, labels, resampling, and that it beats its baselines on imbalanced crowds."""
+"""ICED: warm-up, rounds, labels, resampling, and that it beats its baselines on imbalanced crowds."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def crowd(n_tasks=200, n_classes=2, balance=10.0, seed=0, distance=2.0):
 
 def quick(**parameters):
     few = {"rounds": 2, "epochs": 2, "network": cw.MLP(16), "lr": 0.01}
-    if parameters.get("warmup", "iced") is not None:  # what would be ignored is refused
+    if parameters.get("warmup", "iced") is not None:  # parameters without effect are rejected
         few["warmup_epochs"] = 1
     if parameters.get("decode", True):
         few["decoder_epochs"] = 2
@@ -44,7 +44,7 @@ def data():
 
 class TestWarmUp:
     def test_empty_groups_are_skipped(self, data):
-        """Of two or three answers there is no third group."""
+        """With two or three answers per task there is no third group."""
         X, answers = data
         model = quick(warmup_epochs=3).fit(X, answers)
         assert len(model.history_) == 2 * 3 + 2 * 2
@@ -57,7 +57,7 @@ class TestRounds:
     @pytest.mark.parametrize("decode", [True, False])
     @pytest.mark.parametrize("n_classes", [2, 4])
     def test_rare_classes_get_synthetic_tasks(self, decode, n_classes):
-        """What is made in a round balances the labels there were before it."""
+        """The synthetic tasks of a round balance the labels before it."""
         X, answers = crowd(n_classes=n_classes)
         model = quick(rounds=1, decode=decode, first="dawid-skene").fit(X, answers)
         first = cw.DawidSkene("diagonal", "uniform", hard=True).fit(answers)
@@ -78,7 +78,7 @@ class TestRounds:
         np.testing.assert_array_equal(model.codes_[clear], score.argmax(axis=0)[clear])
 
     def test_the_first_round_balances_the_classes_of_the_vote(self):
-        """Six of class 0 and two of class 1, all agreed on: four are made, and named 1 by those who answered."""
+        """Six tasks of class 0 and two of class 1, unanimous: four synthetic tasks are created and answered with 1."""
         label = np.repeat([0, 0, 0, 0, 0, 0, 1, 1], 3)
         answers = cw.Answers.from_codes(
             np.repeat(np.arange(8), 3), np.tile(np.arange(3), 8), label, tasks=8, workers=3, classes=2
@@ -115,9 +115,9 @@ class TestRounds:
 
     def test_gold_labels_do_not_change(self, data):
         X, answers = data
-        gold = np.where(np.arange(200) < 60, 1 - answers.truth, -1)  # wrong, to be sure that it is not inferred
+        gold = np.where(np.arange(200) < 60, 1 - answers.truth, -1)  # wrong, so that it cannot be inferred
         assert (quick().fit(X, answers, gold=gold).codes_[:60] == gold[:60]).all()
-        thin = answers.take(np.flatnonzero(answers.task >= 10))  # gold is all that is known of some
+        thin = answers.take(np.flatnonzero(answers.task >= 10))  # some tasks have only gold
         model = quick().fit(X, thin, gold=gold)
         assert (model.codes_[:60] == gold[:60]).all()
         assert model.truth_.answers_.n_tasks == 200 + model.label_history_[-1]["made"]
@@ -151,7 +151,7 @@ class TestRounds:
         assert np.abs(members[0] - members[1]).max() > 1e-4
 
     def test_balanced_classes_need_no_synthetic_tasks(self):
-        """As many tasks of each class: nothing is made, and D&S has the real answers alone."""
+        """Balanced classes: no synthetic tasks, and Dawid-Skene has only the real answers."""
         label = np.repeat(np.arange(2), 10).repeat(3)
         answers = cw.Answers.from_codes(
             np.repeat(np.arange(20), 3), np.tile(np.arange(3), 20), label, tasks=20, workers=3, classes=2

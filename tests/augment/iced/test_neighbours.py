@@ -1,4 +1,4 @@
-"""Certainty, groups, quotas, neighbours, interpolation and simulated answers, against cases worked out by hand."""
+"""Certainty, groups, quotas, neighbours, interpolation and simulated answers, against cases by hand."""
 
 import numpy as np
 import pytest
@@ -66,7 +66,7 @@ class TestGroups:
         assert certainty_groups(votes([5, 2, 0], [5, 1, 1]), 7).tolist() == [3, 0]
 
     def test_few_votes(self):
-        """Of two or three: all who agree, then 2-1; a tie has no label and is left out."""
+        """Of two or three: unanimous tasks, then 2-1; a tie has no label and is excluded."""
         shares = votes([1, 0, 0], [0, 2, 0], [3, 0, 0], [2, 1, 0], [1, 1, 0], [1, 1, 1])
         for usual in (2, 2.5, 3):
             assert certainty_groups(shares, usual).tolist() == [1, 1, 1, 2, 0, 0]
@@ -126,7 +126,7 @@ class TestQuotas:
 
 class TestDelta:
     def test_by_hand(self):
-        """S = 20 and 4: intended 4/24 (stays with the first, which is surer), printed 20/24."""
+        """S = 20 and 4: intended 4/24 (near the first, which is more certain), printed 20/24."""
         first, second = np.array([20.0, 4.0]), np.array([4.0, 20.0])
         np.testing.assert_allclose(interpolation_weights("intended", first, second, 0.0, rng()), [1 / 6, 5 / 6])
         np.testing.assert_allclose(interpolation_weights("printed", first, second, 0.0, rng()), [5 / 6, 1 / 6])
@@ -154,7 +154,7 @@ class TestDelta:
             assert ((to_first < to_second) == ((sure[made.first] > sure[made.second]) == nearer_is_surer)).all()
 
     def test_uniform_is_smote(self):
-        """SMOTE: a gap drawn from U(0, 1), whatever the certainty; checked against its distribution function."""
+        """SMOTE: a gap drawn from U(0, 1), regardless of certainty; checked against its distribution function."""
         delta = np.sort(interpolation_weights("uniform", np.full(5000, 20.0), np.full(5000, 3.0), 0.05, rng()))
         assert np.abs(delta - np.arange(5000) / 5000).max() < 1.63 / np.sqrt(5000)  # Kolmogorov's 1 % limit
 
@@ -203,7 +203,7 @@ class TestBetween:
         assert made.apply(z).shape == (0, 2)
 
     def test_nearest_in_a_sample(self):
-        """Of many points some are drawn: neighbours are the nearest of these, and nobody is his own."""
+        """Neighbours are the nearest in a sample of the points, and no point is its own neighbour."""
         points = rng(3).normal(size=(200, 2))
         near = nearest(points, None, 3, 50, rng(4))
         drawn = np.unique(near)
@@ -227,14 +227,14 @@ class TestBetween:
 
 
 class TestSimulatedAnswers:
-    """Worker 0 said 1, 1, 0 of tasks 0, 1, 2; worker 1 said 0 of task 0; worker 2 said 1 of task 3 only."""
+    """Worker 0 answered 1, 1, 0 to tasks 0, 1, 2; worker 1 answered 0 to task 0; worker 2 answered 1 to task 3."""
 
     real = Answers.from_codes([0, 1, 2, 0, 3], [0, 0, 0, 1, 2], [1, 1, 0, 0, 1], tasks=4, workers=3, classes=2)
 
     def test_majority_by_hand(self):
         made = simulate_answers(self.real, np.array([[0, 1, 2], [3, 2, 0]]), "majority", rng())
         assert made.task.tolist() == [0, 0, 1, 1, 1]
-        assert made.worker.tolist() == [0, 1, 0, 1, 2]  # who answered none of the neighbours says nothing
+        assert made.worker.tolist() == [0, 1, 0, 1, 2]  # a worker without answers to the neighbours does not answer
         assert made.label[[0, 1, 3, 4]].tolist() == [1, 0, 0, 1]
 
     def test_frequency(self):
@@ -258,7 +258,7 @@ class TestSimulatedAnswers:
         made = simulate_answers(weighted, np.tile([0, 2], (8000, 1)), "frequency", rng())
         zero, two = by[0, 0], by[2, 0]
         of_first = made.worker == 0
-        assert abs(made.label[of_first].mean() - zero / (zero + two)) < 0.02  # he said 1 of task 0, and 0 of task 2
+        assert abs(made.label[of_first].mean() - zero / (zero + two)) < 0.02  # 1 at task 0, 0 at task 2
         assert (made.weight[of_first] == (zero + two) / 2).all()
         assert (made.weight[~of_first] == by[0, 1]).all()
 

@@ -125,12 +125,12 @@ class Game:
         pool = Pool(self.trainer.batches, options.adversarial_batch_size, options.max_pairs, options.noise, epoch)
         uncertainty = module.draw(pool, [seed, epoch, 2])  # (models, places)
         here = np.flatnonzero(pool.generated)
-        worker, said = pool.answers.worker[here], pool.said[:, here].cpu().numpy()
-        pool.judged = np.repeat(~pool.generated[None], module.n_models, axis=0)
+        worker, labels = pool.answers.worker[here], pool.labels[:, here].cpu().numpy()
+        pool.for_discriminator = np.repeat(~pool.generated[None], module.n_models, axis=0)
         for m in range(module.n_models):
             rng = np.random.default_rng([seed, epoch, 3, m])
             known = uncertainty[m, here] if options.select_pairs == "entropy" else None
-            pool.judged[m, here] = choose_pairs(worker, known, self.quota, rng)
+            pool.for_discriminator[m, here] = choose_pairs(worker, known, self.quota, rng)
         unsure = entropy(pool.f.cpu().double().numpy()) > options.threshold  # (models, tasks)
         pool.sure = pool.generated & ~(unsure & options.two_step)[:, pool.answers.task]
         pool.unsure = pool.generated & (unsure | (not options.two_step))[:, pool.answers.task]
@@ -140,7 +140,7 @@ class Game:
         figures["agreement"] = (classes == self.first_classes).mean(axis=1)
         if len(here) >= ENOUGH:
             figures["entropy"] = uncertainty[:, here].mean(axis=1)
-            figures["same"] = np.array([most_frequent(labels) for labels in said])
+            figures["same"] = np.array([most_frequent(row) for row in labels])
         return pool, figures
 
     def _record(self, epoch: int, figures: dict[str, Array]) -> None:

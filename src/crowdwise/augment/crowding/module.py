@@ -91,7 +91,7 @@ class CrowdInGModule(CrowdLayerModule):
         with torch.no_grad():
             f = batch.whole(self.class_log_proba(batch.x)).exp()
         noise = self.settings.noise * self.fresh.draw(len(row), self.n_classes).to(f.device)
-        log_g = self.generator(self._seen(batch.x), f, row, worker, noise, batch.whole)
+        log_g = self.generator(self._flat_features(batch.x), f, row, worker, noise, batch.whole)
         return batch.answer_loss(log_g.gather(1, label[:, None])[:, 0])
 
     # The game
@@ -104,58 +104,58 @@ class CrowdInGModule(CrowdLayerModule):
         """
         self.eval()
         self.pool = pool
-        uncertainty = np.zeros(pool.said.shape)
+        uncertainty = np.zeros(pool.labels.shape)
         dice = np.array([np.random.default_rng([*seed, m]).random(len(pool.generated)) for m in range(self.n_models)])
         for batch in pool.epoch(0):
             log_f = batch.whole(self.class_log_proba(batch.x)).flatten(0, 1)  # (models * rows, classes)
             pool.f[self._model_of_rows(batch), batch.tensor(batch.task)] = log_f.exp()
             for which in (pool.generated, ~pool.generated):
-                some = pool.select(batch, np.broadcast_to(which, pool.said.shape))
+                some = pool.select(batch, np.broadcast_to(which, pool.labels.shape))
                 log_g = self._log_g(batch, self._f(batch), some)
                 if which is pool.generated:
                     at, proba = tuple(index.cpu().numpy() for index in some.at), log_g.exp().cpu().double().numpy()
                     uncertainty[at] = entropy(proba)
-                    pool.said[some.at] = batch.tensor(draw_labels(proba, dice[at]))
-                label = pool.said[some.at][:, None]
+                    pool.labels[some.at] = batch.tensor(draw_labels(proba, dice[at]))
+                label = pool.labels[some.at][:, None]
                 pool.log_g0[some.at] = log_g.gather(1, label)[:, 0]
             layer = super().answer_log_proba(batch.x, log_f, some.row, some.worker).gather(1, label)[:, 0]
-            self._note("generator_fit", pool.log_g0[some.at], some.model)
-            self._note("classifier_fit", layer, some.model)
+            self._add_figure("generator_fit", pool.log_g0[some.at], some.model)
+            self._add_figure("classifier_fit", layer, some.model)
         return uncertainty
 
     @torch.no_grad()
     def judge(self, pool: Pool) -> None:
         """What the discriminator and the auxiliary network hold against each generated answer."""
         self.eval()
-        which = np.broadcast_to(pool.generated, pool.said.shape)
+        which = np.broadcast_to(pool.generated, pool.labels.shape)
         for batch in pool.epoch(0):
             some = pool.select(batch, which)
-            label = pool.said[some.at]
-            places = self.discriminator.embed(self._seen(batch.x), batch.whole)
-            loss = unlikely(self.discriminator(places, some.row, some.worker, label), self.settings.objective)
+            label = pool.labels[some.at]
+            embeddings = self.discriminator.embed(self._flat_features(batch.x), batch.whole)
+            loss = unlikely(self.discriminator(embeddings, some.row, some.worker, label), self.settings.objective)
             pool.unlikely[some.at] = loss
             if self.settings.information:
-                log_q = self.auxiliary(places, some.row, some.worker, label)
+                log_q = self.auxiliary(embeddings, some.row, some.worker, label)
                 loss = loss - self.settings.information * (self._f(batch)[some.row] * log_q).sum(1)
             pool.delta[some.at] = loss
 
     def judges_loss(self, batch: Batch) -> Tensor:
         """Return the loss of the discriminator and the auxiliary network."""
-        some = self.pool.select(batch, self.pool.judged)
-        label = self.pool.said[some.at]
-        places = self.discriminator.embed(self._seen(batch.x), batch.whole)
-        said = self.discriminator(places, some.row, some.worker, label)  # (some,)
-        fake = torch.from_numpy(self.pool.generated).to(said.device)[some.at[1]]
-        weight = torch.ones_like(said) if some.weight is None else some.weight
-        real = by_model(functional.softplus(-said), some.model, self.n_models, weight * ~fake)
-        generated = by_model(functional.softplus(said), some.model, self.n_models, weight * fake)
+        some = self.pool.select(batch, self.pool.for_discriminator)
+        label = self.pool.labels[some.at]
+        embeddings = self.discriminator.embed(self._flat_features(batch.x), batch.whole)
+        logit = self.discriminator(embeddings, some.row, some.worker, label)  # (some,)
+        fake = torch.from_numpy(self.pool.generated).to(logit.device)[some.at[1]]
+        weight = torch.ones_like(logit) if some.weight is None else some.weight
+        real = by_model(functional.softplus(-logit), some.model, self.n_models, weight * ~fake)
+        generated = by_model(functional.softplus(logit), some.model, self.n_models, weight * fake)
         loss = (real + FAKE * generated) / 2
         if self.settings.sparsity:
-            loss = loss + self.settings.sparsity * by_model(torch.sigmoid(said), some.model, self.n_models, weight)
+            loss = loss + self.settings.sparsity * by_model(torch.sigmoid(logit), some.model, self.n_models, weight)
         if self.settings.information:
-            log_q = self.auxiliary(places, some.row, some.worker, label)
+            log_q = self.auxiliary(embeddings, some.row, some.worker, label)
             missed = -(self._f(batch)[some.row] * log_q).sum(1)
-            self._note("aux", missed[fake], some.model[fake])
+            self._add_figure("aux", missed[fake], some.model[fake])
             loss = loss + self.settings.information * by_model(missed, some.model, self.n_models, weight * fake)
         return loss.sum()
 
@@ -170,7 +170,7 @@ class CrowdInGModule(CrowdLayerModule):
         self.eval()
         some = self.pool.select(batch, self.pool.sure)
         log_ratio = self._log_ratio(self._log_g(batch, self._f(batch), some), some)
-        self._note("ratio", log_ratio.detach().exp(), some.model)
+        self._add_figure("ratio", log_ratio.detach().exp(), some.model)
         return self._risk(log_ratio, self.pool.delta[some.at], some)
 
     def classifier_risk(self, batch: Batch) -> Tensor:
@@ -190,12 +190,12 @@ class CrowdInGModule(CrowdLayerModule):
 
     def _log_ratio(self, log_g: Tensor, some: PoolSelection) -> Tensor:
         """Return log G / G0, (some,), of the logged labels."""
-        return log_g.gather(1, self.pool.said[some.at][:, None])[:, 0] - self.pool.log_g0[some.at]
+        return log_g.gather(1, self.pool.labels[some.at][:, None])[:, 0] - self.pool.log_g0[some.at]
 
     def _log_g(self, batch: Batch, f: Tensor, some: PoolSelection, *, frozen: bool = False) -> Tensor:
         """Return log G, (some, classes), with the logged noise. Gradients pass through a frozen generator to f."""
         f = f.view(self.n_models, -1, self.n_classes)
-        inputs = (self._seen(batch.x), f, some.row, some.worker, self.pool.noise[some.at], batch.whole)
+        inputs = (self._flat_features(batch.x), f, some.row, some.worker, self.pool.noise[some.at], batch.whole)
         if frozen:
             return torch.func.functional_call(self.generator, self.generator.state_dict(), inputs)
         log_g: Tensor = self.generator(*inputs)
@@ -210,7 +210,7 @@ class CrowdInGModule(CrowdLayerModule):
         """
         if not self.generating:
             return super().answer_log_proba(x, log_f, row, worker)
-        f, seen = log_f.exp().view(self.n_models, -1, self.n_classes), self._seen(x)
+        f, seen = log_f.exp().view(self.n_models, -1, self.n_classes), self._flat_features(x)
         normals = np.random.default_rng(0).standard_normal((DRAWS // 2, self.n_classes), np.float32)
         noise = self.settings.noise * torch.from_numpy(np.concatenate([normals, -normals])).to(x.device)
         rows, workers = row.view(self.n_models, -1), worker.view(self.n_models, -1)
@@ -225,7 +225,7 @@ class CrowdInGModule(CrowdLayerModule):
 
     # Helpers
 
-    def _seen(self, x: Tensor) -> Tensor:
+    def _flat_features(self, x: Tensor) -> Tensor:
         """Return the features as the network's input, (models, rows, features)."""
         network: Any = self.network
         x = x.flatten(2)
@@ -238,7 +238,7 @@ class CrowdInGModule(CrowdLayerModule):
     def _model_of_rows(self, batch: Batch) -> Tensor:
         return batch.tensor(np.repeat(np.arange(self.n_models), len(batch.task) // self.n_models))
 
-    def _note(self, name: str, values: Tensor, model: Tensor) -> None:
+    def _add_figure(self, name: str, values: Tensor, model: Tensor) -> None:
         """Add values to the sums and counts of a figure, per model."""
         both = torch.stack([values.detach(), torch.ones_like(values)])  # (2, answers)
         sums = both.new_zeros(2, self.n_models).index_add(1, model, both).cpu().double().numpy()

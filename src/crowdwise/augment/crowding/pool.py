@@ -23,7 +23,7 @@ class PoolSelection(NamedTuple):
     row: Tensor  # (some,) row of the batch
     worker: Tensor  # (some,) worker + n_workers * model
     model: Tensor  # (some,)
-    at: tuple[Tensor, Tensor]  # model and position in the pool, an index into its tensors such as `pool.said[at]`
+    at: tuple[Tensor, Tensor]  # model and position in the pool, an index into its tensors such as `pool.labels[at]`
     weight: Tensor | None  # (some,)
 
 
@@ -34,7 +34,7 @@ class Pool(Batches):
     ----------
     generated : (places,) bool array
         Which answers are generated.
-    said : (models, places) int64 tensor
+    labels : (models, places) int64 tensor
         The labels: those of generated answers are 0 until they are drawn.
     noise : (models, places, classes) float32 tensor
         The generator's noise input per answer.
@@ -42,18 +42,18 @@ class Pool(Batches):
         Log probability of the answer under the generator that drew it.
     f : (models, tasks, classes) tensor
         The classifier's prediction when the answers were drawn.
-    judged, sure, unsure : (models, places) bool arrays
+    for_discriminator, sure, unsure : (models, places) bool arrays
         Answers that the discriminator trains on (real and chosen generated ones); generated answers on tasks where the
         classifier is confident, which the generator trains on; and the others, which the classifier trains on.
     unlikely, delta : (models, places) tensors
         L_G of each generated answer, and delta, which adds the auxiliary network's loss.
     """
 
-    said: Tensor
+    labels: Tensor
     noise: Tensor
     log_g0: Tensor
     f: Tensor
-    judged: Array
+    for_discriminator: Array
     sure: Array
     unsure: Array
     unlikely: Tensor
@@ -85,7 +85,7 @@ class Pool(Batches):
         normals = [np.random.default_rng([self.seed, epoch, m, 1]) for m in range(self.n_models)]
         drawn = np.array([rng.standard_normal((len(order), answers.n_classes), np.float32) for rng in normals])
         self.noise = torch.from_numpy(drawn * np.float32(noise)).to(self.device)
-        self.said = torch.from_numpy(both.label.astype(np.int64)).to(self.device).repeat(self.n_models, 1)
+        self.labels = torch.from_numpy(both.label.astype(np.int64)).to(self.device).repeat(self.n_models, 1)
         self.log_g0, self.unlikely, self.delta = (torch.zeros(shape, device=self.device) for _ in range(3))
         self.f = torch.zeros(self.n_models, answers.n_tasks, answers.n_classes, device=self.device)
 

@@ -32,7 +32,7 @@ class AugmentedCrowd(NamedTuple):
 class LabelModule(CrowdModule):
     """A network trained on labels of real and synthetic tasks. Synthetic ones may be points in its hidden layer.
 
-        loss  = mean over tasks of -log f(x)[label],    f from z' where there is one
+        loss  = mean over tasks of -log f(x)[label],    f from z' for synthetic tasks
         P(worker w says l | x) = sum over c of f(x)[c] * confusion[w, c, l]
 
     All models share labels, synthetic tasks, and the confusion matrices (workers, classes, labels).

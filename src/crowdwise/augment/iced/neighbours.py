@@ -1,7 +1,7 @@
 """Synthetic tasks of rare classes: certainty of the votes, interpolation between neighbours, simulated answers.
 
     p[t, c]    share of the votes of task t for class c
-    Var[t]     1 - sum over c of p[t, c]^2; half of that, p (1 - p), where there are two classes, as in the paper
+    Var[t]     1 - sum over c of p[t, c]^2; half of that, p (1 - p), for two classes, as in the paper
     S[t]       1 / (Var[t] + eps): the certainty, highest where all agree                                       (2.4)
     z'         z_i + delta (z_r - z_i), r one of the k nearest neighbours of i in its class                     (2.3)
     delta      by the certainty of both, see `interpolation_weights`                                            (2.5)
