@@ -96,16 +96,16 @@ def greedy(
     queue: list[tuple[float, int]] = []  # minus score and task; entries with an outdated score are ignored
     chosen: list[tuple[int, int, float]] = []
 
-    def look(rows: Array) -> None:
-        """Find the best pair of tasks for which nothing was bought."""
+    def score_first_pairs(rows: Array) -> None:
+        """Find the best pair of tasks without a chosen pair."""
         best[rows] = preference[rows].argmax(axis=1)
         most = preference[rows, best[rows]]
         score[rows] = np.where(most > -np.inf, rule.score(tasks[rows], most), -np.inf)
         for i in rows[most > -np.inf]:
             heapq.heappush(queue, (-score[i], int(i)))
 
-    def look_again(i: int) -> None:
-        """Find the best pair of a task for which something was bought."""
+    def score_next_pair(i: int) -> None:
+        """Find the best further pair of a task."""
         left = np.flatnonzero(preference[i] > -np.inf)
         if count[i] == per_task or len(left) == 0:
             score[i] = -np.inf
@@ -114,7 +114,7 @@ def greedy(
         best[i], score[i] = left[place], min(score[i], value)
         heapq.heappush(queue, (-score[i], i))
 
-    look(np.arange(len(tasks)))
+    score_first_pairs(np.arange(len(tasks)))
     while queue and len(chosen) < budget:
         cost, i = heapq.heappop(queue)
         if cost != -score[i]:
@@ -126,13 +126,13 @@ def greedy(
         count[i] += 1
         load[j] += 1
         if load[j] < per_worker:
-            look_again(i)
+            score_next_pair(i)
             continue
         preference[:, j] = -np.inf  # at the limit: tasks need another worker
         stale = np.flatnonzero(best == j)
-        look(stale[count[stale] == 0])
+        score_first_pairs(stale[count[stale] == 0])
         for k in stale[count[stale] > 0]:
-            look_again(int(k))
+            score_next_pair(int(k))
     return chosen
 
 

@@ -29,12 +29,14 @@ def digits():
 
 
 SHORT = {"epochs": 2, "generator_epochs": 1, "discriminator_epochs": 1, "adversarial_epochs": 1}
-BLOWN_UP = [
+DIVERGING = [
     ({"generator_lr": 1e4}, "generator fits .* after pre-training, a uniform guess at -2.3; lower generator_lr"),
     ({"lr": 1e6}, "classifier fits .* after pre-training, a uniform guess at -2.3; lower lr"),
     ({"adversarial_lr": 1.0, "threshold": 2.0}, "generator fits .* after the game.* lower adversarial_lr"),
-    ({"discriminator_lr": 10.0, "adversarial_epochs": 5}, "at chance it is 1.81; lower discriminator_lr"),
-    ({"discriminator_lr": 10.0, "adversarial_epochs": 0, "discriminator_epochs": 5}, "lower discriminator_lr"),
+    (
+        {"discriminator_lr": 10.0, "adversarial_epochs": 0, "discriminator_epochs": 5},
+        "at chance it is 1.81; lower discriminator_lr",
+    ),
     (
         {"classifier_lr": 5.0, "threshold": 0.01, "adversarial_epochs": 3},
         "changed its class for .* lower classifier_lr",
@@ -43,10 +45,10 @@ BLOWN_UP = [
 ]
 
 
-@pytest.mark.parametrize(("options", "said"), BLOWN_UP)
+@pytest.mark.parametrize(("options", "message"), DIVERGING)
 @pytest.mark.filterwarnings("ignore:the .* of CrowdInG did not train")
-def test_diverging_fits_warn_with_a_remedy(digits, options, said):
-    with pytest.warns(DivergenceWarning, match=said):
+def test_diverging_fits_warn_with_a_remedy(digits, options, message):
+    with pytest.warns(DivergenceWarning, match=message):
         CrowdInG(**{**SHORT, **options}).fit(*digits)
 
 
@@ -90,7 +92,7 @@ def figures(**of_one):
 
 
 @pytest.mark.parametrize(
-    ("after", "said"),
+    ("after", "message"),
     [({"same": 1.0}, "collapsed"), ({"ratio": 0.3}, "G / G0 is 0.30"), ({"ratio": 1.8}, "G / G0 is 1.80"),
      ({"generator_fit": -1.6}, "generator fits the real answers 0.60 nats worse.*adversarial_lr"),
      ({"classifier_fit": -1.6}, "classifier fits the real answers 0.60 nats worse.*classifier_lr"),
@@ -99,8 +101,8 @@ def figures(**of_one):
      ({"agreement": 0.6}, "changed its class for 40% of the tasks"),
      ({"loss_d": 2.2}, "reached 2.2.*discriminator_lr")],
 )  # fmt: skip
-def test_each_kind_of_divergence_has_a_remedy(after, said):
-    with pytest.warns(DivergenceWarning, match=said):
+def test_each_kind_of_divergence_has_a_remedy(after, message):
+    with pytest.warns(DivergenceWarning, match=message):
         divergence.warn_on_divergence(figures(), figures(**after), LEVEL)
 
 

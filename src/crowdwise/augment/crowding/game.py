@@ -73,7 +73,7 @@ class Game:
             self._turns([self.judges] * options.steps, pool)
             if epoch >= options.discriminator_epochs:
                 shares.append(pool.sure.sum(axis=1) / max(pool.generated.sum(), 1))  # (models,)
-                module.judge(pool)
+                module.set_losses(pool)
                 movers, n = [self.generator, self.classifier], options.steps
                 self._turns([player for player in movers for _ in range(n)] if options.two_step else movers * n, pool)
             learnt = module.figures()

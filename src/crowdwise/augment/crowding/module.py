@@ -124,8 +124,8 @@ class CrowdInGModule(CrowdLayerModule):
         return uncertainty
 
     @torch.no_grad()
-    def judge(self, pool: Pool) -> None:
-        """What the discriminator and the auxiliary network hold against each generated answer."""
+    def set_losses(self, pool: Pool) -> None:
+        """Set L_G and delta of each generated answer of a pool."""
         self.eval()
         which = np.broadcast_to(pool.generated, pool.labels.shape)
         for batch in pool.epoch(0):
