@@ -85,12 +85,12 @@ def test_failing_candidates_are_listed_with_the_reason(crowd):
     models = {"failing": Failing(), "features": "raykar", "settings": cw.OneCoin(max_iter=0)}
     choice = choose(crowd, candidates={**models, "fine": "one-coin"})
     reasons = {entry.candidate: entry.failure for entry in choice.entries}
-    assert reasons["failing"] == "TrainingError: the loss is no number any more."
+    assert reasons["failing"] == "TrainingError: the loss is not finite."
     assert "max_iter" in reasons["settings"]
     assert "give X" in reasons["features"]
     assert reasons["fine"] is None
     assert sorted(choice.ranking_) == ["fine", "majority-vote"]
-    assert "astray failed: TrainingError" in str(choice)
+    assert "failing failed: TrainingError" in str(choice)
     last = choice.to_arrow().to_pylist()[-1]
     assert last["rank"] is None
     assert last["log_likelihood"] is None

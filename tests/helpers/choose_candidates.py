@@ -28,5 +28,5 @@ class Failing(cw.OneCoin):
     """A truth model that always fails."""
 
     def _fit(self, answers, gold, rng, callback):
-        message = "the loss is no number any more."
+        message = "the loss is not finite."
         raise TrainingError(message)
