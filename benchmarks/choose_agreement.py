@@ -33,7 +33,7 @@ from truth_accuracy import data_sets
 
 import crowdwise as cw
 from crowdwise.choose.choice import pick
-from crowdwise.choose.scores import answer_folds, fitted, held_out, task_folds
+from crowdwise.choose.scores import answer_folds, fit_candidate, held_out, task_folds
 from crowdwise.errors import CrowdwiseError
 
 HERE = Path(__file__).parent
@@ -69,7 +69,7 @@ def judge(candidates: dict[str, Any], X: Any, answers: cw.Answers, accuracy: Any
     right, failed = {}, {}
     for name, model in candidates.items():
         try:
-            right[name] = accuracy(fitted(model, X, answers, "common"))
+            right[name] = accuracy(fit_candidate(model, X, answers, "common"))
         except CrowdwiseError as error:
             failed[name] = str(error)
     out: dict[str, Any] = {"accuracy": right, "failed": failed, "criteria": {}}
@@ -82,7 +82,7 @@ def judge(candidates: dict[str, Any], X: Any, answers: cw.Answers, accuracy: Any
             held_rows = np.flatnonzero(fold == k)
             kept, held = answers.take(np.flatnonzero(fold != k)), answers.take(held_rows)
             for name in right:
-                model = fitted(candidates[name], X, kept, criteria[0])
+                model = fit_candidate(candidates[name], X, kept, criteria[0])
                 for criterion in criteria:
                     scores[criterion][name][held_rows] = held_out(model, X, kept, held, criterion)
         for criterion, score in scores.items():

@@ -52,7 +52,7 @@ from scipy.stats import rankdata
 
 import crowdwise as cw
 from crowdwise.answers import Answers
-from crowdwise.augment.iced.neighbours import between, certainty, quotas
+from crowdwise.augment.iced.neighbours import balancing_counts, certainty, interpolate_tasks
 from crowdwise.errors import CrowdwiseWarning
 from crowdwise.evaluate import metrics
 from crowdwise.learn.joint_em import experts
@@ -131,9 +131,9 @@ def made(p: Problem, seed: int) -> Iterator[tuple[str, Said]]:
     """More tasks of rare classes."""
     plain = Joint(random_state=seed).fit(p.X, p.answers)
     n_classes, rng = p.answers.n_classes, np.random.default_rng([seed, 9])
-    points = between(
-        p.X, plain.codes_, certainty(plain.proba_, 0.05), quotas(plain.codes_, n_classes), k=5, delta="intended",
-        noise=0.05, rng=rng,
+    points = interpolate_tasks(
+        p.X, plain.codes_, certainty(plain.proba_, 0.05), balancing_counts(plain.codes_, n_classes),
+        k=5, delta="intended", noise=0.05, rng=rng,
     )  # fmt: skip
     n = len(p.X) + len(points.first)
     more = Answers.from_codes(

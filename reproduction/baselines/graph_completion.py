@@ -30,7 +30,7 @@ import numpy as np
 
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers
-from crowdwise.augment.pairs import blocks_of
+from crowdwise.augment.pairs import pair_blocks
 from crowdwise.learn.base import Array
 from crowdwise.learn.features import Features
 from crowdwise.learn.network.batches import Batch
@@ -102,7 +102,7 @@ class GraphCompletion(NetworkLearner):
         every = np.arange(answers.n_tasks)
         mean = np.full(answers.n_tasks, answers.n_workers)  # the mean worker stands after the others
         return np.concatenate(
-            [self.complete(features, *block) for block in blocks_of(every, mean, features.block_size(BLOCK))]
+            [self.complete(features, *block) for block in pair_blocks(every, mean, features.block_size(BLOCK))]
         )
 
     def complete(self, features: Features, tasks: Array, row: Array, worker: Array) -> Array:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Unpack
+from typing import ClassVar, Unpack
 
 import numpy as np
 
@@ -70,6 +70,8 @@ class IRGAN(CrowdLayer):
     >>> IRGAN(epochs=5, rounds=2).fit(X, answers).answer_proba(X[:3], worker=7).shape
     (3, 10)
     """
+
+    separate_answers: ClassVar[bool] = False  # the game draws pairs from all answers
 
     def __init__(
         self,

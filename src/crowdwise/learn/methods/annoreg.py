@@ -17,7 +17,7 @@ several units before the matrices leave their start. Until then the method is li
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import ClassVar, Unpack
 
 import numpy as np
 
@@ -71,6 +71,8 @@ class AnnoReg(ConfusionLearner):
     >>> model.confusion_.shape
     (40, 10, 10)
     """
+
+    separate_answers: ClassVar[bool] = True
 
     def __init__(self, lam: float = 0.01, *, start: float = 6.0, **training: Unpack[TrainingOptions]) -> None:
         super().__init__(**training)

@@ -16,7 +16,7 @@ the matrices to probabilities.
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
@@ -68,6 +68,8 @@ class CoNAL(NetworkLearner):
     >>> model.confusion_.shape, model.common_.shape
     ((40, 10, 10), (10, 10))
     """
+
+    separate_answers: ClassVar[bool] = True
 
     def __init__(
         self,

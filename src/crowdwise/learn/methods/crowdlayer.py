@@ -19,7 +19,7 @@ AnnoReg or an EM learner is safer there.
 
 from __future__ import annotations
 
-from typing import Literal, Unpack
+from typing import ClassVar, Literal, Unpack
 
 import numpy as np
 
@@ -55,6 +55,8 @@ class CrowdLayer(NetworkLearner):
     >>> CrowdLayer(epochs=5).fit(X, answers).predict(X[:3]).shape
     (3,)
     """
+
+    separate_answers: ClassVar[bool] = True
 
     def __init__(self, kind: Kind = "mw", *, scale: float = 1.0, **training: Unpack[TrainingOptions]) -> None:
         super().__init__(**training)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Literal, Unpack
+from typing import ClassVar, Literal, Unpack
 
 import numpy as np
 
@@ -78,6 +78,8 @@ class DoctorNet(NetworkLearner):
     >>> model.predict(X[:3]).shape, model.weight_.shape
     ((3,), (40,))
     """
+
+    separate_answers: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ probabilities. The term is then left out for that model.
 
 from __future__ import annotations
 
-from typing import Literal, Unpack
+from typing import ClassVar, Literal, Unpack
 
 from crowdwise._core.validation import require
 from crowdwise.answers import Answers
@@ -59,6 +59,8 @@ class GeoCrowdNet(ConfusionLearner):
     >>> model.confusion_.shape
     (40, 10, 10)
     """
+
+    separate_answers: ClassVar[bool] = True
 
     def __init__(
         self, kind: Kind = "F", *, lam: float = 1e-3, start: float = 1.0, **training: Unpack[TrainingOptions]

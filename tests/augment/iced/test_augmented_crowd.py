@@ -1,4 +1,4 @@
-"""The decoder, and real and made tasks together."""
+"""The decoder, and real and synthetic tasks together."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,8 @@ import torch
 
 import crowdwise as cw
 from crowdwise.answers import Answers
+from crowdwise.augment.iced.augmented_crowd import LabelModule, append_tasks, assign_task_ids
 from crowdwise.augment.iced.decoder import Autoencoder, encode
-from crowdwise.augment.iced.mixed import LabelModule, joined, named
 from crowdwise.errors import FeaturesError, ParameterError
 from crowdwise.learn.features import open_features
 from crowdwise.learn.features.base import MoreRows, SomeRows
@@ -31,14 +31,14 @@ class TestDecoder:
         return X, features, Autoencoder(network, features, 0), batches
 
     @pytest.mark.parametrize("n_models", [1, 2])
-    def test_there_and_back(self, n_models):
+    def test_decoding_reverses_encoding(self, n_models):
         X, features, model, batches = self.low_rank(n_models)
         model.train_on(batches, Settings(lr=0.01), 20, phase=1)
         z = encode(model.network, features, "cpu")
         assert z.shape == (300, 32 * n_models)
         assert np.square(model.decode(z) - X).sum() < 0.03 * np.square(X - X.mean(axis=0)).sum()
 
-    def test_frozen_learns_the_decoder_alone(self):
+    def test_a_frozen_encoder_does_not_change(self):
         X, features, model, batches = self.low_rank()
         network = {name: value.clone() for name, value in model.network.state_dict().items()}
         z = encode(model.network, features, "cpu")
@@ -47,7 +47,7 @@ class TestDecoder:
         assert np.square(model.decode(z) - X).sum() < 0.2 * before
         assert all(torch.equal(value, network[name]) for name, value in model.network.state_dict().items())
 
-    def test_images_are_refused(self):
+    def test_images_are_rejected(self):
         features = open_features(np.zeros((4, 1, 8, 8), np.float32))
         network = build_network(cw.MLP(4), (1, 8, 8), 2, 1, 0)
         with pytest.raises(FeaturesError, match=r"\(1, 8, 8\).*decode=False"):
@@ -68,7 +68,7 @@ class TestModule:
 
     @pytest.mark.parametrize("n_models", [1, 2])
     def test_loss_by_hand(self, n_models):
-        """Real tasks through the whole network, made ones from their place in each model's hidden layer."""
+        """Real tasks pass the full network, synthetic ones start in each model's hidden layer."""
         X, module, made, batch, labels = self.setting(n_models)
         module.learn(labels, made)
         expected = 0.0
@@ -80,7 +80,7 @@ class TestModule:
                 expected += float(torch.nn.functional.cross_entropy(logits, torch.from_numpy(labels)))
         np.testing.assert_allclose(float(module.loss(batch).detach()), expected, rtol=1e-5)
 
-    def test_made_tasks_reach_the_last_layer_only(self):
+    def test_synthetic_tasks_train_only_the_last_layer(self):
         _, module, made, batch, labels = self.setting(1)
         gradients = []
         for points in (made, made + 1):
@@ -91,8 +91,8 @@ class TestModule:
         torch.testing.assert_close(gradients[0][0], gradients[1][0])
         assert (gradients[0][1] - gradients[1][1]).abs().max() > 1e-3
 
-    def test_decoded_tasks_are_tasks_like_others(self):
-        """Without hidden layers given, features stand for themselves."""
+    def test_decoded_tasks_train_the_full_network(self):
+        """Without hidden layers, synthetic tasks are used through their features."""
         _, module, _, batch, labels = self.setting(1)
         module.learn(labels)
         logits = module.network(batch.x)[0]
@@ -111,9 +111,9 @@ class TestModule:
 
 
 class TestTogether:
-    def test_joined(self):
+    def test_synthetic_tasks_are_appended(self):
         real, made = some_answers(3), some_answers(2, np.array([1, 1]))
-        both = joined(real, made)
+        both = append_tasks(real, made)
         assert both.task.tolist() == [0, 1, 2, 3, 4]
         assert both.label.tolist() == [0, 1, 0, 1, 1]
         assert both.weight is None
@@ -126,11 +126,11 @@ class TestTogether:
             (["synthetic-0", "b"], ["more-synthetic-0", "more-synthetic-1"]),
         ):
             real = Answers.from_codes([0, 1], [0, 0], [0, 1], tasks=ids, workers=["w"], classes=["n", "y"])
-            assert named(made, real).tasks.tolist() == expected
-            assert real.merge(named(made, real), pseudo=True).tasks.tolist() == ids + expected
+            assert assign_task_ids(made, real).tasks.tolist() == expected
+            assert real.merge(assign_task_ids(made, real), pseudo=True).tasks.tolist() == ids + expected
         real = Answers.from_codes([0, 1], [0, 0], [0, 1], tasks=[True, False], workers=["w"], classes=["n", "y"])
-        with pytest.raises(ParameterError, match="no third"):
-            named(made, real)
+        with pytest.raises(ParameterError, match="booleans"):
+            assign_task_ids(made, real)
 
     def test_some_rows(self):
         features = SomeRows(open_features(np.arange(6.0).reshape(3, 2)), np.array([2, 0, 2]))

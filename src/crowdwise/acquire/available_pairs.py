@@ -1,4 +1,4 @@
-"""Which pairs of a task and a worker can be bought, and the best of them for each task."""
+"""The pairs of a task and a worker that can be bought, and the best of them per task."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from crowdwise.learn.base import Array
 PAIRS = 200_000  # scored at a time
 
 
-class Market:
-    """Which pairs can be bought, task by task; counts those that were looked at."""
+class AvailablePairs:
+    """The pairs that can be bought, by task. Counts the pairs that were scored."""
 
     def __init__(
         self, answers: Answers, wanted: Array, asked: Array, n_workers: int, among: Answers | None = None
@@ -23,13 +23,13 @@ class Market:
         self.asked = asked  # codes of the workers who can be asked, increasing
         self.n_scored = 0
         self.pairs: Array | None = None
-        is_asked = self._among(asked)
+        is_asked = self._is_one_of(asked)
         if among is None:
             done = np.bincount(answers.task, is_asked[answers.worker], answers.n_tasks)
-            self.count = np.where(wanted, len(asked) - done, 0).astype(np.int64)  # (tasks,) that can be bought
+            self.count = np.where(wanted, len(asked) - done, 0).astype(np.int64)  # (tasks,) pairs that can be bought
             return
         if not (among.task_ids.equals(answers.task_ids) and among.worker_ids.equals(answers.worker_ids)):
-            message = "among= has other tables of tasks and workers than the model's answers: take both from one set."
+            message = "among= has other tasks or workers than the model's answers. Take both from the same table."
             raise ParameterError(message)
         here, done = (a.task.astype(np.int64) * n_workers + a.worker for a in (among, answers))
         rows = np.flatnonzero(~np.isin(here, done) & wanted[among.task] & is_asked[among.worker])
@@ -38,57 +38,57 @@ class Market:
         self.count = np.diff(self.starts)
 
     def best(self, rule: Rule, tasks: Array, workers: Array) -> tuple[Array, Array, Array]:
-        """Each task's best pair with one of these workers (codes, increasing): tasks that have one, worker, score."""
+        """Return the best pair per task with these workers (codes, increasing): tasks with a pair, worker, score."""
         find = self._best_of_all if self.pairs is None else self._best_of_pairs
-        width = len(workers) if self.pairs is None else self.count.max(initial=0)  # pairs of a task, at most
+        width = len(workers) if self.pairs is None else self.count.max(initial=0)  # most pairs per task
         size = max(1, PAIRS // max(width, 1))
         found = [find(rule, tasks[first : first + size], workers) for first in range(0, len(tasks), size)]
         found.append((np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)))
-        task, worker, liking = (np.concatenate(part) for part in zip(*found, strict=True))
-        return task, worker, rule.score(task, liking)
+        task, worker, preference = (np.concatenate(part) for part in zip(*found, strict=True))
+        return task, worker, rule.score(task, preference)
 
     def grid(self, rule: Rule, tasks: Array, workers: Array) -> Array:
-        """What decides the worker, (tasks, workers); -inf where a pair cannot be bought."""
+        """Return the preference for each worker, (tasks, workers); -inf if a pair cannot be bought."""
         out = np.full((len(tasks), len(workers)), -np.inf)
         if self.pairs is not None:
             row, worker = self._listed(tasks, workers)
-            out[row, np.searchsorted(workers, worker)] = rule.liking(tasks[row], worker)
+            out[row, np.searchsorted(workers, worker)] = rule.preference(tasks[row], worker)
             return out
         size = max(1, PAIRS // max(len(workers), 1))
         for first in range(0, len(tasks), size):
             out[first : first + size] = rule.grid(tasks[first : first + size], workers)
         at, row = runs(self.answers.task_starts, tasks)
         by = self.answers.worker[at]
-        done = self._among(workers)[by]
+        done = self._is_one_of(workers)[by]
         out[row[done], np.searchsorted(workers, by[done])] = -np.inf
         self.n_scored += out.size
         return out
 
     def _best_of_all(self, rule: Rule, tasks: Array, workers: Array) -> tuple[Array, Array, Array]:
-        """Of all pairs but those that have an answer."""
-        liking = self.grid(rule, tasks, workers)
-        best = liking.argmax(axis=1)
-        most = liking[np.arange(len(best)), best]
-        some = np.flatnonzero(most > -np.inf)
-        return tasks[some], workers[best[some]], most[some]
+        """Return the best of all pairs without an answer."""
+        preference = self.grid(rule, tasks, workers)
+        best = preference.argmax(axis=1)
+        most = preference[np.arange(len(best)), best]
+        found = np.flatnonzero(most > -np.inf)
+        return tasks[found], workers[best[found]], most[found]
 
     def _best_of_pairs(self, rule: Rule, tasks: Array, workers: Array) -> tuple[Array, Array, Array]:
-        """Of the pairs in the list."""
+        """Return the best of the listed pairs."""
         row, worker = self._listed(tasks, workers)
-        liking = rule.liking(tasks[row], worker)
-        order = np.lexsort((-liking, row))  # stable: of equals the first
+        preference = rule.preference(tasks[row], worker)
+        order = np.lexsort((-preference, row))  # stable: the first of ties
         top = order[np.flatnonzero(np.diff(row[order], prepend=-1))]
-        return tasks[row[top]], worker[top], liking[top]
+        return tasks[row[top]], worker[top], preference[top]
 
     def _listed(self, tasks: Array, workers: Array) -> tuple[Array, Array]:
-        """Pairs in the list: the place of the task, and the worker."""
+        """Return the listed pairs of these tasks and workers: position of the task, and worker."""
         at, row = runs(self.starts, tasks)
         worker = self.pairs[at]  # type: ignore[index]
-        keep = self._among(workers)[worker]
+        keep = self._is_one_of(workers)[worker]
         self.n_scored += int(keep.sum())
         return row[keep], worker[keep]
 
-    def _among(self, workers: Array) -> Array:
+    def _is_one_of(self, workers: Array) -> Array:
         member = np.zeros(self.n_workers, bool)
         member[workers] = True
         return member
