@@ -95,7 +95,7 @@ def test_results_are_those_of_one_machine(spark, answers, capsys):
     assert told["confident_share"] == pytest.approx((local.proba_.max(axis=1) > 0.9).mean())
     assert sorted(told["written"]) == sorted(path.name for path in Path("out").iterdir())
     refused = run(f"aggregate ./answers {ON_SPARK} -m majority-vote -o ./out", 1).stderr
-    assert "holds results already (labels)" in refused and "--overwrite" in refused
+    assert "already contains results (labels)" in refused and "--overwrite" in refused
     show({**told, "written": {}})
     assert "--out results/ keeps them" in capsys.readouterr().err
 
@@ -147,7 +147,7 @@ def test_text_files_are_read_as_on_one_machine(spark):
 def test_what_a_user_can_mend_is_said_without_a_traceback(spark):
     assert "Path does not exist" in run(f"aggregate ./nowhere.parquet {ON_SPARK}", 1).stderr
     assert "no column 'item' for the task" in run(f"aggregate ./answers {ON_SPARK} --task item", 1).stderr
-    assert "there already" in run("aggregate ./answers --engine spark --master local[1]", 1).stderr
+    assert "already active" in run("aggregate ./answers --engine spark --master local[1]", 1).stderr
     Path("numbers.csv").write_text("task,worker,label\n1,a,x\n2,a,y\n")
     Path("gold.csv").write_text("task,truth\n1,x\nfoo,y\n")
     told = run(f"aggregate ./numbers.csv {ON_SPARK} --gold ./gold.csv", 1).stderr
