@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 from crowdwise._core.registry import methods  # noqa: E402
-from tests.helpers.damaged import attacked  # noqa: E402
+from tests.helpers.damaged import attack  # noqa: E402
 
 
 def main() -> None:
@@ -34,7 +34,7 @@ def main() -> None:
     start, kinds = time.perf_counter(), {}
     with tempfile.TemporaryDirectory() as folder:
         for method in methods():
-            kinds[method.name] = dict(attacked(method.name, Path(folder), given.damaged, given.forged, given.seed))
+            kinds[method.name] = dict(attack(method.name, Path(folder), given.damaged, given.forged, given.seed))
             print(f"{method.name:<20} {kinds[method.name]}", flush=True)
     total: Counter[str] = sum((Counter(count) for count in kinds.values()), Counter())
     faults = sum(count for kind, count in total.items() if "FAULT" in kind)

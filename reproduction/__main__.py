@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from crowdwise.cli import distributed, options
-from crowdwise.cli.interruption import code_of, goes_on, stoppable
+from crowdwise.cli.interruption import exit_code, interruptible, resume_hint
 from crowdwise.cli.screen import as_json, console, note, notes, say, table
 from crowdwise.errors import CrowdwiseError
 
@@ -67,12 +67,12 @@ def bench(
     ready(cells, FAMILIES, store)
     start = time.perf_counter()
     how = f"What is finished is kept in {out}, and the same command goes on from there."
-    with goes_on(lambda: how), live(chosen, store, seeds, quick=quick) as told:
+    with resume_hint(lambda: how), live(chosen, store, seeds, quick=quick) as told:
         progress = run(cells, FAMILIES, store, jobs=jobs, told=told)
     results, remarks = [], []
     for each in chosen:
         found = lines(each, store, seeds, quick=quick)
-        with goes_on(lambda: how):
+        with resume_hint(lambda: how):
             saved = save(each, found, store, out, seeds, quick=quick)
         remarks.append(saved.note)
         seconds = core_seconds(each, store, seeds, quick=quick)
@@ -184,12 +184,12 @@ app.command(epilog=EXAMPLE)(bench)
 
 def main() -> None:
     """Run the command; a user's mistake ends in a message, not in a traceback."""
-    with stoppable(), notes():
+    with interruptible(), notes():
         try:
             app(prog_name="python -m reproduction")
         except (CrowdwiseError, OSError, KeyboardInterrupt) as error:
-            distributed.tell(error)
-            raise SystemExit(code_of(error) if isinstance(error, KeyboardInterrupt) else 1) from None
+            distributed.report_error(error)
+            raise SystemExit(exit_code(error) if isinstance(error, KeyboardInterrupt) else 1) from None
 
 
 if __name__ == "__main__":

@@ -1,26 +1,29 @@
-"""Errors by cause. Each message names the row or column at fault and what to do about it."""
+"""Exceptions and warnings, one class per cause. Each message names the row or column at fault and the remedy.
+
+The docstring of a class says when it is raised. `--pseudonymise` shows it in place of a message that may name workers.
+"""
 
 from __future__ import annotations
 
 
 class CrowdwiseError(ValueError):
-    """Any mistake in what was given to crowdwise. Catch this to catch them all."""
+    """Base class of all errors that crowdwise raises; catch it to catch them all."""
 
 
 class MissingColumnError(CrowdwiseError):
-    """A column that is needed is not in the table, or several could be meant."""
+    """A required column is missing from a table, or several columns could be it."""
 
 
 class EmptyError(CrowdwiseError):
-    """The table holds no answers."""
+    """A table contains no answers."""
 
 
 class NullError(CrowdwiseError):
-    """A task, worker or label is missing in some row."""
+    """A row has no task, worker or label."""
 
 
 class DuplicateError(CrowdwiseError):
-    """A worker answered a task more than once."""
+    """A worker answered a task more than once, or an id is listed twice."""
 
 
 class UnknownIdError(CrowdwiseError):
@@ -32,91 +35,87 @@ class TooManyClassesError(CrowdwiseError):
 
 
 class IdTypeError(CrowdwiseError):
-    """Ids that are not integers, strings or booleans, or that mix these."""
+    """Ids are not integers, strings or booleans, or mix these types."""
 
 
 class FormatError(CrowdwiseError):
-    """A file is not in the format it was read as, or the format cannot be told."""
+    """A file is not in the format it was read as, or its format cannot be recognised."""
 
 
 class QuestionError(CrowdwiseError):
-    """An export holds several questions and none was chosen."""
+    """An export contains several questions and none was selected."""
 
 
 class TooLargeError(CrowdwiseError):
-    """A dense table was asked for that would not fit in memory."""
+    """A dense table was requested that would not fit in memory."""
 
 
 class WeightError(CrowdwiseError):
-    """A weight is negative, too large or not finite, or the method cannot use weights."""
+    """A weight is negative, too large or not finite, or the method does not support weights."""
 
 
 class GoldError(CrowdwiseError):
-    """Known labels are missing where a method needs them, or do not fit the answers."""
+    """A method needs gold labels and has none, or the gold labels do not match the answers."""
 
 
 class FeaturesError(CrowdwiseError):
-    """Features do not fit the answers, or hold values that are not finite."""
+    """Features do not match the answers, or contain values that are not finite."""
 
 
 class ParameterError(CrowdwiseError):
-    """A constructor argument is outside what the method allows."""
+    """An argument is outside the range that is allowed."""
 
 
 class SingleClassError(CrowdwiseError):
-    """All answers name the same class: there is nothing to tell apart."""
+    """All answers name the same class, so that there is nothing to infer."""
 
 
 class NotFittedError(CrowdwiseError, AttributeError):
-    """A result was asked for before `fit`."""
+    """A result is requested before `fit`."""
 
 
 class MissingDependencyError(CrowdwiseError, ImportError):
-    """An optional library is needed for this call."""
+    """An optional library is required but not installed."""
 
 
 class TrainingError(CrowdwiseError):
-    """Training went astray: the loss is no number any more."""
+    """Training diverges: the loss is not finite."""
 
 
 class LostProcessError(TrainingError):
-    """Training on many processes, of which another one has ended."""
+    """In distributed training, one of the other processes has exited."""
 
 
 class ModelFileError(CrowdwiseError):
-    """A saved model is damaged, or was written by a newer crowdwise."""
+    """A saved model is damaged, or was written by a newer version of crowdwise."""
 
 
 class UnwritableError(CrowdwiseError, OSError):
-    """A file or folder cannot be written: the disk is full, or it is not allowed."""
+    """A file or folder cannot be written: the disk is full, or permission is denied."""
 
 
 class BusyError(CrowdwiseError):
-    """Another process is at work in the same folder."""
+    """Another process is using the same folder or file."""
 
 
 class SparkError(CrowdwiseError):
-    """Spark could not be started, reached, or do what it was asked."""
+    """Spark cannot be started or reached, or a Spark job fails."""
 
 
 class CrowdwiseWarning(UserWarning):
-    """Any warning crowdwise gives."""
+    """Base class of all warnings that crowdwise issues."""
 
 
 class LookalikeWarning(CrowdwiseWarning):
-    """Ids that look the same on the screen, and are not."""
+    """Distinct ids look the same on the screen."""
 
 
 class ConvergenceWarning(CrowdwiseWarning):
     """EM stopped at `max_iter` before it converged."""
 
 
-class WorseThanVoteWarning(CrowdwiseWarning):
-    """Held-out answers do not support the model over majority vote."""
-
-
 class ClassPriorWarning(CrowdwiseWarning):
-    """The answers are much less likely under the declared class prior than without it."""
+    """The answers contradict the declared class prior."""
 
     headline = "the answers contradict the declared class_prior"  # the start of every message
 
@@ -127,4 +126,4 @@ class ClassPriorWarning(CrowdwiseWarning):
 
 
 class DivergenceWarning(CrowdwiseWarning):
-    """An adversarial training went astray: its result is not to be trusted."""
+    """Adversarial training diverged and its result should not be used."""

@@ -1,4 +1,4 @@
-"""Files whole or not at all; folders for one process. The killed ones are real processes."""
+"""Atomic writes and exclusive access. Tests that kill a writer use real processes."""
 
 import errno
 import multiprocessing
@@ -21,25 +21,25 @@ from pathlib import Path
 from crowdwise._core import atomic_io as module
 from crowdwise._core.atomic_io import atomic_folder, atomic_write, exclusive_access
 if sys.argv[1] in ("old", "new"):
-    exchanged = module._exchanged
-    def slow(*folders):
-        done = sys.argv[1] == "new" and exchanged(*folders)
+    exchange = module._exchange_folders
+    def slow_exchange(*folders):
+        done = sys.argv[1] == "new" and exchange(*folders)
         print("in", flush=True); time.sleep(60)
-    module._exchanged = slow
-    with atomic_folder(Path(sys.argv[2])) as beside:
+    module._exchange_folders = slow_exchange
+    with atomic_folder(Path(sys.argv[2])) as temporary:
         for name in "ab":
-            (beside / name).write_text("new")
-if sys.argv[1] == "alone":
+            (temporary / name).write_text("new")
+if sys.argv[1] == "exclusive":
     with exclusive_access(Path(sys.argv[2])):
         print("in", flush=True); time.sleep(60)
-with atomic_write(Path(sys.argv[2])) as beside:
-    beside.write_text("half of")
+with atomic_write(Path(sys.argv[2])) as temporary:
+    temporary.write_text("half of")
     print("in", flush=True); time.sleep(60)
 """
 
 
-def busy(what, path):
-    """A process that is in the middle of it."""
+def start_writer(what, path):
+    """Start a process and wait until it is in the middle of writing."""
     process = subprocess.Popen([sys.executable, "-c", WRITER, what, str(path)], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "in\n"
     return process
@@ -55,61 +55,61 @@ def names(folder):
     return sorted(file.name for file in folder.iterdir())
 
 
-def folder_of(path, words, *more):
+def make_folder(path, text, *more):
     path.mkdir()
     for name in ("a", "b", *more):
-        (path / name).write_text(words)
+        (path / name).write_text(text)
     return path
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges folders")
 @pytest.mark.parametrize("when", ["old", "new"])
-def test_a_folder_killed_in_the_middle_is_the_old_one_or_the_new_one(tmp_path, when):
-    folder = folder_of(tmp_path / "model", "old", "mine")
+def test_killed_folder_write_leaves_the_old_folder_or_the_new_one(tmp_path, when):
+    folder = make_folder(tmp_path / "model", "old", "mine")
     (folder / "deep").mkdir()
     (folder / "deep" / "mine").write_text("old")
-    kill(busy(when, folder))
+    kill(start_writer(when, folder))
     assert [(folder / name).read_text() for name in "ab"] == [when] * 2
-    with atomic_folder(folder) as beside:
-        (beside / "a").write_text("newest")
+    with atomic_folder(folder) as temporary:
+        (temporary / "a").write_text("newest")
     assert {name: (folder / name).read_text() for name in ("a", "b", "mine", "deep/mine")} == {
         "a": "newest", "b": when, "mine": "old", "deep/mine": "old",
     }  # fmt: skip
     assert names(tmp_path) == ["model"]
 
 
-@pytest.mark.parametrize("how", ["not exchanged", "mounted"])
-def test_a_folder_that_cannot_be_exchanged_never_mixes_old_and_new(tmp_path, monkeypatch, how):
-    folder = folder_of(tmp_path / "model", "old", "mine")
-    if how == "mounted":
+@pytest.mark.parametrize("how", ["no exchange", "mount point"])
+def test_without_folder_exchange_old_and_new_files_are_never_mixed(tmp_path, monkeypatch, how):
+    folder = make_folder(tmp_path / "model", "old", "mine")
+    if how == "mount point":
         monkeypatch.setattr("pathlib.Path.is_mount", lambda path: path == folder)
     else:
-        monkeypatch.setattr("crowdwise._core.atomic_io._exchanged", lambda new, old: False)
+        monkeypatch.setattr("crowdwise._core.atomic_io._exchange_folders", lambda new, old: False)
     seen, replace = [], os.replace
 
-    def watched(source, target):
+    def record_and_replace(source, target):
         seen.append({(folder / name).read_text() for name in "ab" if (folder / name).exists()})
         replace(source, target)
 
-    monkeypatch.setattr("os.replace", watched)
-    with atomic_folder(folder) as beside:
+    monkeypatch.setattr("os.replace", record_and_replace)
+    with atomic_folder(folder) as temporary:
         for name in "ab":
-            (beside / name).write_text("new")
+            (temporary / name).write_text("new")
     assert seen == [set(), {"new"}] and (folder / "mine").read_text() == "old"
     assert names(folder) == ["a", "b", "mine"] and names(tmp_path) == ["model"]
 
 
-def test_an_error_leaves_the_old_folder(tmp_path):
-    folder = folder_of(tmp_path / "model", "old")
-    with pytest.raises(RuntimeError), atomic_folder(folder) as beside:
-        (beside / "a").write_text("new")
+def test_error_while_writing_keeps_the_old_folder(tmp_path):
+    folder = make_folder(tmp_path / "model", "old")
+    with pytest.raises(RuntimeError), atomic_folder(folder) as temporary:
+        (temporary / "a").write_text("new")
         raise RuntimeError
     assert (folder / "a").read_text() == "old" and names(tmp_path) == ["model"]
 
 
-def test_what_the_system_refuses_is_said_with_the_file_and_the_remedy(tmp_path):
+def test_system_errors_name_the_file_and_the_remedy(tmp_path):
     with (
-        pytest.raises(UnwritableError, match=r"file cannot be written: no space.* Make room"),
+        pytest.raises(UnwritableError, match=r"file cannot be written: no space.* Free disk space"),
         atomic_write(tmp_path / "file"),
     ):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -120,77 +120,80 @@ def test_what_the_system_refuses_is_said_with_the_file_and_the_remedy(tmp_path):
     ):
         pass
     message = "Error while serializing: I/O error: File too large (os error 27)"
-    too_large = pytest.raises(UnwritableError, match=r"model cannot be written: file too large\. Make room")
-    with too_large, atomic_folder(tmp_path / "model") as beside, atomic_write(beside / "tensors"):
+    too_large = pytest.raises(UnwritableError, match=r"model cannot be written: file too large\. Free disk space")
+    with too_large, atomic_folder(tmp_path / "model") as temporary, atomic_write(temporary / "tensors"):
         raise SafetensorError(message)
     (tmp_path / "file").touch()
-    with pytest.raises(UnwritableError, match="Name a place in a folder"), exclusive_access(tmp_path / "file" / "run"):
+    with (
+        pytest.raises(UnwritableError, match="Choose a path inside a folder"),
+        exclusive_access(tmp_path / "file" / "run"),
+    ):
         pass
     assert names(tmp_path) == ["file", "taken"]
 
 
-def test_an_error_leaves_the_old_file(tmp_path):
+def test_error_while_writing_keeps_the_old_file(tmp_path):
     file = tmp_path / "figures.json"
     file.write_text("old")
-    with pytest.raises(RuntimeError), atomic_write(file) as beside:
-        beside.write_text("ne")
+    with pytest.raises(RuntimeError), atomic_write(file) as temporary:
+        temporary.write_text("ne")
         raise RuntimeError
     assert file.read_text() == "old" and names(tmp_path) == ["figures.json"]
 
 
 @pytest.mark.parametrize("twice", [False, True])
-def test_stopped_while_it_tidies_up_it_leaves_nothing_behind(tmp_path, monkeypatch, twice):
-    """Stopped between two lines of its own, rmtree closes a file twice: that error takes the place of the first."""
-    remove, stops = module.shutil.rmtree, [KeyboardInterrupt]
+def test_interrupt_during_clean_up_leaves_no_temporary_files(tmp_path, monkeypatch, twice):
+    """When rmtree itself is interrupted it may close a file twice, and that error hides the interrupt."""
+    remove, interrupts = module.shutil.rmtree, [KeyboardInterrupt]
 
-    def stopped_once(*args, **more):
-        if stops:
+    def interrupted_once(*args, **options):
+        if interrupts:
             try:
-                raise stops.pop()
+                raise interrupts.pop()
             finally:
                 if twice:
                     raise OSError(errno.EBADF, "Bad file descriptor")
-        remove(*args, **more)
+        remove(*args, **options)
 
-    monkeypatch.setattr(module.shutil, "rmtree", stopped_once)
-    with pytest.raises(KeyboardInterrupt), atomic_write(tmp_path / "file") as beside:
-        beside.write_text("all of it")
+    monkeypatch.setattr(module.shutil, "rmtree", interrupted_once)
+    with pytest.raises(KeyboardInterrupt), atomic_write(tmp_path / "file") as temporary:
+        temporary.write_text("all of it")
     assert names(tmp_path) == ["file"]
 
 
 @pytest.mark.parametrize("sync", [True, False])
-def test_a_new_file_can_be_read_as_any_other(tmp_path, sync):
-    with atomic_write(tmp_path / "file", sync=sync) as beside:
-        beside.unlink()  # as writers do that make the file themselves
-        beside.write_text("new")
-        beside.chmod(0o600)
+def test_new_file_has_default_permissions(tmp_path, sync):
+    with atomic_write(tmp_path / "file", sync=sync) as temporary:
+        temporary.unlink()  # some writers create the file themselves
+        temporary.write_text("new")
+        temporary.chmod(0o600)
     (tmp_path / "other").write_text("")
     assert (tmp_path / "file").stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
-def test_what_a_killed_writer_left_goes_and_what_a_living_one_writes_stays(tmp_path):
+def test_leftovers_of_killed_writers_are_removed_and_running_ones_kept(tmp_path):
     file = tmp_path / "a[1].csv"
-    killed, living = busy("whole", file), busy("whole", file)
-    other = busy("whole", tmp_path / "b.csv")
+    killed, running = start_writer("file", file), start_writer("file", file)
+    other = start_writer("file", tmp_path / "b.csv")
     kill(killed)
     kill(other)
     assert not file.exists() and len(names(tmp_path)) == 3
-    with atomic_write(file) as beside:
-        beside.write_text("all of it")
+    with atomic_write(file) as temporary:
+        temporary.write_text("all of it")
     assert file.read_text() == "all of it"
-    assert len(names(tmp_path)) == 3  # the file, the living one's part, and the part of another file
+    assert len(names(tmp_path)) == 3  # the file, the running writer's temporary file, and that of another file
     remove_partial_files(tmp_path)
     assert len(names(tmp_path)) == 2
-    kill(living)
+    kill(running)
     remove_partial_files(tmp_path)
     assert names(tmp_path) == ["a[1].csv"]
 
 
-def test_writers_at_once_each_write_a_whole_file(tmp_path):
+def test_concurrent_writers_never_mix_their_content(tmp_path):
     def write(letter):
         for _ in range(50):
-            with atomic_write(tmp_path / "file", sync=False) as beside:
-                beside.write_text(letter * 1000)
+            with atomic_write(tmp_path / "file", sync=False) as temporary:
+                temporary.write_text(letter * 1000)
 
     threads = [threading.Thread(target=write, args=(letter,)) for letter in "abcd"]
     for thread in threads:
@@ -200,18 +203,18 @@ def test_writers_at_once_each_write_a_whole_file(tmp_path):
     assert len(set((tmp_path / "file").read_text())) == 1 and names(tmp_path) == ["file"]
 
 
-def test_a_folder_in_use_is_refused_by_name_and_a_dead_owner_is_not_minded(tmp_path):
-    owner = busy("alone", tmp_path / "run")
+def test_busy_folder_error_names_the_owner_and_stale_locks_are_ignored(tmp_path):
+    owner = start_writer("exclusive", tmp_path / "run")
     with pytest.raises(BusyError, match=f"process {owner.pid} on .* since 20"), exclusive_access(tmp_path / "run"):
         pass
     kill(owner)
-    assert names(tmp_path / "run") == [".lock"]  # stale, and known to be
+    assert names(tmp_path / "run") == [".lock"]  # stale
     with exclusive_access(tmp_path / "run"):
         assert str(os.getpid()) in (tmp_path / "run" / ".lock").read_text()
     assert names(tmp_path / "run") == []
 
 
-def _enter(folder, barrier, inside, most):
+def _enter_repeatedly(folder, barrier, inside, most):
     for _ in range(30):
         barrier.wait()
         try:
@@ -225,10 +228,10 @@ def _enter(folder, barrier, inside, most):
             pass
 
 
-def test_never_two_at_once(tmp_path):
+def test_two_processes_never_have_access_at_once(tmp_path):
     context = multiprocessing.get_context("fork")
     barrier, inside, most = context.Barrier(3), context.Value("i", 0), context.Value("i", 0)
-    processes = [context.Process(target=_enter, args=(tmp_path, barrier, inside, most)) for _ in range(3)]
+    processes = [context.Process(target=_enter_repeatedly, args=(tmp_path, barrier, inside, most)) for _ in range(3)]
     for process in processes:
         process.start()
     for process in processes:
@@ -236,35 +239,38 @@ def test_never_two_at_once(tmp_path):
     assert [process.exitcode for process in processes] == [0, 0, 0] and most.value == 1
 
 
-def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
+def test_symbolic_link_as_lock_is_not_followed(tmp_path):
     (tmp_path / "precious.txt").write_text("mine")
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / ".lock").symlink_to(tmp_path / "precious.txt")
-    with pytest.raises(UnwritableError, match=r"\.lock cannot be written.*Remove the link"), exclusive_access(folder):
+    with (
+        pytest.raises(UnwritableError, match=r"\.lock cannot be written.*Remove the symbolic link"),
+        exclusive_access(folder),
+    ):
         pass
     assert (tmp_path / "precious.txt").read_text() == "mine"
 
 
-def test_a_lock_that_was_removed_meanwhile_is_not_taken_for_the_one_that_others_see(tmp_path, monkeypatch):
+def test_lock_on_a_file_deleted_meanwhile_is_retried(tmp_path, monkeypatch):
     file, lock, first = tmp_path / ".lock", module._lock, []
 
-    def removed(held, **options):
+    def delete_first_then_lock(descriptor, **options):
         if not first:
-            first.append(held)
+            first.append(descriptor)
             file.unlink()
-        return lock(held, **options)
+        return lock(descriptor, **options)
 
-    monkeypatch.setattr(module, "_lock", removed)
-    held = module._hold(file)
-    assert held is not None and os.fstat(held).st_ino == file.stat().st_ino
-    os.close(held)
+    monkeypatch.setattr(module, "_lock", delete_first_then_lock)
+    descriptor = module._open_locked(file)
+    assert descriptor is not None and os.fstat(descriptor).st_ino == file.stat().st_ino
+    os.close(descriptor)
 
 
 @pytest.mark.parametrize("sync", [True, False])
-def test_a_file_is_on_the_disk_before_it_gets_its_name(sync, tmp_path, monkeypatch):
-    file, there = tmp_path / "words.txt", []
-    monkeypatch.setattr(module, "_sync", lambda path: there.append((path.name, file.exists())))
-    with atomic_write(file, sync=sync) as beside:
-        beside.write_text("all of it")
-    assert there == ([("words.txt", False), (tmp_path.name, True)] if sync else [])
+def test_file_is_flushed_before_it_is_renamed(sync, tmp_path, monkeypatch):
+    file, synced = tmp_path / "words.txt", []
+    monkeypatch.setattr(module, "_sync", lambda path: synced.append((path.name, file.exists())))
+    with atomic_write(file, sync=sync) as temporary:
+        temporary.write_text("all of it")
+    assert synced == ([("words.txt", False), (tmp_path.name, True)] if sync else [])

@@ -1,4 +1,4 @@
-"""Checksums in safetensors files, and who relies on them: models, checkpoints of fits and of Spark, finished folds."""
+"""Checksums in safetensors files, and the checkpoints that rely on them."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from tests.helpers.damaged import damage
 TENSORS = {"a": np.arange(5.0), "b": np.ones((2, 3), np.int32)}
 
 
-def written(path, facts, key="kind"):
-    checksums.write_with_checksum(path, key, facts, lambda metadata: save_file(TENSORS, path, metadata=metadata))
+def write(path, metadata, key="kind"):
+    checksums.write_with_checksum(path, key, metadata, lambda header: save_file(TENSORS, path, metadata=header))
     return path
 
 
-def test_facts_and_tensors_come_back_and_bytes_do_not_vary(tmp_path):
-    facts = {"version": 2, "text": '"sha256": "not this one", é \\', "list": [1, None, {"sha256": "nor this"}]}
-    file = written(tmp_path / "a", facts)
-    assert checksums.read_metadata(file, "kind", 2) == checksums.read_metadata(file.read_bytes(), "kind", 2) == facts
+def test_metadata_and_tensors_round_trip_and_writing_is_deterministic(tmp_path):
+    metadata = {"version": 2, "text": '"sha256": "not this one", é \\', "list": [1, None, {"sha256": "nor this"}]}
+    file = write(tmp_path / "a", metadata)
+    assert checksums.read_metadata(file, "kind", 2) == checksums.read_metadata(file.read_bytes(), "kind", 2) == metadata
     assert checksums.read_metadata(file, "another kind", 2) is None
     assert all((load_file(file)[name] == tensor).all() for name, tensor in TENSORS.items())
-    assert written(tmp_path / "b", facts).read_bytes() == file.read_bytes()
+    assert write(tmp_path / "b", metadata).read_bytes() == file.read_bytes()
 
 
-def test_every_single_bit_counts(tmp_path):
-    content = written(tmp_path / "a", {"version": 2}).read_bytes()
+def test_every_flipped_bit_is_detected(tmp_path):
+    content = write(tmp_path / "a", {"version": 2}).read_bytes()
     for bit in range(8 * len(content)):
         changed = bytearray(content)
         changed[bit // 8] ^= 1 << bit % 8
@@ -44,10 +44,10 @@ def test_every_single_bit_counts(tmp_path):
             found = checksums.read_metadata(bytes(changed), "kind", 2)
         except checksums.DamagedError:
             continue
-        assert found is None or found["version"] > 2  # of another kind, or newer: for its reader to refuse
+        assert found is None or found["version"] > 2  # another kind or a newer version: left for the reader to reject
 
 
-def test_versions_without_a_checksum(tmp_path):
+def test_only_old_versions_may_lack_a_checksum(tmp_path):
     save_file(TENSORS, tmp_path / "old", metadata={"kind": json.dumps({"version": 1})})
     assert checksums.read_metadata(tmp_path / "old", "kind", 2) == {"version": 1}
     for version in (2, None, "1", True):
@@ -61,27 +61,27 @@ def test_versions_without_a_checksum(tmp_path):
     [b"", b"\0" * 7, (2**63).to_bytes(8, "little") + b"{}", (10**8).to_bytes(8, "little") + b"{}" * 50,
      (12).to_bytes(8, "little") + b'{"a":1,"a":2}'[:12], (16).to_bytes(8, "little") + b'{"a": 1, "a": 2}',
      (200_000).to_bytes(8, "little") + b"[" * 200_000, (2).to_bytes(8, "little") + b"\xff\xfe"],
-    ids=["nothing", "short", "huge length", "length beyond the end", "cut JSON", "a name twice", "deep", "no text"],
+    ids=["nothing", "short", "huge length", "length past end", "cut JSON", "repeated key", "too deep", "not text"],
 )  # fmt: skip
-def test_headers_that_are_none(content):
+def test_invalid_headers_are_rejected(content):
     with pytest.raises(checksums.DamagedError):
         checksums.read_metadata(content, "kind", 2)
 
 
-def test_schema_names_the_field():
-    fields = {"n": Field(int, "a whole number"), "may": Field((str, type(None)), "a text", needed=False)}
+def test_schema_error_names_the_field():
+    fields = {"n": Field(int, "an integer"), "may": Field((str, type(None)), "a string", needed=False)}
     check({"n": 3}, fields)
     check({"n": 3, "may": None}, fields)
-    check({"n": 3, "more": 1}, fields, others=True)
-    for content, words in (
-        ({}, "'n' is missing"), ({"n": True}, "'n' is True, not a whole"), ({"n": 3, "may": 1}, "'may' is 1, not a te"),
-        ({"n": 3, "more": 1}, "'more' is no field"), ([], "an object"),
+    check({"n": 3, "more": 1}, fields, allow_unknown=True)
+    for content, error in (
+        ({}, "'n' is missing"), ({"n": True}, "'n' is True, not an int"), ({"n": 3, "may": 1}, "'may' is 1, not a str"),
+        ({"n": 3, "more": 1}, "'more' is not a field"), ([], "a JSON object"),
     ):  # fmt: skip
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ValueError, match=error):
             check(content, fields)
 
 
-def test_damaged_folds_are_taken_for_none(tmp_path):
+def test_damaged_fold_checkpoints_are_ignored(tmp_path):
     checkpoint.write(tmp_path / "fit", Outcome(np.arange(9.0), 1.0, None, ("a warning",), np.ones((2, 13))))
     content, rng = (tmp_path / "fit").read_bytes(), np.random.default_rng(0)
     for _ in range(200):
@@ -90,10 +90,10 @@ def test_damaged_folds_are_taken_for_none(tmp_path):
         assert changed == content or checkpoint.read(tmp_path / "fit") is None
 
 
-def test_damaged_states_of_spark_are_refused(tmp_path):
+def test_damaged_spark_checkpoints_are_rejected(tmp_path):
     file, stamp = tmp_path / "state.safetensors", {"version": spark_checkpoint.FORMAT, "model": "DawidSkene"}
-    kept = Parameters(*(np.full(3, 0.5) for _ in Parameters._fields))
-    spark_checkpoint.save(file, stamp, kept, [-3.0])
+    parameters = Parameters(*(np.full(3, 0.5) for _ in Parameters._fields))
+    spark_checkpoint.save(file, stamp, parameters, [-3.0])
     assert spark_checkpoint.load(file, stamp, Parameters)[1] == [-3.0]
     content, rng = file.read_bytes(), np.random.default_rng(1)
     for _ in range(200):
@@ -104,7 +104,7 @@ def test_damaged_states_of_spark_are_refused(tmp_path):
                 spark_checkpoint.load(file, stamp, Parameters)
 
 
-def test_damaged_states_of_a_training_are_refused(tmp_path):
+def test_damaged_training_checkpoints_are_rejected(tmp_path):
     pytest.importorskip("torch")
     import torch
 
@@ -119,7 +119,7 @@ def test_damaged_states_of_a_training_are_refused(tmp_path):
         if changed != content:
             with pytest.raises(ModelFileError, match="state"):
                 saved.read()
-    saved.write({"module/w": torch.arange(6.0)}, {"phase": 0})  # whole, but of something else
+    saved.write({"module/w": torch.arange(6.0)}, {"phase": 0})  # intact, but of another training
     trainer = SimpleNamespace(phase=0, module=torch.nn.Linear(2, 2), history=[])
     with pytest.raises(ModelFileError, match="no state of this training"):
         saved.load_into(trainer)

@@ -1,4 +1,4 @@
-"""Hashes of data and settings."""
+"""Fingerprints of data and settings."""
 
 import subprocess
 import sys
@@ -18,12 +18,12 @@ print(fingerprint(cw.simulate.simulate(9), cw.GLAD()))
 """
 
 
-def test_the_same_content_has_the_same_hash_in_any_process():
+def test_equal_content_has_equal_fingerprints_across_processes():
     out = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True).stdout
     assert out.strip() == fingerprint(cw.simulate.simulate(9), cw.GLAD())
 
 
-def test_any_change_shows():
+def test_any_change_changes_the_fingerprint():
     answers, X = cw.simulate.simulate(50, seed=1), np.random.default_rng(0).normal(size=(200, 3))
     other = X.copy()
     other[101, 1] += 1e-3
@@ -36,11 +36,11 @@ def test_any_change_shows():
     assert fingerprint(renamed) != fingerprint(answers)
 
 
-def test_every_row_of_files_and_pictures_counts(tmp_path):
+def test_fingerprint_covers_every_row_and_image(tmp_path):
     X = np.arange(3.0 * 1000).reshape(1000, 3)
-    one = fingerprint(open_features(saved(tmp_path / "one.npy", X)))
+    one = fingerprint(open_features(save(tmp_path / "one.npy", X)))
     X[617] += 1
-    assert fingerprint(open_features(saved(tmp_path / "two.npy", X))) != one
+    assert fingerprint(open_features(save(tmp_path / "two.npy", X))) != one
     sparse = [fingerprint(open_features(scipy.sparse.csr_array(np.eye(1000) * value))) for value in (1, 2)]
     assert sparse[0] != sparse[1]
     for number in range(3):
@@ -50,6 +50,6 @@ def test_every_row_of_files_and_pictures_counts(tmp_path):
     assert fingerprint(open_features(tmp_path)) != before
 
 
-def saved(path, array):
+def save(path, array):
     np.save(path, array)
     return path

@@ -8,23 +8,23 @@ from crowdwise._core import memory
 
 @pytest.fixture
 def system(tmp_path, monkeypatch):
-    """What the system says, by file."""
+    """A fake /proc and control group: a function that writes one of their files."""
     monkeypatch.setattr(memory, "PROC", tmp_path / "proc")
-    monkeypatch.setattr(memory, "GROUP", tmp_path / "group")
+    monkeypatch.setattr(memory, "CGROUP", tmp_path / "group")
     monkeypatch.setattr(resource, "getrlimit", lambda what: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
-    def says(file, text):
+    def write(file, text):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text(text)
 
-    return says
+    return write
 
 
-def test_a_silent_system_sets_no_limit(system):
+def test_unknown_limits_are_infinite(system):
     assert memory.available() == math.inf
 
 
-def test_the_least_of_what_is_left(system, monkeypatch):
+def test_available_is_the_smallest_of_the_limits(system, monkeypatch):
     system("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:     4000 kB\n")
     assert memory.available() == 4000 * 1024
     system("group/memory.max", "max\n")
@@ -32,7 +32,7 @@ def test_the_least_of_what_is_left(system, monkeypatch):
     system("group/memory.stat", "anon 200000\nfile 300000\n")
     assert memory.available() == 4000 * 1024
     system("group/memory.max", "1000000\n")
-    assert memory.available() == 800_000  # what holds files is given back
+    assert memory.available() == 800_000  # the file cache can be dropped
     system("proc/self/status", "VmPeak: 9 kB\nVmData:\t     300 kB\n")
     monkeypatch.setattr(resource, "getrlimit", lambda what: (400 * 1024, resource.RLIM_INFINITY))
     assert memory.available() == 100 * 1024

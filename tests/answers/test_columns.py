@@ -5,7 +5,7 @@ from crowdwise.errors import MissingColumnError
 
 
 @pytest.mark.parametrize(
-    ("names", "found"),
+    ("names", "expected"),
     [
         (["task", "worker", "label"], ["task", "worker", "label"]),
         (["performer", "label", "task"], ["task", "performer", "label"]),
@@ -13,15 +13,15 @@ from crowdwise.errors import MissingColumnError
         (["id", "user", "class", "time"], ["id", "user", "class"]),
     ],
 )
-def test_names_of_the_field(names, found):
-    assert list(recognise(names, task=None, worker=None, label=None).values()) == found
+def test_usual_column_names_are_recognised(names, expected):
+    assert list(recognise(names, task=None, worker=None, label=None).values()) == expected
 
 
-def test_a_given_name_is_not_taken_for_another_role():
+def test_named_column_is_not_used_for_another_role():
     assert recognise(["answer", "label", "task"], task=None, label="answer") == {"task": "task", "label": "answer"}
 
 
-def test_what_is_missing_or_double_is_said():
+def test_missing_and_repeated_columns_are_errors():
     with pytest.raises(MissingColumnError, match=r"no column for the worker.*worker='...'"):
         recognise(["task", "label"], task=None, worker=None)
     with pytest.raises(MissingColumnError, match="no column 'x'"):

@@ -9,7 +9,7 @@ from crowdwise.errors import IdTypeError, UnknownIdError
 
 
 @given(st.lists(st.integers(-5, 5), min_size=1), st.booleans())
-def test_codes_spell_the_ids(ids, text):
+def test_codes_and_table_reproduce_the_ids(ids, text):
     values = [str(i) for i in ids] if text else ids
     codes, table = encode(as_arrow(values, "task"), "task")
     assert table.take(pa.array(codes)).to_pylist() == values
@@ -18,33 +18,33 @@ def test_codes_spell_the_ids(ids, text):
 
 
 @settings(deadline=None)
-@given(st.lists(st.text("ab\0é", max_size=4), unique=True), st.sampled_from(["", "task_", "of the same length "]))
-def test_texts_are_sorted_by_their_bytes(tails, begin):
-    texts = [begin + tail for tail in tails] + ([begin * 2] if begin and begin not in tails else [])
+@given(st.lists(st.text("ab\0é", max_size=4), unique=True), st.sampled_from(["", "task_", "a long common prefix "]))
+def test_texts_are_sorted_by_their_bytes(suffixes, prefix):
+    texts = [prefix + suffix for suffix in suffixes] + ([prefix * 2] if prefix and prefix not in suffixes else [])
     texts = list(dict.fromkeys(texts))
-    order = sorted_order(pa.array(["left out", *texts], pa.large_string())[1:])
+    order = sorted_order(pa.array(["sliced off", *texts], pa.large_string())[1:])
     assert [texts[i] for i in order] == sorted(texts, key=str.encode)
 
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 6), min_size=1))
-def test_stable_order_is_numpys(keys):
+def test_stable_order_matches_numpy(keys):
     keys = np.array(keys, np.int32)
     order = stable_order(keys, 7)
     np.testing.assert_array_equal(order, np.argsort(keys, kind="stable"))
     np.testing.assert_array_equal(np.diff(starts(keys, 7)), np.bincount(keys, minlength=7))
 
 
-def test_lookup_names_what_is_unknown():
+def test_lookup_error_names_the_unknown_id():
     table = pa.array([1, 2, 3])
     assert lookup(pa.array([3, 1]), table, "task").tolist() == [2, 0]
-    with pytest.raises(UnknownIdError, match=r"unknown task: 9\. Known are 1, 2, 3"):
+    with pytest.raises(UnknownIdError, match=r"unknown task: 9\. Known ids are 1, 2, 3"):
         lookup(pa.array([9]), table, "task")
-    with pytest.raises(IdTypeError, match="text where integers are declared"):
+    with pytest.raises(IdTypeError, match="text, but the declared ids are integers"):
         lookup(as_arrow(["1"], "task"), table, "task")
 
 
-def test_whole_floats_are_integers_and_gaps_stay_gaps():
+def test_integral_floats_become_integers_and_nan_becomes_null():
     array = as_arrow([1.0, float("nan"), 3.0], "task")
     assert array.to_pylist() == [1, None, 3]
     with pytest.raises(IdTypeError, match="fractional"):
@@ -54,20 +54,20 @@ def test_whole_floats_are_integers_and_gaps_stay_gaps():
 @pytest.mark.parametrize(
     ("kind", "largest"), [(np.float16, 2**11 - 1), (np.float32, 2**24 - 1), (np.float64, 2**53 - 1)]
 )
-def test_floats_are_ids_while_they_tell_whole_numbers_apart(kind, largest):
-    """Beyond, two ids may have become one number before they came here; 2**63 and up do not fit either."""
+def test_floats_are_accepted_up_to_the_largest_exact_integer(kind, largest):
+    """Beyond it, two ids may already have been rounded to one number; 2**63 and above do not fit int64 either."""
     assert as_arrow(np.array([largest, -largest], kind), "task").to_pylist() == [largest, -largest]
     for number in (largest + 1, -largest - 1, 2 * largest + 2, 2.0**63, -(2.0**63), 1e300):
-        with np.errstate(over="ignore"), pytest.raises(IdTypeError, match="so large"):
+        with np.errstate(over="ignore"), pytest.raises(IdTypeError, match="too large"):
             as_arrow(np.array([1, number]).astype(kind), "task")
 
 
-def test_large_and_unsigned_integers():
+def test_unsigned_integers_above_int64_are_rejected():
     assert as_arrow(np.array([2**63 - 1], np.uint64), "task").to_pylist() == [2**63 - 1]
     with pytest.raises(IdTypeError, match="above 2"):
         as_arrow(np.array([2**63], np.uint64), "task")
 
 
-def test_some_counts_the_rest():
+def test_preview_counts_the_remaining_values():
     assert preview(["a"]) == "'a'"
     assert preview(np.arange(5)) == "0, 1, 2 and 2 more"

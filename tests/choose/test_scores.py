@@ -129,7 +129,7 @@ def test_answers_to_a_task_are_judged_together():
     answers = replace(answers, weight=np.random.default_rng(0).uniform(0.5, 2, answers.n_answers))
     kept, held = (answers.take(np.flatnonzero((answers.task % 3 > 0) == kept)) for kept in (True, False))
     belief = np.random.default_rng(1).dirichlet(np.ones(3), 60)
-    says = vote_check.said_given_truth(kept, held, belief)
+    says = vote_check.label_likelihood(kept, held, belief)
     np.testing.assert_allclose(
         vote_check.log_likelihood(kept, held, belief), np.log((says * belief[held.task]).sum(axis=1))
     )

@@ -1,4 +1,4 @@
-"""A folder with features, answers and known labels, in which each test of `fit` and `predict` runs."""
+"""A folder with features, answers and known labels, for the tests of `fit` and `predict`."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def digits():
     return X[:150].astype(np.float32), answers[np.arange(150)]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def folder(tmp_path, monkeypatch, digits):
     X, answers = digits
     monkeypatch.chdir(tmp_path)

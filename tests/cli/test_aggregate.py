@@ -77,7 +77,7 @@ def few_folds(monkeypatch):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_ends_with_an_example_that_runs(name, monkeypatch, few_folds):
-    monkeypatch.setattr(demo, "SIDE_BY_SIDE", ("majority-vote", "raykar"))  # the whole of it has a test of its own
+    monkeypatch.setattr(demo, "COMPARED", ("majority-vote", "raykar"))  # the whole of it has a test of its own
     shown = " ".join(run(f"{name} --help").stdout.split())
     example = COMMANDS[name].epilog
     if name == "bench":  # computing is tested with the command
@@ -154,7 +154,7 @@ def test_gold_is_held_fixed_and_not_scored(crowd):
     assert [int(row["label"]) for row in rows_of("labels.csv")[:100]] == crowd.truth[:100].tolist()
     result = run("aggregate answers.csv --gold truth.csv --truth truth.csv -o labels.csv --json")
     assert "scores" not in json.loads(result.stdout)
-    assert "No task is left to score" in result.stderr
+    assert "Nothing to score" in result.stderr
     run("aggregate answers.csv --method gold-vote --gold gold.csv -o labels.csv")
 
 
@@ -197,7 +197,7 @@ def test_policies_are_reported():
     result = run(f"aggregate bad.csv {columns} --nulls drop --duplicates last --json")
     assert sorted(json.loads(result.stdout)["removed"].values()) == [1, 1]
     shown = run(f"aggregate bad.csv {columns} --nulls drop --duplicates last").stdout
-    assert shown.count("left out") == 2
+    assert shown.count("dropped") == 2
 
 
 def test_several_files():
@@ -213,7 +213,7 @@ def test_unsupported_and_unchecked_are_said():
     Path("one.csv").write_text("task,worker,label\n1,a,x\n2,b,y\n")
     result = run("aggregate one.csv -o labels.csv --json")
     assert json.loads(result.stdout)["check"] is None
-    assert "Not checked against majority vote: too few tasks have two answers" in result.stderr
+    assert "Not compared with majority vote: too few tasks have two answers" in result.stderr
     assert "too few tasks have two answers" in run("aggregate one.csv --check", 1).stderr
 
 
@@ -269,7 +269,7 @@ def test_demo(few_folds):
     told = json.loads(run("demo --json").stdout)
     accuracy = {row["name"]: row["scores"]["accuracy"] for row in told["methods"]}
     assert told["workers"] == 40 and Path(told["written"]["run"], "report.html").is_file()
-    assert set(accuracy) == set(demo.SIDE_BY_SIDE)
+    assert set(accuracy) == set(demo.COMPARED)
     assert accuracy["dawid-skene"] > accuracy["majority-vote"]
     assert accuracy[told["method"]] > accuracy["majority-vote"]
     assert told["unseen"]["tasks"] == 1797 - told["tasks"]
@@ -285,8 +285,8 @@ def test_demo(few_folds):
         ("aggregate nowhere.csv", "no file 'nowhere.csv'"),
         ("inspect nowhere.csv --json", "no file 'nowhere.csv'"),
         ("aggregate answers.csv --method dawid", "Did you mean dawid-skene"),
-        ("aggregate answers.csv --set maxiter=3", "no parameter 'maxiter'. Did you mean max_iter? It has"),
-        ("aggregate answers.csv --set max_iter", "write name=value"),
+        ("aggregate answers.csv --set maxiter=3", "no parameter 'maxiter'. Did you mean max_iter? Its parameters are"),
+        ("aggregate answers.csv --set max_iter", "expected NAME=VALUE"),
         ("aggregate answers.csv --set max_iter=0", "max_iter=0"),
         ("aggregate answers.csv --set max_iter=abc", "max_iter='abc': use a whole number"),
         ("aggregate answers.csv --method mmsr --set tol=x", "tol='x'"),
@@ -325,7 +325,7 @@ def test_brackets_are_no_markup():
 def test_settings_are_read_as_values():
     given = settings(["a=1", "b=0.5", "c=True", "d=none", "e=diagonal", "f=[[1, 0], [0, 1]]", "g=a=b"])
     assert given == {"a": 1, "b": 0.5, "c": True, "d": None, "e": "diagonal", "f": [[1, 0], [0, 1]], "g": "a=b"}
-    with pytest.raises(ParameterError, match="name=value"):
+    with pytest.raises(ParameterError, match="NAME=VALUE"):
         settings(["=3"])
 
 

@@ -20,7 +20,7 @@ from crowdwise.cli import app, distributed
 from crowdwise.errors import LostProcessError, ParameterError
 from crowdwise.io import write
 
-FIT = ["fit", "answers.csv", "--features", "X.npy", "--network", "mlp"]
+FIT = ["fit", "answers.csv", "--features", "X.npy", "--method", "crowdlayer", "--network", "mlp"]
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +152,7 @@ def test_one_process_is_the_usual_fit(folder, monkeypatch):
 def test_methods_without_a_network_have_nothing_to_share(method):
     options = ["--features", "X.npy", "--out", "model", "--method", method]
     told = run(["fit", "answers.csv", *options], 1)
-    assert f"{method} trains no network" in told
+    assert f"{method} does not train a network" in told
     assert ("--network mlp" in told) == (method != "crowdlab")
 
 
@@ -175,9 +175,9 @@ def test_other_commands_run_in_one_process():
         ("--set lr=banana", "lr='banana'"),
         ("--method completed(crowdlayer) --set lr=banana", "lr='banana'"),
         ("--set learning_rate=1", "no parameter 'learning_rate'"),
-        ("--set batch_size=8", "9 processes cannot share a batch: there are 150 tasks, and batch_size=8."),
+        ("--set batch_size=8", "9 processes cannot share a batch of 8 tasks"),
         ("--processes 151 --set batch_size=200", "151 processes cannot share a batch"),
-        ("--method crowdlab", "crowdlab has no parameter 'network'"),
+        ("--method crowdlab", "--network is an option of network learners"),
         ("--out X.npy", "X.npy is named twice"),
     ],
 )
@@ -188,24 +188,24 @@ def test_mistakes_are_found_before_others_are_started(folder, monkeypatch, optio
 
 
 def test_a_mistake_of_all_processes_is_told_once(capfd):
-    assert distributed.lead(3, ["methods"], None) == 1
+    assert distributed.launch(3, ["methods"], None) == 1
     told = capfd.readouterr()
     assert told.out == ""
     assert told.err.splitlines() == [
-        "error: `crowdwise methods` runs in one process, and 3 were started: only `fit` shares its work."
+        "error: `crowdwise methods` runs in one process, but 3 were started. Only `fit` can share its work."
     ]
 
 
 def test_what_each_process_says_is_told(monkeypatch, tmp_path):
-    monkeypatch.setenv(distributed.LED, str(tmp_path))
+    monkeypatch.setenv(distributed.LAUNCHED, str(tmp_path))
     monkeypatch.setenv("WORLD_SIZE", "4")
     for rank, error in enumerate(map(LostProcessError, ("gone", "away", "lost"))):
         monkeypatch.setenv("RANK", str(rank))
-        distributed.tell(error)
-    assert distributed._mistakes(tmp_path) == ["gone"]
+        distributed.report_error(error)
+    assert distributed._messages(tmp_path) == ["gone"]
     monkeypatch.setenv("RANK", "3")
-    distributed.tell(ParameterError("lr"))
-    assert distributed._mistakes(tmp_path) == ["lr"]
+    distributed.report_error(ParameterError("lr"))
+    assert distributed._messages(tmp_path) == ["lr"]
 
 
 @pytest.mark.parametrize("fails", ["lr", "", None])
@@ -228,25 +228,25 @@ def test_who_ends_for_want_of_another_waits_for_what_he_has_to_say(monkeypatch, 
 
 def test_a_mistake_under_torchrun_is_told_by_the_first(one_of_two, monkeypatch, capsys):
     monkeypatch.setattr(distributed, "PATIENCE", 0)
-    distributed.tell(ParameterError("lr"))
+    distributed.report_error(ParameterError("lr"))
     assert capsys.readouterr().err == "error: lr\n"
     monkeypatch.setenv("RANK", "1")
-    distributed.tell(ParameterError("lr"))
+    distributed.report_error(ParameterError("lr"))
     assert capsys.readouterr().err == "error in process 1 of 2: lr\n"
-    distributed.tell(LostProcessError("gone"))
+    distributed.report_error(LostProcessError("gone"))
     assert capsys.readouterr().err == ""
 
 
 def test_only_the_first_process_is_heard(one_of_two, monkeypatch, capsys):
     monkeypatch.setenv("RANK", "1")
-    with distributed.taking_part("fit"):
+    with distributed.participation("fit"):
         print("heard")
     assert capsys.readouterr().out == ""
 
 
 def test_how_to_go_on_is_said(tmp_path):
-    assert "with --checkpoint FILE" in distributed.obituary(0, signal.SIGTERM, 2, None)
-    assert "No epoch was over yet" in distributed.obituary(0, signal.SIGTERM, 2, tmp_path / "state")
+    assert "Use --checkpoint FILE" in distributed.killed_message(0, signal.SIGTERM, 2, None)
+    assert "No epoch was complete yet" in distributed.killed_message(0, signal.SIGTERM, 2, tmp_path / "state")
 
 
 def test_threads_are_shared_out(monkeypatch):

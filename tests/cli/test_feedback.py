@@ -103,10 +103,10 @@ def test_a_worker_with_nothing_to_tell_still_makes_a_table(today):
     ("rest", "words"),
     [
         ("--worker 77", "no worker '77' in this run"),
-        ("--worker 3 --all", "one of the two"),
-        ("--out all.txt", "with --worker ID or --all"),
-        ("--all --out all.docx", "ends in .csv, .txt or .json"),
-        ("--all --out nowhere/all.csv", "there is no folder"),
+        ("--worker 3 --all", "not both"),
+        ("--out all.txt", "needs --worker ID or --all"),
+        ("--all --out all.docx", "must end in .csv, .txt or .json"),
+        ("--all --out nowhere/all.csv", "does not exist"),
     ],
 )
 def test_mistakes_in_plain_words(today, rest, words):

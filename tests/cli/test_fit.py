@@ -10,11 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import crowdwise as cw
-from crowdwise.cli.fit import Chosen, bar
+from crowdwise.cli.fit import progress_text
 from crowdwise.io import write
-from crowdwise.learn.features import open_features
 from crowdwise.learn.methods.crowdlayer import CrowdLayer
 from tests.helpers.learn_commands import FILES, FIT, names, renamed, rows_of, run
+
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def test_fit_writes_what_the_library_learns(digits):
@@ -64,7 +65,7 @@ def test_gold_is_told_and_not_scored():
     known = {row["task"]: row["label"] for row in rows_of("gold.csv")}
     assert {row["task"]: row["label"] for row in rows_of("model/labels.csv")[:50]} == known
     result = run(f"{FIT} -m aggregated --gold truth.csv --truth truth.csv --json")
-    assert "No task is left to score" in result.stderr
+    assert "Nothing to score" in result.stderr
     assert "scores" not in json.loads(result.stdout)
     assert "gold" in run(f"{FIT} -m crowdlayer --gold gold.csv", 1).stderr  # it infers no labels to hold fixed
 
@@ -113,7 +114,7 @@ def test_tables_are_matched_by_id(digits, suffix):
     table = pa.table({"task": [f"img{i}" for i in order], **columns})
     table = pa.concat_tables([table, pa.table({"task": ["stranger"], **dict.fromkeys(columns, X[:1, 0])})])
     (write if suffix == "csv" else pq.write_table)(table, f"X.{suffix}")
-    result = run(f"fit answers.csv -x X.{suffix} -o model --epochs 2")
+    result = run(f"fit answers.csv -x X.{suffix} -o model -m crowdlayer --epochs 2")
     assert "1 rows or images of X." in result.stderr
     expected = CrowdLayer(epochs=2).fit(X[np.argsort(answers.tasks.astype(str))], cw.read("answers.csv"))
     assert [int(row["label"]) for row in rows_of("model/labels.csv")] == expected.labels_.tolist()
@@ -128,14 +129,14 @@ def test_more_rows_than_tasks(digits):
     X, answers = digits
     write(answers[np.arange(20, 140)].with_truth(None), "answers.csv")
     result = run(f"{FIT} --json")
-    assert "150 rows for 120 tasks: the id of a task is taken as its row" in result.stderr
+    assert "150 rows for 120 tasks: task ids are used as row numbers" in result.stderr
     expected = CrowdLayer(epochs=2).fit(X[20:140], answers[np.arange(20, 140)])
     np.testing.assert_array_equal(cw.load("model/model.safetensors").proba_, expected.proba_)
 
 
 def test_rows_in_the_order_of_ids(digits):
     write(renamed(digits, lambda task: f"{task:04}x"), "answers.csv")
-    assert "in the order of the task ids: '0000x', '0001x', '0002x', ... '0149x'" in run(FIT).stderr
+    assert "matched to the tasks in order ('0000x', '0001x', '0002x', ..., '0149x')" in run(FIT).stderr
     assert [int(row["label"]) for row in rows_of("model/labels.csv")] == CrowdLayer(epochs=2).fit(
         *digits
     ).labels_.tolist()
@@ -144,12 +145,12 @@ def test_rows_in_the_order_of_ids(digits):
 def test_rows_that_do_not_fit(digits):
     X, _ = digits
     np.save("X.npy", X[:149])
-    assert "X.npy has 149 rows, the answers 150 tasks" in run(FIT, 1).stderr
+    assert "X.npy has 149 rows; the answers have 150 tasks" in run(FIT, 1).stderr
     np.save("X.npy", np.concatenate([X, X]))
     write(renamed(digits, lambda task: f"img{task}"), "answers.csv")
-    assert "X.npy has 300 rows, the answers 150 tasks" in run(FIT, 1).stderr
+    assert "X.npy has 300 rows; the answers have 150 tasks" in run(FIT, 1).stderr
     write(renamed(digits, lambda task: task + 200), "answers.csv")
-    assert "X.npy has 300 rows, the answers 150 tasks" in run(FIT, 1).stderr
+    assert "X.npy has 300 rows; the answers have 150 tasks" in run(FIT, 1).stderr
     X[3, 0] = np.nan
     np.save("X.npy", X)
     X[3, 0] = 0
@@ -162,14 +163,6 @@ def test_npz_and_splits(digits):
     run(f"{FIT.replace('X.npy', 'X.npz::train')}")
     run("predict model X.npz::test -o predictions.csv")
     assert len(rows_of("predictions.csv")) == 5
-
-
-def test_chosen_rows():
-    X = open_features(np.arange(12.0).reshape(6, 2))
-    chosen = Chosen(X, np.array([4, 1, 5]))
-    assert len(chosen) == 3
-    assert chosen[1].tolist() == [2, 3]
-    assert open_features(chosen).rows(np.array([2, 0])).tolist() == [[10, 11], [8, 9]]
 
 
 # Where the model goes
@@ -191,7 +184,7 @@ def test_other_files_stay():
 def test_files_that_are_no_model_s_are_not_replaced(name, text):
     Path("model").mkdir()
     Path("model", name).write_text(text)
-    assert f"model holds {name} of something else" in run(FIT, 1).stderr
+    assert f"model holds {name} that do not belong to a model" in run(FIT, 1).stderr
     assert names("model") == [name]
     assert Path("model", name).read_text() == text
 
@@ -212,7 +205,7 @@ def test_folders_are_made_and_refused():
     assert "answers.csv is named twice" in run(FIT.replace("--out model", "--out answers.csv"), 1).stderr
     Path("file").touch()
     assert "is a file" in run(FIT.replace("--out model", "--out file"), 1).stderr
-    assert "not a folder" in run(FIT.replace("--out model", "--out file/model"), 1).stderr
+    assert "not a writable folder" in run(FIT.replace("--out model", "--out file/model"), 1).stderr
 
 
 # The bar
@@ -231,7 +224,7 @@ def test_folders_are_made_and_refused():
     ],
 )
 def test_bar_takes_what_it_gets(record, shown):
-    assert bar("x", record, 2.0) == shown
+    assert progress_text("x", record, 2.0) == shown
 
 
 def test_every_epoch_moves_the_bar(monkeypatch):

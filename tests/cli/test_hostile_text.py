@@ -28,7 +28,7 @@ def shown(request, monkeypatch):
 
 @pytest.mark.parametrize("text", NASTY)
 def test_all_ways_to_the_screen_show_text_as_it_is(shown, text):
-    safe = screen.shown(text)
+    safe = screen.visible(text)
     screen.say(text)
     screen.note(text)
     screen.fields([("name", text), (text, "value")])

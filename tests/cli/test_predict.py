@@ -12,6 +12,8 @@ import crowdwise as cw
 from crowdwise.io import write
 from tests.helpers.learn_commands import FIT, renamed, rows_of, run
 
+pytestmark = pytest.mark.usefixtures("folder")
+
 
 def test_predict(digits):
     X, answers = digits
@@ -53,13 +55,13 @@ def test_predictions_join_with_labels(digits):
     X, answers = digits
     lines = [f"{t}," + ",".join(f"{v:g}" for v in row) for t, row in zip(answers.tasks, X, strict=True)]
     Path("X.csv").write_text(",".join(["task", *(f"p{i}" for i in range(64))]) + "\n" + "\n".join(lines) + "\n")
-    run("fit answers.csv --features X.csv --out model --epochs 1")
+    run("fit answers.csv --features X.csv --method crowdlayer --out model --epochs 1")
     run("predict model X.csv --out predictions.csv")
     assert [row["task"] for row in rows_of("predictions.csv")] == [row["task"] for row in rows_of("model/labels.csv")]
     Path("images").mkdir()
     for t, row in zip(answers.tasks, X, strict=True):
         Image.fromarray((row * 15).astype(np.uint8).reshape(8, 8)).save(f"images/{t}.png")
-    run("fit answers.csv --features images --out pictures --epochs 1")
+    run("fit answers.csv --features images --method crowdlayer --out pictures --epochs 1")
     run("predict pictures images --out seen.csv")
     assert {row["task"] for row in rows_of("seen.csv")} == {row["task"] for row in rows_of("pictures/labels.csv")}
 
@@ -76,12 +78,12 @@ def test_shares_of_the_classes_among_new_tasks(digits):
         proba = [[float(row[f"proba_{c}"]) for c in answers.classes] for row in rows_of("predictions.csv")]
         np.testing.assert_allclose(proba, model.set_params(new_class_prior=declared).predict_proba(X), rtol=1e-9)
     assert "a share for each class" in run("predict model X.npy -o p.csv --class-prior 0=1", 1).stderr
-    assert "named twice" in run("predict model X.npy -o p.csv --class-prior 0=1,0=2", 1).stderr
+    assert "listed twice" in run("predict model X.npy -o p.csv --class-prior 0=1,0=2", 1).stderr
     assert "it is empty" in run("predict model X.npy -o p.csv --class-prior ''", 1).stderr
     told = json.loads(run("predict model X.npy --out predictions.csv --class-prior balanced --json").stdout)
     assert told["class_prior"] == "balanced"
     run(FIT)
-    assert "is for joint-em" in run("predict model X.npy -o p.csv --class-prior balanced", 1).stderr
+    assert "applies to joint-em" in run("predict model X.npy -o p.csv --class-prior balanced", 1).stderr
     assert not Path("p.csv").exists()
 
 
@@ -99,20 +101,23 @@ def test_no_tasks(digits):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("fit answers.csv -x X.npy -o m -m dawid-skene", "use `crowdwise aggregate --method dawid-skene`"),
+        ("fit answers.csv -x X.npy -o m -m dawid-skene", "Run `crowdwise aggregate --method dawid-skene`"),
         ("fit answers.csv -x X.npy -o m -m crowdlayr", "Did you mean crowdlayer"),
         ("fit answers.csv -x X.npy -o m -m 'aggregated(wawa'", "1 opening and 0 closing brackets"),
         ("fit answers.csv -x no.npy -o m", "no file or folder 'no.npy'"),
         ("fit answers.csv -x answers.txt -o m", "no file or folder"),
         ("fit no.csv -x X.npy -o m", "no file 'no.csv'"),
-        ("fit answers.csv -x X.npy -o m --set epoch=3", "no parameter 'epoch'. Did you mean epochs? It has"),
-        ("fit answers.csv -x X.npy -o m --set network__hidden=3", "no parameter 'network__hidden'"),
-        ("fit answers.csv -x X.npy -o m --epochs 3 --set epochs=3", "epochs is given twice"),
-        ("fit answers.csv -x X.npy -o m --set lr=0", "lr=0"),
-        ("fit answers.csv -x X.npy -o m --network cnn", "CNN takes images"),
-        ("fit answers.csv -x X.npy -o m --checkpoint X.npy", "named twice"),
+        (
+            "fit answers.csv -x X.npy -o m -m crowdlayer --set epoch=3",
+            "no parameter 'epoch'. Did you mean epochs? Its parameters are",
+        ),
+        ("fit answers.csv -x X.npy -o m -m crowdlayer --set network__hidden=3", "no parameter 'network__hidden'"),
+        ("fit answers.csv -x X.npy -o m -m crowdlayer --epochs 3 --set epochs=3", "epochs is set twice"),
+        ("fit answers.csv -x X.npy -o m -m crowdlayer --set lr=0", "lr=0"),
+        ("fit answers.csv -x X.npy -o m -m crowdlayer --network cnn", "CNN takes images"),
+        ("fit answers.csv -x X.npy -o m -m crowdlayer --checkpoint X.npy", "named twice"),
         ("fit answers.csv -x X.npy -o m --truth m/labels.csv", "named twice"),
-        ("aggregate answers.csv -m crowdlayer", "use `crowdwise fit --method crowdlayer --features FILE`"),
+        ("aggregate answers.csv -m crowdlayer", "Run `crowdwise fit --method crowdlayer --features FILE`"),
         ("aggregate answers.csv -m 'aggregated(wawa)'", "fit --method 'aggregated(wawa)' --features"),
         ("predict nowhere X.npy -o p.csv", "no model at 'nowhere'"),
         ("predict . X.npy -o p.csv", "no model at 'model.safetensors'"),

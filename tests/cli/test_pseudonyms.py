@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 import crowdwise as cw
-from crowdwise.answers.pseudonyms import key_of, names
+from crowdwise.answers.pseudonyms import hash_ids, read_key
 from crowdwise.cli import app
 from crowdwise.io import read
 
@@ -91,17 +91,17 @@ def test_no_output_names_a_worker(place):
     run("report run")
     run(f"aggregate mine/answers.csv -o labels.parquet --workers workers.csv {key}")
     run(f"convert mine/answers.csv answers.parquet {key} --json")
-    run(f"fit mine/answers.csv -x mine/X.npy -o model --epochs 1 --checkpoint state {key} --json")
+    run(f"fit mine/answers.csv -x mine/X.npy -o model -m crowdlayer --epochs 1 --checkpoint state {key} --json")
     run(f"rank mine/answers.csv -x mine/X.npy -o ranking.parquet --kept kept.csv --epochs 1 {key}")
     run(f"next mine/answers.csv -b 5 -o next.csv --workers {IDS[0]},{IDS[1]},{MARK}-new {key} --json")
     run(f"feedback run --worker {IDS[2]} -o told.json {key}")
     run("feedback run --all -o told.txt")
     run("compare run run --out same.csv")
     assert leaks(place) == []
-    name = dict(zip(IDS, names(pa.array(IDS), key_of("mine/key")).to_pylist(), strict=True))
+    name = dict(zip(IDS, hash_ids(pa.array(IDS), read_key("mine/key")).to_pylist(), strict=True))
     assert set(read("answers.parquet").workers) == set(name.values()) == set(cw.run.Run("run").answers.workers)
     asked = pyarrow.csv.read_csv("next.csv").column("worker").to_pylist()
-    assert set(asked) <= {*name.values(), *names(pa.array([f"{MARK}-new"]), key_of("mine/key")).to_pylist()}
+    assert set(asked) <= {*name.values(), *hash_ids(pa.array([f"{MARK}-new"]), read_key("mine/key")).to_pylist()}
     assert json.loads(Path("told.json").read_text())["workers"][0]["worker"] == name[IDS[2]]
 
 
@@ -110,7 +110,7 @@ def test_times_follow_their_answers(place):
     run("run mine/answers.csv --out run -m dawid-skene --folds 2 --jobs 1 --pseudonymise mine/key")
     found = cw.run.Run("run").workers.to_pydict()
     told = dict(zip(found["worker"], found["seconds"], strict=True))
-    assert told == dict(zip(names(pa.array(IDS), key_of("mine/key")).to_pylist(), 2.0 + np.arange(8), strict=True))
+    assert told == dict(zip(hash_ids(pa.array(IDS), read_key("mine/key")).to_pylist(), 2.0 + np.arange(8), strict=True))
 
 
 def test_labels_are_the_same_and_another_key_gives_other_names(place):
@@ -130,8 +130,8 @@ def test_labels_are_the_same_and_another_key_gives_other_names(place):
     ("table", "words"),
     [(f"task,worker,label\n1,{MARK}-1,a\n1,{MARK}-1,b\n", "answered a task more than once"),
      (f"task,worker,label\n1,{MARK}-1\n", "not in the format"),
-     (f"task,{MARK}-1,{MARK}-2\n1,a,b\n", "column that is needed"),
-     (f"task,worker,label\n1,{MARK}-1,\n2,{MARK}-2,b\n", "missing in some row")],
+     (f"task,{MARK}-1,{MARK}-2\n1,a,b\n", "required column is missing"),
+     (f"task,worker,label\n1,{MARK}-1,\n2,{MARK}-2,b\n", "row has no task, worker or label")],
 )  # fmt: skip
 def test_errors_name_nobody_but_say_where_to_look(place, table, words):
     Path("mine/bad.csv").write_text(table)
@@ -147,14 +147,14 @@ def test_who_can_be_asked_is_named_by_nobody(place):
     run("run mine/answers.csv --out run -m dawid-skene --folds 2 --jobs 1 --pseudonymise mine/key")
     said = run(f"feedback run --worker {MARK}-none --pseudonymise mine/key", code=1)
     assert "no worker 'w-" in said
-    assert "give that too" in run("feedback run --all --pseudonymise mine/key", code=1)
+    assert "needs --worker ID" in run("feedback run --all --pseudonymise mine/key", code=1)
 
 
 def test_names_that_a_run_has_shown_can_be_asked(place):
-    name = names(pa.array([IDS[0]]), key_of("mine/key"))[0].as_py()
+    name = hash_ids(pa.array([IDS[0]]), read_key("mine/key"))[0].as_py()
     for who in (name, "w-0123456789abcdef"):
         said = run(f"next mine/answers.csv -b 1 --workers {who} --pseudonymise mine/key")
-        assert ("not answered" in said) == (who != name), said
+        assert ("no answers yet" in said) == (who != name), said
 
 
 def test_a_key_is_refused_where_a_result_goes_or_by_its_name(place):
@@ -166,7 +166,7 @@ def test_a_key_is_refused_where_a_result_goes_or_by_its_name(place):
 
 def test_a_file_of_data_is_no_key_and_a_missing_one_finds_nobody(place):
     said = run("aggregate mine/answers.csv -o a.csv --pseudonymise mine/answers.csv", code=1)
-    assert "a file of data" in said
+    assert "an input file" in said
     run("run mine/answers.csv --out run --method majority-vote --pseudonymise mine/key")
     assert "mine/typo" in run(f"feedback run --worker {IDS[0]} --pseudonymise mine/typo", code=1)
     assert not Path("mine/typo").exists()

@@ -59,7 +59,7 @@ def test_writes_what_the_library_ranks(digits):
     assert left.n_answers == kept.answers.n_answers
     first = table[0]
     assert f"{first['workers'][0]}: {first['labels'][0]} ({first['trust'][0]:.2f})" in shown
-    for text in ("most ambiguous", "10 of the tasks are left out", "ranking.csv", "kept.csv", "waum"):
+    for text in ("most ambiguous", "10 of the tasks are dropped", "ranking.csv", "kept.csv", "waum"):
         assert text in shown
     assert shown.count("(0.") >= 3
 
@@ -86,7 +86,7 @@ def test_the_control_is_one_word_away(digits):
     shown = run(f"{line} --random").stdout
     kept = cw.WAUM(epochs=2).fit(*digits).prune(0.1, random=True)
     assert cw.read("kept.csv").tasks.tolist() == answers.tasks[kept.rows].tolist()
-    assert "10 of the tasks are left out, chosen at random" in shown
+    assert "10 of the tasks are dropped, chosen at random" in shown
     told = json.loads(run(f"{line} --random --json").stdout)
     assert (told["random"], told["left_out"]) == (True, answers.tasks[kept.removed].tolist())
     usual = json.loads(run(f"{line} --json").stdout)
@@ -97,7 +97,7 @@ def test_the_control_is_one_word_away(digits):
 
 def test_nothing_left_out_and_nothing_shown():
     shown = run(f"{LINE} --alpha 0 --top 0 --kept kept.csv").stdout
-    assert "0 of the tasks are left out" in shown
+    assert "0 of the tasks are dropped" in shown
     assert "most ambiguous" not in shown
     assert cw.read("kept.csv").n_tasks == 100
 
@@ -134,7 +134,7 @@ def test_help_shows_an_example_that_is_a_command():
         (f"{LINE} --alpha 1", "below 1"),
         (f"{LINE} --set depth=3", "no parameter 'depth'"),
         (f"{LINE} --network mlp --set network__depth=3", "no parameter 'network__depth'"),
-        (f"{LINE} --set epochs=3", "given twice"),
+        (f"{LINE} --set epochs=3", "set twice"),
         (f"{LINE} --set margin=wide", "'yang' or 'pleiss'"),
         (f"{LINE} --set trust=nobody", "nobody"),
         (f"{LINE} --random", "--kept"),

@@ -113,8 +113,8 @@ def test_resume_and_refusals():
         ("run answers.csv --features nowhere.npy", "nowhere.npy"),
         ("run answers.csv --accept 2", "accept"),
         ("run answers.csv --class-prior balanced", "joint-em"),
-        ("run answers.csv --class-prior 0=much", "--class-prior 0=much: give balanced"),
-        ("run answers.csv --class-prior nowhere.json", "--class-prior nowhere.json: give balanced"),
+        ("run answers.csv --class-prior 0=much", "--class-prior 0=much: expected balanced"),
+        ("run answers.csv --class-prior nowhere.json", "--class-prior nowhere.json: expected balanced"),
         ("report nowhere", "no run folder"),
         ("report .", "no metrics.json"),
         ("compare nowhere nowhere", "no run folder"),
@@ -194,7 +194,7 @@ def test_without_a_report_none_is_promised(monkeypatch):
 
 
 def test_a_log_says_how_far_it_is(monkeypatch):
-    monkeypatch.setattr("crowdwise.cli.run.EVERY", 0)
+    monkeypatch.setattr("crowdwise.cli.run.INTERVAL", 0)
     lines = run(f"run answers.csv {QUICK} --out out").stderr.splitlines()
     assert any(line.startswith("[2/6] Choosing a method: dawid-skene, ") and "left" in line for line in lines)
     assert [line[:5] for line in lines if line.startswith("[")] == sorted(

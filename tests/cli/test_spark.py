@@ -60,7 +60,7 @@ def test_a_full_disk_is_said_and_with_room_it_goes_on(spark, answers, folder):
     with small_disk(folder / "disk") as disk:
         fill_up(disk, 6_000)
         said = run(line, 1).stderr
-        assert re.search(r"state\.safetensors cannot be written: no space left on device\. Make room there", said), said
+        assert re.search(r"state\.safetensors cannot be written: no space left on device\. Free disk space", said), said
         assert "--resume" not in said  # nothing is there to go on from
         fill_up(disk, 45_000)
         said = run(line, 1).stderr
@@ -107,7 +107,7 @@ def test_bad_rows_are_counted_and_written_aside(spark):
     assert "1 where the label is missing" in run(f"{command} --bad error", 1).stderr
     assert "--duplicates first" in run(command, 1).stderr
     shown = run(f"{command} --duplicates last -o ./out")
-    assert "left out" in shown.stdout and "1 where the task is missing" in shown.stdout
+    assert "dropped" in shown.stdout and "1 where the task is missing" in shown.stdout
     assert "4 by 2 workers to 2 tasks" in shown.stdout and "labels in" in shown.stdout
     aside = pq.read_table("out/rejected").to_pylist()
     assert sorted((row["reason"], row["worker"]) for row in aside) == [
@@ -173,7 +173,7 @@ def test_what_a_user_can_mend_is_said_without_a_traceback(spark):
         ("--engine spark more.csv", "different formats"),
         ("--engine spark -m ebcc", "ebcc does not run on Spark; these do: majority-vote"),
         ("--engine spark --set max_iters=4", "Did you mean max_iter"),
-        ("--engine spark --spark-conf spark.executor.memory", "write name=value"),
+        ("--engine spark --spark-conf spark.executor.memory", "expected NAME=VALUE"),
         ("--master local[2]", "--master is not for --engine local: it goes with --engine spark"),
         ("--checkpoint here", "--checkpoint is not for"),
         ("--resume", "--resume is not for"),

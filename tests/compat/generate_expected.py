@@ -1,4 +1,4 @@
-"""Writes expected.json: what crowd-kit answers to the cases. Run with a Python that has crowd-kit 1.4.2:
+"""Write expected.json: the results of crowd-kit for the test cases. Run with a Python that has crowd-kit 1.4.2:
 
 .venv-peers/bin/python tests/compat/generate_expected.py
 """
@@ -13,31 +13,31 @@ from tests.helpers.crowdkit_cases import CLASSES, SETTLED, cases, run
 
 
 def main():
-    import crowdkit.aggregation  # not where the tests run
+    import crowdkit.aggregation  # not installed where the tests run
     import crowdkit.metrics.data
 
     warnings.simplefilter("ignore")
-    theirs = types.SimpleNamespace(**(vars(crowdkit.aggregation) | vars(crowdkit.metrics.data)))
+    crowdkit_names = types.SimpleNamespace(**(vars(crowdkit.aggregation) | vars(crowdkit.metrics.data)))
     results = {}
     for name, (cls, frame, arguments, *rest) in cases().items():
-        if arguments.get("tol") == 0:  # theirs stops at a fall of its bound, which is not the true one and may fall
+        if arguments.get("tol") == 0:  # crowd-kit would stop when its bound decreases
             arguments = arguments | {"tol": -1e9}
-        results[name] = run(theirs, cls, frame, arguments, *rest)
+        results[name] = run(crowdkit_names, cls, frame, arguments, *rest)
     settled = {
-        name: run(theirs, cls, frame, arguments, "fit_predict", {}, compared)
+        name: run(crowdkit_names, cls, frame, arguments, "fit_predict", {}, compared)
         for name, (cls, frame, arguments, *_, compared) in SETTLED.items()
     }
     parts = {
         "cases": results,
         "settled": settled,
-        "signatures": {name: signature(getattr(theirs, name)) for name in CLASSES},
+        "signatures": {name: signature(getattr(crowdkit_names, name)) for name in CLASSES},
     }
-    text = ",\n".join(f'"{part}": {written(lines)}' for part, lines in parts.items())
+    text = ",\n".join(f'"{part}": {to_json(lines)}' for part, lines in parts.items())
     Path(__file__).with_name("expected.json").write_text(f'{{"crowdkit": "{crowdkit.__version__}",\n{text}}}\n')
 
 
 def signature(cls):
-    """Constructor's arguments with their defaults, and the arguments of the public methods."""
+    """Return the constructor's arguments with their defaults, and the arguments of the public methods."""
     import attr
 
     fields = {f.name: f.default for f in attr.fields(cls) if f.init and not f.name.startswith("_")}
@@ -45,18 +45,20 @@ def signature(cls):
     return {"arguments": fields, **{name: list(inspect.signature(getattr(cls, name)).parameters) for name in methods}}
 
 
-def written(results):
-    """JSON with one line a case."""
-    return "{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(rounded(r))}" for name, r in results.items()) + "\n}"
+def to_json(results):
+    """Return JSON with one line per case."""
+    return (
+        "{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(round_floats(r))}" for name, r in results.items()) + "\n}"
+    )
 
 
-def rounded(value):
-    """Floats to nine digits: all that is compared."""
+def round_floats(value):
+    """Round floats to nine digits, which is all that tests compare."""
     if isinstance(value, float):
         return float(f"{value:.9g}")
     if isinstance(value, dict):
-        return {key: rounded(item) for key, item in value.items()}
-    return [rounded(item) for item in value] if isinstance(value, list) else value
+        return {key: round_floats(item) for key, item in value.items()}
+    return [round_floats(item) for item in value] if isinstance(value, list) else value
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Our drop-in against what crowd-kit 1.4.2 itself answered (expected.json, written by generate_expected.py)."""
+"""Our drop-in compared with results of crowd-kit 1.4.2 (expected.json, written by generate_expected.py)."""
 
 import inspect
 import json
@@ -19,7 +19,7 @@ ONE = pd.Series({"w1": 1.0})
 
 
 def assert_same(ours, theirs, tolerance=1e-6, at="result"):
-    """The same values, names, dtypes and order of rows."""
+    """Check that values, names, dtypes and order of rows are the same."""
     if isinstance(theirs, dict):
         assert ours.keys() == theirs.keys(), at
         for key in theirs:
@@ -32,19 +32,19 @@ def assert_same(ours, theirs, tolerance=1e-6, at="result"):
 
 @pytest.mark.filterwarnings("ignore::crowdwise.errors.ConvergenceWarning")
 @pytest.mark.parametrize("name", cases())
-def test_same_results(name):
+def test_results_match_crowdkit(name):
     assert_same(run(crowdkit, *cases()[name]), EXPECTED["cases"][name])
 
 
 @pytest.mark.parametrize("name", SETTLED)
-def test_same_values_where_both_have_settled(name):
+def test_converged_values_match_crowdkit(name):
     cls, frame, theirs, ours, tolerance, compared = SETTLED[name]
     results = run(crowdkit, cls, frame, theirs | ours, "fit_predict", {}, compared)
     assert_same(results, EXPECTED["settled"][name], tolerance)
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_same_signatures(name):
+def test_signatures_match_crowdkit(name):
     cls, theirs = getattr(crowdkit, name), EXPECTED["signatures"][name]
     arguments = inspect.signature(cls).parameters
     assert [(key, value.default) for key, value in arguments.items()] == list(theirs["arguments"].items())
@@ -54,17 +54,17 @@ def test_same_signatures(name):
     assert public == theirs.keys() - {"arguments"}
 
 
-# Where ours differs, on purpose
+# Intended differences
 
 
 @pytest.mark.parametrize("name", ["DawidSkene", "OneCoinDawidSkene", "GLAD"])
-def test_loss_history_is_a_bound_that_never_falls(name):
+def test_loss_history_never_decreases(name):
     history = getattr(crowdkit, name)(n_iter=200, tol=1e-9).fit(WORDS).loss_history_
     assert len(history) > 3
     assert min(np.diff(history)) > -1e-12
 
 
-def test_a_fit_cut_short_warns():
+def test_fit_that_has_not_converged_warns():
     with pytest.warns(errors.ConvergenceWarning, match="max_iter=2"):
         crowdkit.DawidSkene(n_iter=2).fit(WORDS)
 
@@ -77,13 +77,13 @@ def test_history_is_added_to_the_counts_of_the_data():
     np.testing.assert_allclose(ds.errors_.sort_index(), expected.sort_index(), atol=1e-9)
 
 
-def test_history_is_not_forgotten():
+def test_history_counts_in_every_step():
     ds = crowdkit.DawidSkene(n_iter=50, tol=0, initial_error_strategy="addition")
     fitted = ds.fit(WORDS, initial_error=HISTORY * 1e6).errors_
     np.testing.assert_allclose(fitted.sort_index(), HISTORY / HISTORY.groupby("worker").sum(), atol=1e-4)
 
 
-def test_history_of_some_workers_and_of_classes_not_seen():
+def test_history_may_cover_some_workers_and_new_classes():
     past = HISTORY.iloc[:2].rename(index={"b": "d"}, level="label")
     others = past.rename(index={"w1": "stranger"}, level="worker")
     ds = crowdkit.DawidSkene(initial_error_strategy="addition").fit(WORDS, initial_error=pd.concat([past, others]))
@@ -93,7 +93,7 @@ def test_history_of_some_workers_and_of_classes_not_seen():
     np.testing.assert_allclose(ds.errors_.loc["w1", ["a", "b", "c"]].sum(), 1)
 
 
-def test_history_to_assign_must_be_whole():
+def test_history_to_assign_must_cover_all_workers():
     ds = crowdkit.DawidSkene(initial_error_strategy="assign")
     with pytest.raises(errors.GoldError, match="lacks"):
         ds.fit(WORDS, initial_error=HISTORY.iloc[:4])
@@ -103,7 +103,7 @@ def test_history_to_assign_must_be_whole():
         ds.fit(WORDS, initial_error=HISTORY.rename_axis(index=["who", "what"]))
 
 
-def test_skills_that_sum_below_zero_do_not_turn_the_vote_around():
+def test_negative_sum_of_skills_does_not_reverse_the_vote():
     frame = pd.DataFrame({"task": [1, 1, 1], "worker": list("abc"), "label": list("xyy")})
     vote = crowdkit.MajorityVote().fit(frame, skills=pd.Series({"a": 0.5, "b": -1.0, "c": -1.0}))
     assert vote.labels_.tolist() == ["x"]
@@ -116,22 +116,22 @@ def test_mace_does_not_depend_on_ids():
     np.testing.assert_allclose(crowdkit.MACE().fit(renamed).probas_, crowdkit.MACE().fit(WORDS).probas_, atol=1e-9)
 
 
-def test_a_true_label_that_nobody_gave_becomes_a_class():
+def test_true_label_that_nobody_chose_becomes_a_class():
     ds = crowdkit.DawidSkene(n_iter=3, tol=0).fit(WORDS, pd.Series({"t00": "d"}))
     assert ds.labels_["t00"] == "d"
     assert ds.probas_.columns.tolist() == ["a", "b", "c", "d"]
 
 
-# What is accepted
+# Accepted input
 
 
-def test_a_task_may_have_several_true_labels_in_the_gold_vote():
+def test_gold_vote_accepts_several_true_labels_per_task():
     frame = pd.DataFrame({"task": [1, 1, 1, 2], "worker": list("abca"), "label": list("xyzx")})
     gold = crowdkit.GoldMajorityVote().fit(frame, pd.Series(["x", "y"], index=[1, 1]))
     assert gold.skills_.to_dict() == {"a": 1.0, "b": 1.0, "c": 0.0}
 
 
-def test_skills_serve_other_answers():
+def test_skills_apply_to_other_answers():
     wawa = crowdkit.Wawa().fit(WORDS)
     later = pd.DataFrame({"task": ["new", "new"], "worker": ["w1", "w3"], "label": ["b", "a"]})
     assert wawa.predict(later).to_dict() == {"new": "b"}
@@ -149,16 +149,16 @@ def test_skills_serve_other_answers():
     ],
     ids=["sets", "dates", "fractions", "categories", "mixed"],
 )
-def test_ids_of_any_kind(ids):
+def test_ids_of_any_type_are_accepted(ids):
     frame = WORDS.apply(ids)
     ds = crowdkit.DawidSkene(n_iter=5, tol=0).fit(frame)
     plain = crowdkit.DawidSkene(n_iter=5, tol=0).fit(WORDS)
-    meant = dict(zip(WORDS["label"], frame["label"], strict=True))
-    assert ds.labels_.tolist() == [meant[label] for label in plain.labels_]
+    renamed = dict(zip(WORDS["label"], frame["label"], strict=True))
+    assert ds.labels_.tolist() == [renamed[label] for label in plain.labels_]
     assert ds.errors_.shape == plain.errors_.shape
 
 
-def test_alpha_takes_any_distance():
+def test_alpha_accepts_any_distance():
     frame = FRAMES["numbers"]
     nominal = crowdkit.alpha_krippendorff(frame, lambda a, b: float(a != b))
     assert nominal == pytest.approx(crowdkit.alpha_krippendorff(frame), abs=1e-12)
@@ -167,33 +167,33 @@ def test_alpha_takes_any_distance():
     assert crowdkit.alpha_krippendorff(frame, lambda a, b: (a - b) ** 2) == pytest.approx(interval, abs=1e-12)
 
 
-def test_metrics_take_an_aggregator():
+def test_metrics_accept_an_aggregator():
     skills = crowdkit.Wawa().fit(WORDS).skills_
     assert crowdkit.uncertainty(WORDS, aggregator=crowdkit.Wawa()) == crowdkit.uncertainty(WORDS, skills)
     assert 0 < crowdkit.consistency(WORDS, aggregator=crowdkit.Wawa()) <= 1
 
 
-# What is refused
+# Rejected input
 
 
 @pytest.mark.parametrize("column", ["task", "worker", "label"])
-def test_a_missing_column_is_named(column):
+def test_missing_column_is_named(column):
     with pytest.raises(errors.MissingColumnError, match=f"no column '{column}'"):
         crowdkit.MajorityVote().fit(WORDS.drop(columns=column))
     with pytest.raises(KeyError):  # what crowd-kit raises
         crowdkit.Wawa().fit_predict(WORDS.drop(columns=column))
 
 
-def test_gaps_and_repeats_are_named():
+def test_missing_and_repeated_answers_are_named():
     gap = WORDS.copy()
     gap.loc[[3, 5], "label"] = None
     with pytest.raises(errors.NullError, match=r"2 rows lack .* \(rows 3, 5, counted from 0\).*dropna"):
         crowdkit.DawidSkene().fit(gap)
-    twice = pd.concat([WORDS, WORDS.iloc[[2]]], ignore_index=True)
+    repeated = pd.concat([WORDS, WORDS.iloc[[2]]], ignore_index=True)
     worker, task = WORDS.loc[2, ["worker", "task"]]
-    message = rf"1 answers stand twice \(worker '{worker}' on task '{task}'; rows {len(WORDS)},.*drop_duplicates"
+    message = rf"1 answers are repeated \(worker '{worker}' on task '{task}'; rows {len(WORDS)},.*drop_duplicates"
     with pytest.raises(errors.DuplicateError, match=message):
-        crowdkit.DawidSkene().fit(twice)
+        crowdkit.DawidSkene().fit(repeated)
     with pytest.raises(errors.EmptyError, match="no rows"):
         crowdkit.KOS().fit(WORDS.iloc[:0])
 
@@ -217,7 +217,7 @@ def test_gaps_and_repeats_are_named():
         (errors.NotFittedError, "no labels_", lambda c: c.Wawa().fit(WORDS).labels_),
     ],
 )  # fmt: skip
-def test_mistakes_are_named(error, message, call):
+def test_invalid_input_is_explained(error, message, call):
     with pytest.raises(error, match=message):
         call(crowdkit)
 

@@ -1,4 +1,4 @@
-"""Reliability and ECE: by hand, by a loop, and on posteriors that are right by construction; temperatures."""
+"""Reliability and ECE by hand, by a loop, and on exact posteriors; temperatures."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from crowdwise.evaluate.calibration import tempered, vote_belief
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=80), st.integers(1, 20))
 @settings(deadline=None)
-def test_bins_are_those_of_the_definition(pairs, n_bins):
+def test_bins_match_the_definition(pairs, n_bins):
     confidence, correct = np.array([p for p, _ in pairs]), np.array([c for _, c in pairs])
     table = reliability(confidence, correct, n_bins)
     assert table.count.sum() == len(pairs)
     assert (table.count > 0).all()
     error = 0.0
-    for low, high, mean, right, count in zip(
+    for low, high, mean, accuracy, count in zip(
         table.low, table.high, table.confidence, table.accuracy, table.count, strict=True
     ):
         inside = (confidence > low + 1e-12) & (confidence <= high + 1e-12) | ((low == 0) & (confidence <= 1e-12))
@@ -29,19 +29,19 @@ def test_bins_are_those_of_the_definition(pairs, n_bins):
             assert (np.abs(confidence * n_bins - np.round(confidence * n_bins)) < 1e-9).any()
             return
         assert mean == pytest.approx(confidence[inside].mean())
-        assert right == pytest.approx(correct[inside].mean())
-        error += count / len(pairs) * abs(mean - right)
+        assert accuracy == pytest.approx(correct[inside].mean())
+        error += count / len(pairs) * abs(mean - accuracy)
     assert table.ece == pytest.approx(error)
 
 
-def test_edges_belong_to_the_bin_below():
+def test_bin_contains_its_upper_edge():
     table = reliability(np.array([0.0, 0.5, 0.50001, 1.0]), np.ones(4, bool), n_bins=2)
     assert table.low.tolist() == [0.0, 0.5]
     assert table.count.tolist() == [2, 2]
 
 
 def test_exact_posteriors_are_calibrated():
-    # The posterior under the very crowd that answered: what is left of ECE is sampling error.
+    # With the posterior under the true confusion matrices, the remaining ECE is sampling error.
     confusion = simulate.crowd(20, 3, "class-dependent", seed=1)
     prior = simulate.shares(4.0, 3)
     rng = np.random.default_rng(2)
@@ -57,17 +57,17 @@ def test_exact_posteriors_are_calibrated():
 
 @given(st.integers(0, 1000), st.floats(0.1, 20))
 @settings(deadline=None)
-def test_temperatures_are_powers(seed, temperature):
+def test_tempering_raises_probabilities_to_a_power(seed, temperature):
     proba = np.random.default_rng(seed).dirichlet([0.3, 1, 1], 20)
     power = np.maximum(proba, 1e-10) ** (1 / temperature)
     softened = tempered(proba, temperature)
     np.testing.assert_allclose(softened, power / power.sum(axis=1, keepdims=True), rtol=1e-6)
     assert (softened.argmax(axis=1) == proba.argmax(axis=1)).all()
-    less_sure = tempered(proba, 1 + temperature)  # the other way, some classes would be lost to the floor
-    np.testing.assert_allclose(tempered(less_sure, 1 / (1 + temperature)), proba, atol=1e-6)
+    less_confident = tempered(proba, 1 + temperature)  # the reverse order would clip some probabilities
+    np.testing.assert_allclose(tempered(less_confident, 1 / (1 + temperature)), proba, atol=1e-6)
 
 
-def test_temperatures_of_certain_beliefs_are_finite():
+def test_tempering_certain_probabilities_stays_finite():
     proba = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]])
     before = proba.copy()
     assert tempered(proba, 1.0) is proba
@@ -78,19 +78,19 @@ def test_temperatures_of_certain_beliefs_are_finite():
     assert np.array_equal(proba, before)
 
 
-def test_votes_as_odds():
+def test_each_vote_adds_sharpness_to_the_log_odds():
     answers = simulate.simulate(50, n_workers=9, n_classes=3, answers_per_task=4, seed=0).take(np.arange(150))
     belief = vote_belief(answers, 0.7)
     votes = answers.counts(dense=True)
     odds = np.log(belief[:, 1:] / belief[:, :1])
     np.testing.assert_allclose(odds, 0.7 * (votes[:, 1:] - votes[:, :1]), atol=1e-12)
-    assert (belief[votes.sum(axis=1) == 0] == 1 / 3).all()  # the last tasks have no answers left
-    sure = vote_belief(answers, 1e6)
-    assert np.isfinite(sure).all()
+    assert (belief[votes.sum(axis=1) == 0] == 1 / 3).all()  # the last tasks have no answers
+    certain = vote_belief(answers, 1e6)
+    assert np.isfinite(certain).all()
 
 
 @pytest.mark.parametrize("value", [0, -1.0, float("inf"), float("nan"), "2", None, True])
-def test_temperatures_that_make_no_sense_are_refused(value):
+def test_invalid_temperatures_are_rejected(value):
     answers = simulate.simulate(10, seed=0)
     with pytest.raises(ParameterError, match=r"temperature=.*above 0"):
         tempered(np.full((2, 2), 0.5), value)

@@ -1,4 +1,4 @@
-"""ROC curves against scikit-learn and by hand; workers' rates by counting."""
+"""ROC curves compared with scikit-learn and by hand; workers' rates by counting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from crowdwise.evaluate import auc, roc_curve, sensitivity, specificity
 
 @given(st.integers(2, 60), st.integers(1, 8), st.booleans(), st.integers(0, 2**32 - 1))
 @settings(max_examples=200, deadline=None)
-def test_as_scikit_learn(n, levels, weighted, seed):
+def test_curve_matches_scikit_learn(n, levels, weighted, seed):
     """Few levels make many ties; weights may be zero."""
     rng = np.random.default_rng(seed)
     truth, score = rng.integers(0, 2, n), rng.integers(0, levels, n) / levels
@@ -27,16 +27,16 @@ def test_as_scikit_learn(n, levels, weighted, seed):
         assert curve is None
         return
     assert curve.area == pytest.approx(roc_auc_score(truth, score, sample_weight=weight))
-    some = slice(None) if weight is None else weight > 0
+    rows = slice(None) if weight is None else weight > 0
     false, true, threshold = sklearn_curve(
-        truth[some], score[some], sample_weight=None if weight is None else weight[some], drop_intermediate=False
+        truth[rows], score[rows], sample_weight=None if weight is None else weight[rows], drop_intermediate=False
     )
     np.testing.assert_allclose(curve.false_positive, false)
     np.testing.assert_allclose(curve.true_positive, true)
     np.testing.assert_allclose(curve.threshold, threshold)
 
 
-def test_area_is_the_share_of_pairs_in_order():
+def test_area_is_the_share_of_correctly_ordered_pairs():
     rng = np.random.default_rng(0)
     truth, score, weight = rng.integers(0, 2, 40), rng.integers(0, 6, 40), rng.uniform(0.1, 2, 40)
     pairs = [(i, j) for i in np.flatnonzero(truth == 1) for j in np.flatnonzero(truth == 0)]
@@ -49,15 +49,15 @@ def test_area_is_the_share_of_pairs_in_order():
     assert roc_curve(truth, p).area == pytest.approx(auc(truth, np.column_stack([1 - p, p])))
 
 
-def test_unknown_truth_and_other_classes():
+def test_unknown_truth_is_ignored_and_other_classes_are_negative():
     truth, score = np.array([2, 0, -1, 1, 2]), np.array([0.9, 0.2, 0.95, 0.5, 0.5])
     curve = roc_curve(truth, score, positive=2)
-    assert curve.area == 0.875  # of four pairs three in order and one tie
+    assert curve.area == 0.875  # of four pairs, three are in order and one is tied
     assert roc_curve([-1, 1], [0.1, 0.2]) is None
     assert roc_curve([], []) is None
 
 
-def test_rates_of_workers():
+def test_sensitivity_and_specificity_by_counting():
     #              worker 0: 1 -> 1, 1 -> 0, 0 -> 0; worker 1: 0 -> 1, 2 -> 0, 2 unknown; worker 2 never sees a 1
     task, worker, label = [0, 1, 2, 2, 3, 4, 2], [0, 0, 0, 1, 1, 1, 2], [1, 0, 0, 1, 0, 1, 0]
     truth = np.array([1, 1, 0, 2, -1])
@@ -72,15 +72,15 @@ def test_rates_of_workers():
     assert sensitivity(heavy)[0] == 0.75
 
 
-def test_what_cannot_be_is_refused():
+def test_invalid_input_is_rejected():
     bare = cw.Answers.from_codes([0], [0], [0], tasks=1, workers=1, classes=2)
-    for call, word in (
+    for call, error in (
         (lambda: roc_curve([0, 1], [0.5]), "one of each"),
         (lambda: roc_curve([0, 1], [0.5, np.nan]), "finite"),
         (lambda: roc_curve([0, 1], [0.5, 0.1], weight=[1, -1]), "0 or more"),
         (lambda: sensitivity(bare), "truth"),
-        (lambda: specificity(bare, [0, 1]), "1 codes"),
+        (lambda: specificity(bare, [0, 1]), "1 integer class codes"),
         (lambda: specificity(bare, ["a"]), "codes"),
     ):
-        with pytest.raises(ParameterError, match=word):
+        with pytest.raises(ParameterError, match=error):
             call()

@@ -105,7 +105,14 @@ def test_tables_of_what_was_found():
 
 
 TOO_SMALL = {"one task", "one answer", "one class"}  # for a classifier
-AS_OTHERS = {"two against two", "perfect", "weights equal", "weights float32", "weights a worker's zero", "long tasks"}
+AS_OTHERS = {
+    "two against two",
+    "perfect",
+    "weights equal",
+    "weights float32",
+    "weights zero for a worker",
+    "long tasks",
+}
 
 
 def assert_learnt(model, X, answers):

@@ -1,9 +1,10 @@
-"""A driver on a cluster, in a process of its own: fits Dawid-Skene twice, and machines die in the midst of it.
+"""A Spark driver in its own process: fits Dawid-Skene twice while machines of the cluster are killed.
 
-Called by test_cluster.py as: cluster_driver.py MASTER FOLDER SURVIVOR VICTIM; the last two are process ids of workers.
+Called by test_cluster.py as: cluster_driver.py MASTER FOLDER SURVIVOR VICTIM. The last two are process ids of Spark
+workers.
 
-    broadcast  the victim is killed, with all that it runs: one machine of two is gone for good
-    joined     what the survivor runs is killed: all that the cluster holds in memory is gone, and begins anew
+    broadcast  the victim and its executor are killed: one of two machines is lost for good
+    joined     the survivor's executor is killed: everything in the cluster's memory is lost, and a new one starts
 """
 
 import json
@@ -36,7 +37,7 @@ def main(master, folder, survivor, victim):
     spark.sparkContext.setLogLevel("OFF")
 
     def n_machines():
-        return spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1  # the driver counts as one
+        return spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1  # without the driver
 
     def wait_for(n):
         for _ in range(1200):
@@ -55,7 +56,7 @@ def main(master, folder, survivor, victim):
             os.kill(executor_of(survivor), signal.SIGKILL)
 
     answers, found = spark.read.parquet(f"{folder}/answers.parquet"), {}
-    wait_for(2)  # both take part from the beginning
+    wait_for(2)  # both take part from the start
     for name, options in {
         "broadcast": {"parts": 4, "callback": kill_victim},
         "joined": {"parts": 2, "callback": kill_executor, "broadcast_limit": 54, "checkpoint": f"{folder}/blocks"},
@@ -69,7 +70,7 @@ def main(master, folder, survivor, victim):
 
 
 def executor_of(worker):
-    """Process id of the Java that a worker runs tasks in."""
+    """Return the process id of the executor of a Spark worker."""
     for process in Path("/proc").glob("[0-9]*"):
         try:
             parent = (process / "stat").read_text().rpartition(")")[2].split()[1]

@@ -1,28 +1,28 @@
-"""What is run through crowd-kit (generate_expected.py) and through ours (test_crowdkit.py), and how it is compared.
+"""Cases to run with crowd-kit (generate_expected.py) and with our drop-in (test_crowdkit.py).
 
-A case names a class or metric, the frame, the constructor's arguments, the call and its arguments.
+A case has a class or metric, a frame, the constructor's arguments, a method to call and its arguments.
 """
 
 import numpy as np
 import pandas as pd
 
-# One string a task: what workers w1, w2, ... said about it, "." where one did not answer.
+# One string per task: the answers of workers w1, w2, ..., "." where one did not answer.
 BINARY = ["yynyy", "nnyn.", "yyny.", "nnyyn", "y.nyy", ".nynn", "yynyn", "nnn.n", "yyyyy", "n.ynn"]
 THREE = ["aabaa", "bbbc.", "ccac.", "aa.ab", "bcbbb", ".ccca", "aabba", "bb.bc", "ccccb", "abaa.", "cb.cc", "bbab."]
 TIED = ["ab..", "ba..", "abba", "aab.", "b.ba", "bbb."]
 
 
-def long(rows, seed):
-    """Long frame of string ids, rows shuffled: first appearance is not the sorted order."""
+def long_frame(rows, seed):
+    """Return a long frame of string ids; rows are shuffled, so that first appearance is not the sorted order."""
     triples = [
-        (f"t{t:02d}", f"w{w + 1}", label) for t, said in enumerate(rows) for w, label in enumerate(said) if label != "."
+        (f"t{t:02d}", f"w{w + 1}", label) for t, row in enumerate(rows) for w, label in enumerate(row) if label != "."
     ]
     frame = pd.DataFrame(triples, columns=["task", "worker", "label"])
     return frame if seed is None else frame.sample(frac=1, random_state=seed).reset_index(drop=True)
 
 
 def numbered(frame, label):
-    """The same answers with integer ids and labels given by a function of the string label."""
+    """Return the same answers with integer ids, and labels mapped by a function."""
     numbers = {"task": frame["task"].str[1:].astype(int), "worker": frame["worker"].str[1:].astype(int)}
     return pd.DataFrame({**numbers, "label": frame["label"].map(label)})
 
@@ -33,12 +33,12 @@ README = pd.DataFrame(
 )
 FRAMES = {
     "readme": README,
-    "words": long(THREE, seed=1),
-    "numbers": numbered(long(THREE, seed=2), {"a": 1, "b": 2, "c": 3}.get),
-    "flags": numbered(long(BINARY, seed=3), lambda said: said == "y"),
-    "binary": long(BINARY, seed=None),
-    "three": long(THREE, seed=None),
-    "tied": long(TIED, seed=4),
+    "words": long_frame(THREE, seed=1),
+    "numbers": numbered(long_frame(THREE, seed=2), {"a": 1, "b": 2, "c": 3}.get),
+    "flags": numbered(long_frame(BINARY, seed=3), lambda label: label == "y"),
+    "binary": long_frame(BINARY, seed=None),
+    "three": long_frame(THREE, seed=None),
+    "tied": long_frame(TIED, seed=4),
 }
 SKILLS = {
     "readme": pd.Series({"p1": 0.5, "p2": 0.7, "p3": 0.4}),
@@ -69,12 +69,13 @@ EM = ("labels_", "probas_", "priors_", "errors_")
 
 
 def cases():
-    """Name -> (class, frame, arguments, call, arguments of the call, what is compared)."""
+    """Return name -> (class, frame, arguments, method, arguments of the method, attributes to compare)."""
     out = {}
 
-    def add(cls, frame, compared, call="fit_predict", given=None, **arguments):
-        name = f"{cls}({', '.join(f'{k}={v}' for k, v in arguments.items())}).{call} {frame} {' '.join(given or ())}"
-        out[name.strip()] = (cls, frame, arguments, call, given or {}, compared)
+    def add(cls, frame, compared, call="fit_predict", call_arguments=None, **arguments):
+        options = ", ".join(f"{k}={v}" for k, v in arguments.items())
+        name = f"{cls}({options}).{call} {frame} {' '.join(call_arguments or ())}"
+        out[name.strip()] = (cls, frame, arguments, call, call_arguments or {}, compared)
 
     for frame in ("readme", "words", "numbers", "flags", "tied"):
         add("MajorityVote", frame, VOTE)
@@ -87,10 +88,10 @@ def cases():
         add("DawidSkene", frame, LABELS)
         add("OneCoinDawidSkene", frame, LABELS)
         add("MACE", frame, LABELS)
-        add("MajorityVote", frame, VOTE, given={"skills": SKILLS[frame]})
-        add("GoldMajorityVote", frame, VOTE, given={"true_labels": TRUTH[frame]})
-        add("DawidSkene", frame, EM, given={"true_labels": TRUTH[frame]}, n_iter=5, tol=0)
-    for frame in ("readme", "words", "numbers", "tied"):  # theirs fails on booleans
+        add("MajorityVote", frame, VOTE, call_arguments={"skills": SKILLS[frame]})
+        add("GoldMajorityVote", frame, VOTE, call_arguments={"true_labels": TRUTH[frame]})
+        add("DawidSkene", frame, EM, call_arguments={"true_labels": TRUTH[frame]}, n_iter=5, tol=0)
+    for frame in ("readme", "words", "numbers", "tied"):  # crowd-kit fails on booleans
         add("consistency", frame, ())
         add("consistency", frame, (), by_task=True)
         add("uncertainty", frame, ())
@@ -103,12 +104,27 @@ def cases():
         add(vote, "words", ("skills_",), "fit")
         add(vote, "words", VOTE, "fit_predict_proba")
     add("ZeroBasedSkill", "words", VOTE, n_iter=7, lr_init=0.5, lr_steps_to_reduce=2, lr_reduce_factor=0.8, eps=0.1)
-    add("GoldMajorityVote", "words", VOTE, "fit_predict_proba", given={"true_labels": TRUTH["words"]})
-    add("MajorityVote", "words", VOTE, given={"skills": SKILLS["some"]}, on_missing_skill="ignore")
-    add("MajorityVote", "words", VOTE, given={"skills": SKILLS["some"]}, on_missing_skill="value", default_skill=0.1)
-    add("uncertainty", "words", (), given={"workers_skills": SKILLS["words"]})
-    add("consistency", "words", (), given={"workers_skills": SKILLS["words"]}, by_task=True)
-    add("DawidSkene", "words", EM, given={"initial_error": HISTORY}, n_iter=6, tol=0, initial_error_strategy="assign")
+    add("GoldMajorityVote", "words", VOTE, "fit_predict_proba", call_arguments={"true_labels": TRUTH["words"]})
+    add("MajorityVote", "words", VOTE, call_arguments={"skills": SKILLS["some"]}, on_missing_skill="ignore")
+    add(
+        "MajorityVote",
+        "words",
+        VOTE,
+        call_arguments={"skills": SKILLS["some"]},
+        on_missing_skill="value",
+        default_skill=0.1,
+    )
+    add("uncertainty", "words", (), call_arguments={"workers_skills": SKILLS["words"]})
+    add("consistency", "words", (), call_arguments={"workers_skills": SKILLS["words"]}, by_task=True)
+    add(
+        "DawidSkene",
+        "words",
+        EM,
+        call_arguments={"initial_error": HISTORY},
+        n_iter=6,
+        tol=0,
+        initial_error_strategy="assign",
+    )
     for frame in ("binary", "flags"):
         add("KOS", frame, LABELS, n_iter=10)
     for frame in ("words", "numbers", "binary"):
@@ -117,8 +133,8 @@ def cases():
     return out
 
 
-# Let run to the end, both arrive at the same values: GLAD and MACE. Theirs stops GLAD too soon unless told not to.
-# MMSR is another estimator, so only near.
+# With enough iterations, both reach the same values of GLAD and MACE; a negative tol keeps crowd-kit's GLAD from
+# stopping too soon. MMSR is another estimator, so its values are only close.
 SPAM = ("labels_", "probas_", "spamming_", "thetas_", "theta_priors_", "strategy_priors_", "smoothing_")
 SETTLED = {
     "GLAD": ("GLAD", "three", {"n_iter": 60, "tol": -1e9, "m_step_tol": 1e-9}, {"n_iter": 5000, "tol": 1e-14}, 1e-5,
@@ -136,20 +152,20 @@ SETTLED = {
 }  # fmt: skip
 
 
-def run(namespace, cls, frame, arguments, call, given, compared):
-    """Results by attribute (or the metric's value), described."""
+def run(namespace, cls, frame, arguments, call, call_arguments, compared):
+    """Return the described results by attribute (or the value of a metric)."""
     if not cls[0].isupper():
-        return describe(getattr(namespace, cls)(FRAMES[frame], **given, **arguments))
+        return describe(getattr(namespace, cls)(FRAMES[frame], **call_arguments, **arguments))
     model = getattr(namespace, cls)(**arguments)
-    returned = getattr(model, call)(FRAMES[frame].copy(), **{k: v.copy() for k, v in given.items()})
+    returned = getattr(model, call)(FRAMES[frame].copy(), **{k: v.copy() for k, v in call_arguments.items()})
     results = {name: describe(getattr(model, name)) for name in compared}
-    if call != "fit":  # what is returned is one of the attributes, not a copy
+    if call != "fit":  # the returned object is one of the attributes, not a copy
         results["returned"] = next(name for name, value in vars(model).items() if value is returned)
     return results
 
 
 def describe(value):
-    """Values and everything else a user sees of a result: names, dtypes, order of rows."""
+    """Return the values of a result with its names, dtypes and order of rows."""
     if isinstance(value, pd.Series):
         return {"series": value.name, "dtype": str(value.dtype), "index": _index(value.index), "values": value.tolist()}
     if isinstance(value, pd.DataFrame):

@@ -1,6 +1,6 @@
-"""Saved models of every registered kind, and what can happen to a file: damage, and changes with a checksum that fits.
+"""Damage and forge saved models of every method. A forged file has a valid checksum.
 
-`tests/test_damage.py` does a little of it, `benchmarks/damaged_files.py` much.
+`tests/io/test_damaged_models.py` tries a few cases, `benchmarks/damaged_files.py` many.
 """
 
 from __future__ import annotations
@@ -32,36 +32,36 @@ VALUES: list[Any] = [
 
 
 def crowd() -> tuple[np.ndarray, cw.Answers]:
-    """Features (30, 4) of tasks, and answers to them."""
+    """Return features (30, 4) of tasks, and answers to them."""
     answers = cw.simulate.simulate(30, n_workers=5, n_classes=3, answers_per_task=3, seed=1)
     X = np.random.default_rng(0).normal(size=(30, 4)) + 2 * np.eye(3, 4)[answers.truth]
     return X, answers
 
 
-def fitted(name: str) -> Any:
-    """A registered method with little to do, fitted."""
+def fit_method(name: str) -> Any:
+    """Return a registered method, fitted with few iterations."""
     X, answers = crowd()
     model = cw.make(name)
     if isinstance(getattr(model, "base", None), str):
         model.set_params(base=cw.make(model.base))
-    known = model.get_params()
-    model.set_params(**{k: v for k, v in FEW.items() if k in known})
-    model.set_params(**{f"base__{k}": v for k, v in FEW.items() if f"base__{k}" in known})
+    parameters = model.get_params()
+    model.set_params(**{k: v for k, v in FEW.items() if k in parameters})
+    model.set_params(**{f"base__{k}": v for k, v in FEW.items() if f"base__{k}" in parameters})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        needs = next(each for each in methods() if each.name == name).needs_features
+        needs = next(method for method in methods() if method.name == name).needs_features
         gold = answers.truth if getattr(model, "needs_gold", False) else None
         return model.fit(X, answers) if needs else model.fit(answers, gold)
 
 
-def says(model: Any) -> list[np.ndarray]:
-    """All that a model predicts."""
+def predictions(model: Any) -> list[np.ndarray]:
+    """Return all predictions of a model."""
     X, _ = crowd()
     return [model.proba_, *([model.predict_proba(X)] if hasattr(model, "predict_proba") else [])]
 
 
 def damage(content: bytes, rng: np.random.Generator) -> bytes:
-    """The content with bits flipped, half of the time in its header, or cut, or with bytes lost, doubled or added."""
+    """Flip bits, truncate, or delete, repeat or append bytes; half of the time in the header."""
     data = bytearray(content)
     length = min(8 + int.from_bytes(content[:8], "little"), len(content))
     within = length if rng.random() < 0.5 else len(data)
@@ -82,27 +82,27 @@ def damage(content: bytes, rng: np.random.Generator) -> bytes:
     return bytes(data)
 
 
-def forged(file: Path, target: Path, rng: np.random.Generator) -> None:
-    """The same file with a value of its header or a tensor changed, and a checksum that fits."""
+def write_forged(file: Path, target: Path, rng: np.random.Generator) -> None:
+    """Write the file with a changed header or tensor, and a valid checksum."""
     tensors = load_file(file)
-    facts = checksums.read_metadata(file, KEY, VERSION)
+    metadata = checksums.read_metadata(file, KEY, VERSION)
     if rng.random() < 0.6:
-        facts = json.loads(json.dumps(facts))
-        places = list(_places(facts))
-        holder, key = places[rng.integers(len(places))]
-        if isinstance(holder, dict) and rng.random() < 0.2:
-            holder[f"{key}x"] = holder.pop(key)
+        metadata = json.loads(json.dumps(metadata))
+        places = list(_places(metadata))
+        container, key = places[rng.integers(len(places))]
+        if isinstance(container, dict) and rng.random() < 0.2:
+            container[f"{key}x"] = container.pop(key)
         else:
-            holder[key] = VALUES[rng.integers(len(VALUES))]
+            container[key] = VALUES[rng.integers(len(VALUES))]
     else:
         _change(tensors, rng)
-        if rng.random() < 0.7 and "tensors" in facts:
-            facts["tensors"] = {name: [str(each.dtype), *each.shape] for name, each in tensors.items()}
-    checksums.write_with_checksum(target, KEY, facts, lambda metadata: save_file(tensors, target, metadata=metadata))
+        if rng.random() < 0.7 and "tensors" in metadata:
+            metadata["tensors"] = {name: [str(tensor.dtype), *tensor.shape] for name, tensor in tensors.items()}
+    checksums.write_with_checksum(target, KEY, metadata, lambda header: save_file(tensors, target, metadata=header))
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Every place in a JSON value, as what holds it and the key there."""
+    """Yield every place in a JSON value, as its container and key."""
     for key, part in value.items() if isinstance(value, dict) else enumerate(value):
         yield value, key
         if isinstance(part, (dict, list)):
@@ -110,7 +110,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _change(tensors: dict[str, np.ndarray], rng: np.random.Generator) -> None:
-    """One tensor swapped with another, taken out, added, or with other values, another shape or type."""
+    """Swap, remove or add a tensor, or change its values, shape or type."""
     names = sorted(tensors)
     name, other = (names[i] for i in rng.integers(len(names), size=2))
     array = tensors[name].copy()
@@ -131,34 +131,34 @@ def _change(tensors: dict[str, np.ndarray], rng: np.random.Generator) -> None:
         tensors[name] = array
 
 
-def outcome(file: Path, told: list[np.ndarray] | None) -> str:
-    """What loading a file comes to; anything but these words is a fault. `told` are the predictions there should be."""
+def outcome(file: Path, expected: list[np.ndarray] | None) -> str:
+    """Load a file and return the outcome; one that starts with FAULT is a bug. `expected` are the right predictions."""
     try:
         model = cw.load(file)
-        found = None if told is None else says(model)
+        predicted = None if expected is None else predictions(model)
     except CrowdwiseError as error:
         return "refused" if str(file) in str(error) else f"FAULT: the file is not named: {error}"
     except BaseException as error:
         return f"FAULT: {type(error).__name__}: {error}"
-    if told is None:
+    if expected is None:
         return "loaded"
-    same = len(told) == len(found) and all(map(np.array_equal, told, found))
+    same = len(expected) == len(predicted) and all(map(np.array_equal, expected, predicted))
     return "the same" if same else "FAULT: silently another model"
 
 
-def attacked(name: str, folder: Path, n_damaged: int, n_forged: int, seed: int) -> Counter[str]:
-    """Outcomes by kind of attack on a saved model of one registered kind."""
-    model = fitted(name)
+def attack(name: str, folder: Path, n_damaged: int, n_forged: int, seed: int) -> Counter[str]:
+    """Damage and forge a saved model of one method, and count the outcomes."""
+    model = fit_method(name)
     good, bad = folder / f"{name}.safetensors", folder / f"{name}-changed.safetensors"
     model.save(good)
-    told, content, rng = says(model), good.read_bytes(), np.random.default_rng(seed)
+    expected, content, rng = predictions(model), good.read_bytes(), np.random.default_rng(seed)
     count: Counter[str] = Counter()
     for _ in range(n_damaged):
         bad.write_bytes(damage(content, rng))
-        count[f"damaged: {outcome(bad, told)}"] += 1
+        count[f"damaged: {outcome(bad, expected)}"] += 1
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a forged parameter may be worth one
+        warnings.simplefilter("ignore")  # a forged parameter may cause one
         for _ in range(n_forged):
-            forged(good, bad, rng)
+            write_forged(good, bad, rng)
             count[f"forged: {outcome(bad, None)}"] += 1
     return count

@@ -1,4 +1,4 @@
-"""Crowds at the edge of what a model can be asked of: all alike, adversarial, disconnected, alone, weighed oddly."""
+"""Extreme crowds: unanimous, adversarial, disconnected, tiny, or with extreme weights."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from crowdwise import Answers
 N_TASKS, N_WORKERS = 24, 6
 
 
-def _plain(seed: int = 0) -> tuple[np.ndarray, ...]:
-    """Task, worker and label of three answers a task, and the truth; workers are right seven times in ten."""
+def _ordinary_crowd(seed: int = 0) -> tuple[np.ndarray, ...]:
+    """Return task, worker and label of three answers per task, and the truth; workers are 70% accurate."""
     rng = np.random.default_rng(seed)
     truth = rng.integers(0, 3, N_TASKS)
     task = np.repeat(np.arange(N_TASKS), 3)
@@ -20,23 +20,23 @@ def _plain(seed: int = 0) -> tuple[np.ndarray, ...]:
 
 
 def edge_crowds() -> dict[str, Answers]:
-    """Crowds by name; those of two classes or more, which a learner can take too, but for the last three."""
+    """Return crowds by name. All but the last three are also suitable for learners."""
     make = Answers.from_arrays
-    task, worker, label, truth = _plain()
-    task2, worker2, label2, _ = _plain(1)
-    right, three = truth[task], [0, 1, 2]
+    task, worker, label, truth = _ordinary_crowd()
+    task2, worker2, label2, _ = _ordinary_crowd(1)
+    correct, three = truth[task], [0, 1, 2]
     rng, n = np.random.default_rng(2), 400
     rare = np.where(label == 2, 1, label)
     rare[0] = 2
     crowds = {
         "all equal": make(task, worker, np.ones_like(label), classes=three),
-        "perfect": make(task, worker, right, classes=three),
-        "adversarial": make(task, worker, (right + 1) % 3, classes=three),
-        "half adversarial": make(task, worker, np.where(worker < 3, right, (right + 1) % 3), classes=three),
-        "two against two": make(task, worker, np.where(worker % 2, right % 2, 1 - right % 2), classes=[0, 1]),
+        "perfect": make(task, worker, correct, classes=three),
+        "adversarial": make(task, worker, (correct + 1) % 3, classes=three),
+        "half adversarial": make(task, worker, np.where(worker < 3, correct, (correct + 1) % 3), classes=three),
+        "two against two": make(task, worker, np.where(worker % 2, correct % 2, 1 - correct % 2), classes=[0, 1]),
         "islands": make([*task, *(task2 + N_TASKS)], [*worker, *(worker2 + N_WORKERS)], [*label, *label2]),
-        "one answer a task": make(range(N_TASKS), np.arange(N_TASKS) % 5, truth, classes=three),
-        "one answer a worker": make(range(N_TASKS), range(N_TASKS), truth, classes=three),
+        "one answer per task": make(range(N_TASKS), np.arange(N_TASKS) % 5, truth, classes=three),
+        "one answer per worker": make(range(N_TASKS), range(N_TASKS), truth, classes=three),
         "one worker": make(range(6), [0] * 6, [0, 1, 1, 2, 2, 2]),
         "always tied": make(np.repeat(np.arange(9), 2), [0, 1] * 9, [0, 1] * 9),
         "a class of one answer": make(task, worker, rare),
@@ -46,9 +46,9 @@ def edge_crowds() -> dict[str, Answers]:
     }
     weights = {
         "equal": np.ones(len(task)), "tiny": np.full(len(task), 1e-30), "denormal": np.full(len(task), 5e-324),
-        "largest": np.full(len(task), 1e6), "of all sizes": 10.0 ** rng.integers(-300, 7, len(task)),
+        "largest": np.full(len(task), 1e6), "of all magnitudes": 10.0 ** rng.integers(-300, 7, len(task)),
         "from 1e-12 to 1e6": 10.0 ** rng.integers(-12, 7, len(task)), "some zero": np.arange(len(task)) % 3 > 0,
-        "a worker's zero": worker > 1, "a task's zero": task > 3, "float32": np.full(len(task), 0.1, np.float32),
+        "zero for a worker": worker > 1, "zero for a task": task > 3, "float32": np.full(len(task), 0.1, np.float32),
     }  # fmt: skip
     crowds |= {f"weights {name}": make(task, worker, label, weight=weight) for name, weight in weights.items()}
     return crowds | {
@@ -60,9 +60,9 @@ def edge_crowds() -> dict[str, Answers]:
 
 FEATURES = {
     "float64": lambda x: x.astype(np.float64), "float16": lambda x: x.astype(np.float16),
-    "whole": lambda x: (10 * x).astype(np.int64), "constant": lambda x: np.ones_like(x), "zero": lambda x: 0 * x,
+    "integers": lambda x: (10 * x).astype(np.int64), "constant": lambda x: np.ones_like(x), "zero": lambda x: 0 * x,
     "one constant": lambda x: np.where(np.arange(x.shape[1]) == 1, np.float32(3), x), "1e30": lambda x: x * 1e30,
     "1e-30": lambda x: x * 1e-30, "1e-44": lambda x: (x * 1e-44).astype(np.float32),
-    "of all sizes": lambda x: (x * 10.0 ** np.linspace(-30, 30, x.shape[1])).astype(np.float32),
+    "of all magnitudes": lambda x: (x * 10.0 ** np.linspace(-30, 30, x.shape[1])).astype(np.float32),
     "far from zero": lambda x: x + 1e7, "one outlier": lambda x: np.where(np.arange(len(x))[:, None] == 0, 1e30, x),
 }  # fmt: skip

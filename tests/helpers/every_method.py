@@ -1,4 +1,4 @@
-"""Every registered method with little to do, behind one call: for tests and benchmarks that ask the same of all."""
+"""Every registered method with small settings, behind one call: for tests and benchmarks that cover all methods."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FEWEST = dict.fromkeys(FEW, 1) | {"batch_size": 64, "lr": 0.01, "cross_fit": 2, 
 
 
 def quick(name: str, few: dict[str, Any] = FEW, **parameters: Any) -> Any:
-    """The learner with little to do; of a framework around one, that one too."""
+    """Return the learner with small settings, also for the learner inside a framework."""
     model = cw.make(name)
     if isinstance(getattr(model, "base", None), str):
         model.set_params(base=cw.make(model.base))
@@ -29,28 +29,28 @@ def quick(name: str, few: dict[str, Any] = FEW, **parameters: Any) -> Any:
 
 
 def reset(model: Any, parameters: dict[str, Any]) -> Any:
-    """Set those parameters that the model, or the one it is built around, has."""
+    """Set the parameters that the model, or its base, has."""
     known = model.get_params()
     own = {k: v for k, v in parameters.items() if k in known}
     return model.set_params(**own, **{f"base__{k}": v for k, v in parameters.items() if f"base__{k}" in known})
 
 
 def crowd(n_tasks: int = 30, seed: int = 0) -> tuple[np.ndarray, cw.Answers]:
-    """Features (tasks, 5) and answers of six uneven workers, three a task, three classes."""
+    """Return features (tasks, 5) and answers of six unequal workers: three per task, three classes."""
     answers = cw.simulate.simulate(n_tasks, n_workers=6, n_classes=3, answers_per_task=3, seed=seed)
     noise = np.random.default_rng(seed).normal(size=(n_tasks, 5))
     return (np.eye(3, 5)[answers.truth] * 3 + noise).astype(np.float32), answers.with_truth(None)
 
 
 def gold_of(answers: cw.Answers) -> np.ndarray:
-    """The first quarter of the tasks, known to be of the first class: for methods that ask for some."""
+    """Return gold that puts the first quarter of the tasks into the first class, for methods that need gold."""
     gold = np.full(answers.n_tasks, -1, np.int32)
     gold[: max(1, answers.n_tasks // 4)] = 0
     return gold
 
 
 def fitted(name: str, X: Any, answers: cw.Answers, few: dict[str, Any] = FEW, **parameters: Any) -> Any:
-    """The method, fitted: learners on features and answers, truth models on answers."""
+    """Return the fitted method: learners on features and answers, truth models on answers."""
     if name in LEARNERS:
         return quick(name, few, **parameters).fit(X, answers)
     model = cw.make(name, **parameters)
@@ -58,8 +58,8 @@ def fitted(name: str, X: Any, answers: cw.Answers, few: dict[str, Any] = FEW, **
 
 
 def outcome(model: Any, X: Any) -> dict[str, np.ndarray]:
-    """What a fit found, as arrays to be compared."""
-    found = {"proba": model.proba_, "labels": model.labels_}
+    """Return the results of a fit as arrays to compare."""
+    arrays = {"proba": model.proba_, "labels": model.labels_}
     if hasattr(model, "predict_proba"):
-        found |= {"predict_proba": model.predict_proba(X), "answer_proba": model.answer_proba(X)}
-    return found
+        arrays |= {"predict_proba": model.predict_proba(X), "answer_proba": model.answer_proba(X)}
+    return arrays

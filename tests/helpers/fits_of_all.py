@@ -1,4 +1,4 @@
-"""Fits every method and writes what each found to a file: run by the tests in processes of other settings."""
+"""Fit every method and write the results to a file: run by the tests in processes with other settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ N_TASKS = 120
 
 
 def found() -> dict[str, np.ndarray]:
-    """What each method finds on one crowd, by method and array."""
+    """Return the results of each method on one crowd, by method and array."""
     X, answers = crowd(N_TASKS)
     out = {}
     with warnings.catch_warnings():

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from crowdwise import Answers
 from crowdwise.errors import CrowdwiseError
-from crowdwise.learn.features.opening import open_features
+from crowdwise.learn.features.sources import open_features
 from crowdwise.run.folder import Run
 from tests.helpers.fuzz_documents import INTEGERS, TEXTS, answers_of
 from tests.helpers.fuzz_targets import ODD, check_whole, hurt, rows_of

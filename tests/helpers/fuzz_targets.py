@@ -28,7 +28,7 @@ from crowdwise import Answers
 from crowdwise.answers.columns import recognise
 from crowdwise.errors import CrowdwiseError
 from crowdwise.io import read, read_side_columns, read_truth
-from crowdwise.io.csv_escaping import undo
+from crowdwise.io.csv_escaping import unescape
 from crowdwise.io.format_detection import detect_format
 from tests.helpers.fuzz_documents import INTEGERS, TEXTS, Document, Row, answers_of, document
 
@@ -264,7 +264,7 @@ def _typed(cells: list[str]) -> list[Any]:
     if all(cell in ("True", "False") for cell in cells):
         return [cell == "True" for cell in cells]
     distinct = list(dict.fromkeys(cells))
-    plain = dict(zip(distinct, undo(pa.array(distinct, pa.large_string())).to_pylist(), strict=True))
+    plain = dict(zip(distinct, unescape(pa.array(distinct, pa.large_string())).to_pylist(), strict=True))
     return [plain[cell] for cell in cells]
 
 

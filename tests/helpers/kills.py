@@ -48,7 +48,7 @@ _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload([
     "crowdwise.cli", "crowdwise.run.main", "crowdwise.report", "reproduction.catalogue", "crowdwise.io.model_files",
     "reproduction.runner", "reproduction.outputs", "crowdwise.learn.methods.crowdlayer", "crowdwise.truth.tables",
-    "crowdwise.learn.features.opening", "crowdwise.io", "crowdwise.evaluate", "altair", "torch._dynamo", "numba.typed",
+    "crowdwise.learn.features.sources", "crowdwise.io", "crowdwise.evaluate", "altair", "torch._dynamo", "numba.typed",
 ])  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from crowdwise.cli import app
 
-FIT = "fit answers.csv --features X.npy --out model --epochs 2"
+FIT = "fit answers.csv --features X.npy --method crowdlayer --out model --epochs 2"
 FILES = ["labels.csv", "model.json", "model.safetensors"]
 
 

@@ -1,4 +1,4 @@
-"""A small disk of its own, to be filled up."""
+"""A small file system for tests of a full disk."""
 
 import os
 import shutil
@@ -11,29 +11,29 @@ import pytest
 
 @contextmanager
 def small_disk(folder, size="128k"):
-    """Mount one on a folder; where that cannot be done the test is skipped."""
+    """Mount a small disk on a folder; skip the test where that is not possible."""
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "crowdwise", str(folder)]
     if shutil.which("mount") is None or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("no disk can be mounted here (only root may): full disks are NOT tested")
+        pytest.skip("mounting a disk needs root: full disks are NOT tested")
     try:
         yield folder
     finally:
-        for _ in range(100):  # a process that stands there may be about to end
-            if not (left := subprocess.run(["umount", str(folder)], check=False).returncode):
+        for _ in range(100):  # a process in the folder may be about to end
+            if not (failed := subprocess.run(["umount", str(folder)], check=False).returncode):
                 break
             time.sleep(0.1)
-        assert not left, "somebody still works there"
+        assert not failed, "another process is still using the disk"
 
 
-def fill_up(disk, room):
-    """Leave so many bytes."""
+def fill_up(disk, free_bytes):
+    """Fill the disk up to so many free bytes."""
     (disk / "ballast").unlink(missing_ok=True)
-    free = os.statvfs(disk)
-    (disk / "ballast").write_bytes(bytes(free.f_bavail * free.f_frsize - room))
+    stat = os.statvfs(disk)
+    (disk / "ballast").write_bytes(bytes(stat.f_bavail * stat.f_frsize - free_bytes))
 
 
 def make_room(disk):
-    """Much of it."""
+    """Delete the ballast and enlarge the disk."""
     (disk / "ballast").unlink()
     subprocess.run(["mount", "-o", "remount,size=16m", str(disk)], check=True)

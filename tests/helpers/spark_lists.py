@@ -1,6 +1,6 @@
-"""As much of Spark as the engine's EM uses, on lists in this process: many cases in the time of one Spark job.
+"""A replacement for the parts of Spark that the engine's EM uses, on lists in this process: fast enough for many cases.
 
-Fits go through `_learn`, where all sums are made; reading and writing of tables is left to the tests on a real session.
+Fits go through `_fit_parameters`, which computes all sums. Reading and writing tables is tested on a real session.
 """
 
 import pickle
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.engines.spark import results, worker_tables
-from crowdwise.engines.spark.intake import Data
+from crowdwise.engines.spark.packing import PackedAnswers
 from crowdwise.engines.spark.partitions import column, from_bytes, pack
 
 
@@ -22,7 +22,7 @@ class Shared:
         self.value = value
 
     def destroy(self):
-        self.value = None  # whoever needs it afterwards fails, as on Spark
+        self.value = None  # later use fails, as on Spark
 
 
 class Context:
@@ -36,7 +36,7 @@ class Context:
 
 
 class ListRDD:
-    """All operations are done at once; there is nothing to keep."""
+    """An RDD as a list; every operation runs at once."""
 
     def __init__(self, rows):
         self.rows, self.context, self.map = list(rows), Context(), lambda f: ListRDD(map(f, self.rows))
@@ -49,7 +49,7 @@ class ListRDD:
 
     def groupByKey(self, n_parts):
         groups = defaultdict(list)
-        for key, value in reversed(self.rows):  # in no order that anything may count on
+        for key, value in reversed(self.rows):  # the engine must not rely on the order
             groups[key].append(value)
         return ListRDD(groups.items())
 
@@ -83,7 +83,7 @@ class ListRDD:
 
 
 class Session:
-    """Writes rows as files of the name that was asked for; killed in the midst of write `dies_at`."""
+    """A session that writes rows to pickle files; write number `dies_at` is interrupted halfway."""
 
     def __init__(self):
         self.sparkContext, self.writes, self.dies_at = Context(), 0, None
@@ -92,7 +92,7 @@ class Session:
     def createDataFrame(self, rdd, schema):
         def parquet(path):
             self.writes += 1
-            shutil.rmtree(path[7:], ignore_errors=True)  # as Spark does, before the first new row is there
+            shutil.rmtree(path[7:], ignore_errors=True)  # as Spark does before it writes the first row
             Path(path[7:]).mkdir(parents=True)
             if self.writes == self.dies_at:
                 raise KeyboardInterrupt
@@ -106,7 +106,7 @@ def load(path):
 
 
 def data_of(answers, gold=None, parts=3, seed=0):
-    """Answers (and known labels by task) in parts, tasks dealt out and rows ordered at random."""
+    """Return answers (and known labels by task) as packed parts; tasks are assigned and rows ordered at random."""
     rng = np.random.default_rng(seed)
     part = rng.integers(0, parts, answers.n_tasks)
     rows = {
@@ -128,28 +128,28 @@ def data_of(answers, gold=None, parts=3, seed=0):
     parts_rdd, ids = (ListRDD((row["part"], row[name]) for row in packed) for name in ("packed", "ids"))
     sizes = parts, answers.n_tasks, answers.n_workers, answers.n_answers, 0
     workers = SimpleNamespace(sparkSession=Session())
-    return Data(parts_rdd, ids, workers, answers.class_ids, "string", None, {}, *sizes, ())
+    return PackedAnswers(parts_rdd, ids, workers, answers.class_ids, "string", None, {}, *sizes, ())
 
 
 def learn(model, data, *, limit=10**6, folder=None, resume=False, callback=None):
-    """Fit on the lists; the posteriors (tasks, classes), in the order of the ids, and what else the tasks have."""
+    """Fit on the lists; return the posteriors (tasks, classes), sorted by task id, and the extra label column."""
     model._check()
-    model._limit, model._kept = limit, []
-    learned = model._learn(data, None if folder is None else folder / "state.safetensors", resume, callback)
-    inputs = data.parts.mapValues(lambda packed: (packed, None)) if learned.inputs is None else learned.inputs
-    learned = learned._replace(message=Shared(learned.message))
-    proba, more, tasks = [], [], []
+    model._limit, model._cached = limit, []
+    result = model._fit_parameters(data, None if folder is None else folder / "state.safetensors", resume, callback)
+    inputs = data.parts.mapValues(lambda packed: (packed, None)) if result.inputs is None else result.inputs
+    result = result._replace(message=Shared(result.message))
+    proba, extra, tasks = [], [], []
     ids = dict(data.ids.rows)
     for number, value in inputs.rows:
-        proba.append(results._posterior(value, learned, data.n_classes)[1])
-        more.append(np.empty(0) if learned.more is None else learned.more[1](value[1]))
+        proba.append(results._posterior(value, result, data.n_classes)[1])
+        extra.append(np.empty(0) if result.extra is None else result.extra[1](value[1]))
         tasks += column(from_bytes(ids[number]), "task").to_pylist()
     order = np.argsort(np.array(tasks))
-    more = np.concatenate(more)
-    return np.concatenate(proba)[order], more[order] if len(more) else None
+    extra = np.concatenate(extra)
+    return np.concatenate(proba)[order], extra[order] if len(extra) else None
 
 
 def matrices(model):
-    """Confusion matrices (workers, truth, label) of a model, from its blocks."""
+    """Return the confusion matrices (workers, truth, label) of a model, from its blocks."""
     blocks = sorted(model.blocks.rows, key=lambda block: block[0])
     return np.concatenate([dense for block in blocks for _, dense in worker_tables._matrices(block)])

@@ -1,4 +1,4 @@
-"""Settings of small Spark sessions, and whether there can be one."""
+"""Settings of small Spark sessions, and a skip if Spark cannot start."""
 
 import os
 import shutil
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from crowdwise.engines.spark.session import ONE_POOL
+from crowdwise.engines.spark.session import SHARED_WORKERS
 
-QUICK = {  # little data: planning and compiling would take longer than the work
+QUICK = {  # for little data, where planning and code generation would take longer than the work
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
@@ -22,7 +22,7 @@ QUICK = {  # little data: planning and compiling would take longer than the work
     "spark.default.parallelism": "2",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
-    **ONE_POOL,
+    **SHARED_WORKERS,
 }
 
 
@@ -37,7 +37,7 @@ def need_spark():
 
 
 def left_behind(folder, seconds=60):
-    """Processes that work in a folder (by their arguments or environment), once they have had time to end."""
+    """Return the processes that use a folder (by their arguments or environment) after time to end."""
     for _ in range(seconds * 10):
         found = [process for process in Path("/proc").glob("[0-9]*") if _names(process, str(folder).encode())]
         if not found:
@@ -51,7 +51,7 @@ def _names(process, folder):
         return False
     try:
         return folder in (process / "cmdline").read_bytes() or folder in (process / "environ").read_bytes()
-    except OSError:  # it has ended, or is somebody else's
+    except OSError:  # it has ended, or belongs to another user
         return False
 
 

@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from crowdwise.io.csv_escaping import escape, undo
+from crowdwise.io.csv_escaping import escape, unescape
 from crowdwise.io.raw_columns import is_integers
 
 texts = st.text(st.sampled_from("'=+-@\t\r\n 07.e\"a＝"), max_size=5)
@@ -18,7 +18,7 @@ texts = st.text(st.sampled_from("'=+-@\t\r\n 07.e\"a＝"), max_size=5)
 def test_undo_gives_back_what_was_escaped(values):
     column = pa.array(sorted(values))
     cells = escape(column)
-    assert undo(cells).equals(column)
+    assert unescape(cells).equals(column)
     assert "" not in cells.to_pylist()  # an empty cell would be a missing value
     assert not is_integers(cells)  # and text does not turn into numbers
 
@@ -45,6 +45,6 @@ def test_plain_numbers_and_words_stay_as_they_are():
 
 def test_a_column_that_escape_cannot_have_written_is_left_alone():
     foreign = pa.array(["'=1", "=1"])  # we would have escaped the second
-    assert undo(foreign).equals(foreign)
+    assert unescape(foreign).equals(foreign)
     merging = pa.array(["'7", "7"])  # undoing would make two ids one
-    assert undo(merging).equals(merging)
+    assert unescape(merging).equals(merging)

@@ -7,12 +7,12 @@ import pytest
 
 import crowdwise as cw
 from crowdwise._core.registry import methods
-from tests.helpers.damaged import attacked, crowd, damage, outcome
+from tests.helpers.damaged import attack, crowd, damage, outcome
 
 
 @pytest.mark.parametrize("name", [method.name for method in methods()])
 def test_damage_is_refused_or_harmless(name, tmp_path):
-    count = attacked(name, tmp_path, n_damaged=25, n_forged=12, seed=0)
+    count = attack(name, tmp_path, n_damaged=25, n_forged=12, seed=0)
     assert not [kind for kind in count if "FAULT" in kind]
     assert count["damaged: refused"] >= 24  # a piece of no length lost or doubled is no damage
 

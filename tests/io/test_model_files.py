@@ -49,7 +49,7 @@ def test_a_loaded_model_goes_on(model, tmp_path):
 def test_nothing_half_written_is_left(model, tmp_path):
     model.save(tmp_path / "m")
     assert [p.name for p in tmp_path.iterdir()] == ["m"]
-    with pytest.raises(UnwritableError, match=r"cannot be written.* Make the folder first"):
+    with pytest.raises(UnwritableError, match=r"cannot be written.* Create the folder first"):
         model.save(tmp_path / "no" / "folder")
     with pytest.raises(NotFittedError):
         cw.DawidSkene().save(tmp_path / "n")

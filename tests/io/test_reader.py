@@ -10,7 +10,7 @@ import pytest
 
 from crowdwise import errors
 from crowdwise.io import read, read_truth, write
-from tests.helpers.refusals import check
+from tests.helpers.reading import assert_read_fails
 
 CSV = "task,worker,label\n1,ann,cat\n1,bob,dog\n2,ann,cat\n"
 
@@ -130,30 +130,30 @@ def test_globs_and_lists(put, tmp_path, rows):
 
 
 def test_a_folder_means_the_files_in_it(put, tmp_path, rows):
-    check(errors.FormatError, "holds no file", tmp_path)
+    assert_read_fails(errors.FormatError, "holds no file", tmp_path)
     put("_SUCCESS", "")
     put(".part-1.csv.crc", b"\xff")
-    check(errors.FormatError, "holds no file", tmp_path)
+    assert_read_fails(errors.FormatError, "holds no file", tmp_path)
     put("part-1.csv", "task,worker,label\n1,ann,cat\n")
     put("part-2.csv", "task,worker,label\n1,ann,dog\n")
     assert rows(read(tmp_path, duplicates="last")) == [(1, "ann", "dog")]  # in order of name
     assert rows(read([tmp_path], duplicates="first")) == [(1, "ann", "cat")]
     put("part-3.jsonl", [{"task": 2, "worker": "ann", "label": "cat"}], lines=True)
-    check(errors.FormatError, r"part-1\.csv and \S+part-3\.jsonl are of different formats", tmp_path)
+    assert_read_fails(errors.FormatError, r"part-1\.csv and \S+part-3\.jsonl have different formats", tmp_path)
     (tmp_path / "day=1").mkdir()
-    check(errors.FormatError, "holds day=1, which is no file", tmp_path)
-    check(errors.FormatError, "nothing but folders", str(tmp_path / "day=*"))
+    assert_read_fails(errors.FormatError, "holds day=1, which is no file", tmp_path)
+    assert_read_fails(errors.FormatError, "nothing but folders", str(tmp_path / "day=*"))
 
 
 def test_files_of_two_formats_are_named(put, tmp_path):
     table = pa.table({"task": [1], "worker": ["bob"], "label": ["cat"]})
     pq.write_table(table, tmp_path / "b.parquet")
     files = [put("a.csv", CSV), tmp_path / "b.parquet"]
-    message = r"^\S+{}\S+ and \S+{}\S+ are of different formats, {} and {}\. Read them one by one"
-    check(errors.FormatError, message.format("a", "b", "csv", "parquet"), files)
-    check(errors.FormatError, message.format("b", "a", "parquet", "csv"), files[::-1])
-    check(errors.FormatError, r"b\.parquet: byte", files, format="csv")  # as was said
-    check(errors.MissingColumnError, r"c\.csv: no column", [files[0], put("c.csv", "x,y\n1,2\n")])
+    message = r"^\S+{}\S+ and \S+{}\S+ have different formats, {} and {}\. Read them separately"
+    assert_read_fails(errors.FormatError, message.format("a", "b", "csv", "parquet"), files)
+    assert_read_fails(errors.FormatError, message.format("b", "a", "parquet", "csv"), files[::-1])
+    assert_read_fails(errors.FormatError, r"b\.parquet: byte", files, format="csv")  # as was said
+    assert_read_fails(errors.MissingColumnError, r"c\.csv: no column", [files[0], put("c.csv", "x,y\n1,2\n")])
 
 
 def test_one_type_over_all_files(put, tmp_path):
@@ -231,11 +231,11 @@ def test_formats_by_content_when_the_name_says_nothing(put, tmp_path):
 
 
 def test_when_the_format_cannot_be_told(put):
-    check(errors.FormatError, "begins with 'hello'.*format=, one of csv", put("a.txt", "hello\nthere\n"))
-    check(errors.FormatError, "format='peerannot'", put("b.json", {"0": {"0": 1}}))
-    check(errors.FormatError, "no worker, as doccano", put("c.jsonl", '{"text": "t", "label": ["x"]}'))
-    check(errors.FormatError, "one object a line", put("d.json", [{"task": 1, "worker": 1, "label": 1}]))
-    check(errors.FormatError, "binary", put("e.dat", "ab\0c"))
+    assert_read_fails(errors.FormatError, "begins with 'hello'.*format=, one of csv", put("a.txt", "hello\nthere\n"))
+    assert_read_fails(errors.FormatError, "format='peerannot'", put("b.json", {"0": {"0": 1}}))
+    assert_read_fails(errors.FormatError, "no worker, as doccano", put("c.jsonl", '{"text": "t", "label": ["x"]}'))
+    assert_read_fails(errors.FormatError, "one object a line", put("d.json", [{"task": 1, "worker": 1, "label": 1}]))
+    assert_read_fails(errors.FormatError, "binary", put("e.dat", "ab\0c"))
 
 
 # Known labels
@@ -263,7 +263,7 @@ def test_read_truth_in_the_types_of_the_answers(put):
 
 
 def test_read_truth_refuses(put):
-    with pytest.raises(errors.DuplicateError, match=r"two known labels.*3"):
+    with pytest.raises(errors.DuplicateError, match=r"3 has two known labels"):
         read_truth(put("a.csv", "task,truth\n3,1\n3,2\n"))
     with pytest.raises(errors.MissingColumnError, match=r"truth='\.\.\.'"):
         read_truth(put("b.csv", "task,other\n3,1\n"))

@@ -12,126 +12,140 @@ import pytest
 
 from crowdwise import errors
 from crowdwise.io import FORMATS, read
-from tests.helpers.refusals import check
+from tests.helpers.reading import assert_read_fails
 
 CSV = "task,worker,label\n1,ann,cat\n1,bob,dog\n2,ann,cat\n"
 
 
 def test_files_that_are_not_there(put, tmp_path):
-    check(errors.FormatError, "no file", tmp_path / "nope.csv")
-    check(errors.FormatError, "no file", tmp_path / "nope-*.csv")
-    check(errors.FormatError, "no file", "a\0b.csv")
-    check(errors.FormatError, "name", "x" * 5000)
+    assert_read_fails(errors.FormatError, "no file", tmp_path / "nope.csv")
+    assert_read_fails(errors.FormatError, "no file", tmp_path / "nope-*.csv")
+    assert_read_fails(errors.FormatError, "no file", "a\0b.csv")
+    assert_read_fails(errors.FormatError, "name", "x" * 5000)
     os.mkfifo(tmp_path / "pipe.csv")
-    check(errors.FormatError, "pipe", tmp_path / "pipe.csv")
-    check(errors.ParameterError, "empty list", [])
-    check(errors.ParameterError, "not int", 3)
+    assert_read_fails(errors.FormatError, "pipe", tmp_path / "pipe.csv")
+    assert_read_fails(errors.ParameterError, "empty list", [])
+    assert_read_fails(errors.ParameterError, "not int", 3)
 
 
 def test_unknown_format_and_arguments_that_mean_nothing(put):
     file = put("a.csv", CSV)
-    check(errors.ParameterError, "no format 'excel'.*csv, tsv", file, format="excel")
-    check(errors.ParameterError, "question= means nothing", file, question="q")
-    check(errors.ParameterError, "takes none of these", file, format="peerannot", task="t")
+    assert_read_fails(errors.ParameterError, "unknown format 'excel'.*csv, tsv", file, format="excel")
+    assert_read_fails(errors.ParameterError, "no option question=", file, question="q")
+    assert_read_fails(errors.ParameterError, "takes none of these", file, format="peerannot", task="t")
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.json", "a.txt", "a.csv.gz"])
 @pytest.mark.parametrize("content", ["", "\n \n"])
 def test_empty_files(put, name, content):
-    check(errors.EmptyError, "empty", put(name, content))
+    assert_read_fails(errors.EmptyError, "empty", put(name, content))
 
 
 @pytest.mark.parametrize("content", ["task,worker,label", "task,worker,label\n", "task,worker,label\n\n"])
 def test_header_only(put, content):
-    check(errors.EmptyError, "no row", put("a.csv", content))
+    assert_read_fails(errors.EmptyError, "no row", put("a.csv", content))
 
 
 def test_null_ids_name_their_lines(put):
     file = put("a.csv", 'task,worker,label\n1,a,"two\nlines"\n\n2,a,\n3,"",x\n4,a,\n')
-    check(errors.NullError, r"'worker' is empty in 1 of 4 rows \(lines 6\)", file)
+    assert_read_fails(errors.NullError, r"'worker' is empty in 1 of 4 rows \(lines 6\)", file)
     file = put("b.jsonl", '{"task": 1, "worker": "a", "label": "x"}\n\n{"task": 1, "worker": "b"}\n')
-    check(errors.NullError, r"'label' is empty in 1 of 2 rows \(lines 3\)", file)
+    assert_read_fails(errors.NullError, r"'label' is empty in 1 of 2 rows \(lines 3\)", file)
 
 
 def test_duplicates_say_how_to_find_the_row(put):
     file = put("a.csv", "task,worker,label\n1,a,x\n0,b,x\n1,a,y\n")
-    check(errors.DuplicateError, r"rows 0 and 2.*Row r is line r \+ 2", file)
+    assert_read_fails(errors.DuplicateError, r"rows 0 and 2.*Row r is line r \+ 2", file)
 
 
 def test_ragged_rows_name_their_line(put):
     file = put("b.csv", "task,worker,label\n1,a,x\n\n1,b,x,y\n")
-    check(errors.FormatError, "line 4 has 4 cells where the header has 3", file)
-    check(errors.FormatError, "line 3 has 2 cells", put("c.csv", "task,worker,label\n1,a,x\n1,b\n"))
-    check(errors.FormatError, "line 3", put("d.tsv", "task\tworker\tlabel\n1\ta\tx\n1\tb\n"))
+    assert_read_fails(errors.FormatError, "line 4 has 4 cells where the header has 3", file)
+    assert_read_fails(errors.FormatError, "line 3 has 2 cells", put("c.csv", "task,worker,label\n1,a,x\n1,b\n"))
+    assert_read_fails(errors.FormatError, "line 3", put("d.tsv", "task\tworker\tlabel\n1\ta\tx\n1\tb\n"))
 
 
 def test_an_open_quotation_mark(put):
-    check(errors.FormatError, "line 3", put("a.csv", 'task,worker,label\n1,a,x\n2,"b,x\n3,a,x\n'))
+    assert_read_fails(errors.FormatError, "line 3", put("a.csv", 'task,worker,label\n1,a,x\n2,"b,x\n3,a,x\n'))
 
 
 def test_another_encoding_names_the_byte(put):
     for name in ("a.csv", "a.csv.gz"):
-        check(errors.FormatError, r"byte 0xe9 at line 2 \(byte 22 of the file\).*UTF-8",
+        assert_read_fails(errors.FormatError, r"byte 0xe9 at line 2 \(byte 22 of the file\).*UTF-8",
               put(name, "task,worker,label\n1,Zoé,x\n".encode("latin-1")))  # fmt: skip
     for encoding in ("utf-16", "utf-32"):
-        check(errors.FormatError, f"the text is in {encoding.upper()}", put("b.csv", CSV.encode(encoding)))
-    check(errors.FormatError, "0xe9 at line 2", put("c.jsonl", '\n{"task":"Zoé"}'.encode("latin-1")))
+        assert_read_fails(errors.FormatError, f"the text is in {encoding.upper()}", put("b.csv", CSV.encode(encoding)))
+    assert_read_fails(errors.FormatError, "0xe9 at line 2", put("c.jsonl", '\n{"task":"Zoé"}'.encode("latin-1")))
 
 
 def test_a_bad_byte_far_into_the_file(put):
     line = b"1234567,worker,label\n"
     many = b"task,worker,label\n" + line * 60_000
-    check(
+    assert_read_fails(
         errors.FormatError, rf"0xff at line 60002 \(byte {len(many)} of the file\)", put("a.csv", many + b"\xff,b,c\n")
     )
 
 
 def test_headers(put):
-    check(errors.MissingColumnError, "stands 2 times", put("a.csv", "task,worker,label,task\n1,a,x,2\n"))
-    check(errors.MissingColumnError, "format='cleanlab'", put("b.csv", "ann,bob\n1,2\n"))
+    assert_read_fails(errors.MissingColumnError, "appears 2 times", put("a.csv", "task,worker,label,task\n1,a,x,2\n"))
+    assert_read_fails(errors.MissingColumnError, "format='cleanlab'", put("b.csv", "ann,bob\n1,2\n"))
     assert read(put("c.csv", "task,worker,label,x,x\n1,a,x,2,3\n")).n_answers == 1
 
 
 def test_weights_that_are_no_numbers(put):
-    check(errors.WeightError, "'heavy' at line 3", put("a.csv", "task,worker,label,weight\n1,a,x,1\n2,a,x,heavy\n"))
-    check(errors.WeightError, "-1", put("b.csv", "task,worker,label,weight\n1,a,x,-1\n"))
-    check(errors.CrowdwiseError, "'heavy'", put("c.jsonl", '{"task":1,"worker":1,"label":1,"weight":"heavy"}'))
-    check(errors.FormatError, "'pseudo': 'perhaps' at line 3 is not true",
+    assert_read_fails(
+        errors.WeightError, "'heavy' at line 3", put("a.csv", "task,worker,label,weight\n1,a,x,1\n2,a,x,heavy\n")
+    )
+    assert_read_fails(errors.WeightError, "-1", put("b.csv", "task,worker,label,weight\n1,a,x,-1\n"))
+    assert_read_fails(
+        errors.CrowdwiseError, "'heavy'", put("c.jsonl", '{"task":1,"worker":1,"label":1,"weight":"heavy"}')
+    )
+    assert_read_fails(errors.FormatError, "'pseudo': 'perhaps' at line 3 is not true",
           put("d.csv", "task,worker,label,pseudo\n1,a,x,true\n2,a,x,perhaps\n"))  # fmt: skip
 
 
 def test_too_many_classes(put):
     text = "task,worker,label\n" + "".join(f"{i},a,{i}\n" for i in range(1001))
-    check(errors.TooManyClassesError, "1,001 distinct", put("a.csv", text))
+    assert_read_fails(errors.TooManyClassesError, "1,001 distinct", put("a.csv", text))
 
 
 def test_json_lines_of_mixed_types(put):
     start = '{"task": 1, "worker": "a", "label": "x"}\n'
-    check(errors.IdTypeError, "line 2.*'one'", put("a.jsonl", start + '{"task": "one", "worker": "b", "label": "x"}'))
-    check(errors.IdTypeError, "line 2", put("b.jsonl", start + '{"task": 1.5, "worker": "b", "label": "x"}'))
-    check(errors.IdTypeError, "line 2", put("c.jsonl", start + f'{{"task": {2**70}, "worker": "b", "label": "x"}}'))
-    check(errors.IdTypeError, "holds a list", put("d.jsonl", '{"task": 1, "worker": "a", "label": ["x"], "user": 1}'))
+    assert_read_fails(
+        errors.IdTypeError, "line 2.*'one'", put("a.jsonl", start + '{"task": "one", "worker": "b", "label": "x"}')
+    )
+    assert_read_fails(
+        errors.IdTypeError, "line 2", put("b.jsonl", start + '{"task": 1.5, "worker": "b", "label": "x"}')
+    )
+    assert_read_fails(
+        errors.IdTypeError, "line 2", put("c.jsonl", start + f'{{"task": {2**70}, "worker": "b", "label": "x"}}')
+    )
+    assert_read_fails(
+        errors.IdTypeError, "holds a list", put("d.jsonl", '{"task": 1, "worker": "a", "label": ["x"], "user": 1}')
+    )
 
 
 def test_broken_json(put):
     start = '{"task": 1, "worker": "a", "label": "x"}\n'
-    check(errors.FormatError, "line 2 is not JSON", put("a.jsonl", start + '{"task": 1, "wor'))
-    check(errors.FormatError, "line 2: expected an object", put("b.jsonl", start + "[1]"))
-    check(errors.FormatError, "cut short", put("c.json", '[{"id": 1, "annota'))
-    check(errors.FormatError, "nested too deep", put("d.json", "[" * 100_000), format="peerannot")
-    check(errors.FormatError, "nested too deep", put("e.jsonl", '{"a":' * 100_000))
-    check(errors.FormatError, "surrogate", put("f.jsonl", start + '{"task": 2, "worker": "\\ud800", "label": "x"}'))
+    assert_read_fails(errors.FormatError, "line 2 is not JSON", put("a.jsonl", start + '{"task": 1, "wor'))
+    assert_read_fails(errors.FormatError, "line 2: expected an object", put("b.jsonl", start + "[1]"))
+    assert_read_fails(errors.FormatError, "cut short", put("c.json", '[{"id": 1, "annota'))
+    assert_read_fails(errors.FormatError, "nested too deep", put("d.json", "[" * 100_000), format="peerannot")
+    assert_read_fails(errors.FormatError, "nested too deep", put("e.jsonl", '{"a":' * 100_000))
+    assert_read_fails(
+        errors.FormatError, "surrogate", put("f.jsonl", start + '{"task": 2, "worker": "\\ud800", "label": "x"}')
+    )
 
 
 def test_damaged_archives_and_tables(put, tmp_path):
     pq.write_table(pa.table({"task": [1], "worker": [1], "label": [1]}), tmp_path / "a.parquet")
     whole = (tmp_path / "a.parquet").read_bytes()
-    check(errors.FormatError, "damaged or cut short", put("b.parquet", whole[: len(whole) // 2]))
-    check(errors.FormatError, "damaged or cut short", put("c.parquet", "task,worker,label\n"))
+    assert_read_fails(errors.FormatError, "damaged or cut short", put("b.parquet", whole[: len(whole) // 2]))
+    assert_read_fails(errors.FormatError, "damaged or cut short", put("c.parquet", "task,worker,label\n"))
     packed = gzip.compress(CSV.encode() * 1000)
     (tmp_path / "d.csv.gz").write_bytes(packed[:-20])
-    check(errors.FormatError, "damaged or cut short", tmp_path / "d.csv.gz")
-    check(errors.FormatError, "damaged or cut short", put("e.zip", b"PK\x03\x04rubbish"))
+    assert_read_fails(errors.FormatError, "damaged or cut short", tmp_path / "d.csv.gz")
+    assert_read_fails(errors.FormatError, "damaged or cut short", put("e.zip", b"PK\x03\x04rubbish"))
 
 
 @pytest.mark.parametrize(

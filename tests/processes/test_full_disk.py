@@ -53,9 +53,9 @@ def test_a_full_disk_is_said_and_with_room_it_goes_on(name, home, disk):
     job.before(disk)
     fill_up(disk, ROOM[name])
     code, line = said_by(job, disk)
-    assert code == 1 and re.search(rf"{PLACES[name]} cannot be written: no space left on device\. Make room", line), (
-        line
-    )
+    assert code == 1 and re.search(
+        rf"{PLACES[name]} cannot be written: no space left on device\. Free disk space", line
+    ), line
     assert name == "aggregate" or line.endswith("goes on from there.")
     make_room(disk)
     assert not damaged(disk) and set(left_over(disk)) <= {"out/.work"}

@@ -14,9 +14,9 @@ from tests.helpers.kills import damaged, finish, jobs, left_over, make_inputs, s
 
 BEGUN = {"run": "out/.work/choose/*", "fit": "state.safetensors", "aggregate": "labels.csv"}
 GOES_ON = {
-    "run": "What is finished is kept in out: --resume goes on from there.",
-    "fit": "state.safetensors keeps the last whole epoch: run the same command again, and it goes on from there.",
-    "aggregate": "Files that were written are whole; the same command starts anew.",
+    "run": "Finished steps are saved in out. Rerun the command with --resume to continue.",
+    "fit": "The last complete epoch is saved in state.safetensors. Rerun the command to resume.",
+    "aggregate": "Completed files are intact. Rerun the command to start over.",
 }
 
 
@@ -73,7 +73,7 @@ def test_stopped_it_says_how_to_go_on_and_does(name, inputs, tmp_path):
 
 HALF_MADE = """
 import os, signal
-from crowdwise.cli.interruption import stoppable
+from crowdwise.cli.interruption import interruptible
 
 class HalfMade:
     def __init__(self):
@@ -83,7 +83,7 @@ class HalfMade:
         del self.pointer
 
 try:
-    with stoppable():
+    with interruptible():
         HalfMade()
 except KeyboardInterrupt:
     print("tidied up")

@@ -6,7 +6,7 @@ from importlib.metadata import version
 import pytest
 from packaging.version import Version
 
-from tests.helpers.lowest import PROJECT, lowest
+from scripts.lowest_versions import PROJECT, lowest
 
 
 def test_every_dependency_has_one_lower_bound():

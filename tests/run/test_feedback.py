@@ -16,7 +16,7 @@ from crowdwise.run.tables.labels import Disagreement, Labelled, label_table
 from crowdwise.run.tables.tasks import task_table
 from crowdwise.run.tables.workers import judge
 from crowdwise.simulate import answer, crowd, draw_truth
-from crowdwise.truth.peer_quality import errors_of, smoothed
+from crowdwise.truth.peer_quality import error_distribution, smoothed
 
 CLASSES = ["city", "<i>street", "=coast", "forest"]
 CONFUSED, GUESSES = 3, 5  # workers
@@ -194,7 +194,7 @@ def test_praise_is_by_what_the_others_say(run):
     counts = np.zeros((12, 4, 4))
     for t, w, label in zip(answers.task, answers.worker, answers.label, strict=True):
         counts[w, :, label] += proba[t]
-    wrong = errors_of(smoothed(counts.sum(axis=0)))
+    wrong = error_distribution(smoothed(counts.sum(axis=0)))
     quality = run.workers.column("quality").to_numpy()
     said = quality[:, None, None] * np.eye(4) + (1 - quality)[:, None, None] * wrong  # (workers, classes, labels)
     base = (proba.mean(axis=0) + np.bincount(answers.label) / answers.n_answers) / 2

@@ -1,4 +1,4 @@
-"""What every registered truth method must do, whatever its model."""
+"""Behaviour that every registered truth method must have."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.errors.ConvergenceWar
 
 
 def crowd(n_classes=3, n_tasks=60, n_workers=8, per_task=4, seed=0):
-    """Codes of a small crowd of uneven workers: (task, worker, label), truth."""
+    """Codes (task, worker, label) and truth of a small crowd of unequal workers."""
     rng = np.random.default_rng(seed)
     truth = rng.integers(0, n_classes, n_tasks)
     accuracy = rng.uniform(0.5, 0.95, n_workers)
@@ -56,7 +56,7 @@ def test_infers_better_than_chance(name):
     assert (labels == truth).mean() > 0.75
 
 
-def test_order_of_rows_does_not_matter(name):
+def test_result_does_not_depend_on_the_order_of_rows(name):
     task, worker, label, _ = crowd(3)
     first = fitted(name, cw.Answers.from_arrays(task, worker, label))
     order = np.random.default_rng(1).permutation(len(task))
@@ -65,7 +65,7 @@ def test_order_of_rows_does_not_matter(name):
     np.testing.assert_array_equal(first.labels_, second.labels_)
 
 
-def test_renamed_ids_do_not_matter(name):
+def test_result_does_not_depend_on_id_names(name):
     task, worker, label, _ = crowd(3)
     plain = fitted(name, cw.Answers.from_arrays(task, worker, label))
     names = [f"{chr(97 + i)}x" for i in range(10)]
@@ -90,7 +90,7 @@ def test_permuted_classes_permute_the_result(name):
     np.testing.assert_allclose(turned.proba_[:, turn], plain.proba_, atol=1e-6)
 
 
-def test_a_seed_repeats(name):
+def test_the_same_seed_gives_the_same_result(name):
     task, worker, label, _ = crowd(3)
     answers = cw.Answers.from_arrays(task, worker, label)
     parameters = {"random_state": 3} if "random_state" in cw.make(name).get_params() else {}
@@ -99,7 +99,7 @@ def test_a_seed_repeats(name):
     np.testing.assert_array_equal(first.labels_, second.labels_)
 
 
-def test_threads_do_not_matter(name):
+def test_result_does_not_depend_on_the_number_of_threads(name):
     task, worker, label, _ = crowd(3, n_tasks=400)
     answers = cw.Answers.from_arrays(task, worker, label)
     with use_threads(1):
@@ -108,7 +108,7 @@ def test_threads_do_not_matter(name):
         np.testing.assert_array_equal(one.proba_, fitted(name, answers).proba_)
 
 
-def test_save_and_load_agree(name, tmp_path):
+def test_a_saved_model_loads_unchanged(name, tmp_path):
     task, worker, label, _ = crowd(3)
     model = fitted(name, cw.Answers.from_arrays(task, worker, [f"c{c}" for c in label]))
     model.save(tmp_path / "model.safetensors")
@@ -131,13 +131,13 @@ def test_clone_and_repr(name):
         _ = model.labels_
 
 
-def test_one_class(name):
+def test_one_class_is_fitted(name):
     model = fitted(name, cw.Answers.from_arrays([0, 0, 1], [0, 1, 0], ["x", "x", "x"]))
     assert model.labels_.tolist() == ["x", "x"]
     np.testing.assert_array_equal(model.proba_, 1)
 
 
-def test_a_class_nobody_chose(name):
+def test_a_class_without_answers_is_improbable(name):
     task, worker, label, truth = crowd(2, n_tasks=200)
     model = cw.make(name)
     gold = np.where(np.arange(200) < 60, truth, -1).astype(np.int32) if model.needs_gold else None
@@ -146,7 +146,7 @@ def test_a_class_nobody_chose(name):
     assert (model.codes_ != 2).all()
 
 
-def test_a_task_without_answers(name):
+def test_a_task_without_answers_is_fitted(name):
     task, worker, label, _ = crowd(2)
     model = fitted(name, cw.Answers.from_arrays(task, worker, label, tasks=range(61)))
     assert model.proba_.shape == (61, 2)
@@ -163,7 +163,7 @@ def test_long_tasks_do_not_underflow(name):
     np.testing.assert_allclose(model.proba_.sum(axis=1), 1)
 
 
-def test_gold_is_kept(name):
+def test_gold_labels_are_kept(name):
     task, worker, label, _ = crowd(2)
     answers = cw.Answers.from_arrays(task, worker, label)
     gold = np.full(60, -1, np.int32)
@@ -187,7 +187,7 @@ def test_equal_weights_change_nothing(name):
     np.testing.assert_allclose(fitted(name, weighted).proba_, fitted(name, plain).proba_, atol=1e-5)
 
 
-def test_weight_zero_is_as_good_as_absent(name):
+def test_answers_of_weight_zero_are_ignored(name):
     if not cw.make(name).uses_weights:
         pytest.skip("takes no weights")
     task, worker, label, _ = crowd(2)
@@ -200,7 +200,7 @@ def test_weight_zero_is_as_good_as_absent(name):
     np.testing.assert_allclose(fitted(name, both).proba_, fitted(name, plain).proba_, atol=1e-5)
 
 
-def test_partial_fit_ends_where_fit_does(name):
+def test_partial_fit_gives_the_result_of_fit(name):
     task, worker, label, _ = crowd(2, n_tasks=200)
     early = task < 150
     everything = cw.Answers.from_arrays(task, worker, label)
@@ -226,7 +226,7 @@ def test_bound_never_falls(name):
         assert (np.diff(history) >= -1e-9 * np.abs(history[1:])).all()
 
 
-def test_bad_calls(name):
+def test_invalid_calls_raise(name):
     model = cw.make(name)
     answers = cw.Answers.from_arrays([0, 0], [0, 1], [0, 1])
     with pytest.raises(ParameterError, match="Answers"):
@@ -256,4 +256,4 @@ def test_check_against_vote(name):
     assert np.isfinite([result.difference, result.standard_error]).all()
     assert result.n_answers == 240
     assert type(model).__name__ in str(result)
-    assert not hasattr(model, "answers_")  # the model itself is left alone
+    assert not hasattr(model, "answers_")  # a copy is fitted, not the model itself

@@ -1,4 +1,4 @@
-"""Label and worker tables: against counting by hand, and against cleanlab's table."""
+"""Label and worker tables, against manual counts and cleanlab's table."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def model():
     return DawidSkene().fit(answers)
 
 
-def test_label_table_counted_by_hand(model):
+def test_label_table_matches_manual_counts(model):
     answers = model.answers_
     for t, row in enumerate(label_table(model).to_pylist()):
         said = [answers.classes[c] for c in answers.label[answers.task == t]]
@@ -29,7 +29,7 @@ def test_label_table_counted_by_hand(model):
         assert row["answers"] == len(said)
 
 
-def test_worker_table_counted_by_hand(model):
+def test_worker_table_matches_manual_counts(model):
     answers = model.answers_
     prior = model.class_prior_
     for w, row in enumerate(worker_table(model).to_pylist()):
@@ -49,7 +49,7 @@ def test_worker_table_counted_by_hand(model):
 
 
 def test_same_columns_as_cleanlab():
-    """Figures of cleanlab 2.9.0: get_label_quality_multiannotator, majority vote, quality by agreement.
+    """Results of cleanlab 2.9.0: get_label_quality_multiannotator, majority vote, quality by agreement.
 
     Where a worker was never contradicted cleanlab names a worst class all the same; we do not.
     """
@@ -65,8 +65,8 @@ def test_same_columns_as_cleanlab():
     assert labels["agreement"] == pytest.approx([1, *[2 / 3] * 2, 1, *[2 / 3] * 2, 1, 2 / 3, 1, *[2 / 3] * 2, 1])
 
 
-def test_gaps_are_empty_not_invented():
-    """A task without answers, a worker without answers, one class, a class nobody chose."""
+def test_undefined_values_are_empty():
+    """A task without answers, a worker without answers, one class, a class without answers."""
     answers = Answers.from_arrays([1, 2], ["a", "b"], ["x", "x"], tasks=[1, 2, 3], workers=["a", "b", "c"])
     labels = label_table(MajorityVote().fit(answers)).to_pylist()
     assert labels[2] == {
@@ -81,7 +81,7 @@ def test_gaps_are_empty_not_invented():
     assert label_table(MajorityVote().fit(unanimous)).column("runner_up").to_pylist() == [None]
 
 
-def test_two_third_says_what_is_decided():
+def test_two_third_adds_the_decided_column():
     from crowdwise import TwoThird
 
     answers = Answers.from_arrays([1, 1, 2, 2], ["a", "b", "a", "b"], ["x", "x", "x", "y"])
@@ -90,13 +90,13 @@ def test_two_third_says_what_is_decided():
 
 def test_information_limits():
     prior = np.array([0.5, 0.25, 0.25])
-    swapped = np.eye(3)[[1, 2, 0]]  # always wrong, and as telling as always right
+    swapped = np.eye(3)[[1, 2, 0]]  # always wrong, and as informative as always right
     useless = np.tile([0.2, 0.3, 0.5], (3, 1))
     np.testing.assert_allclose(information(np.array([np.eye(3), swapped, useless]), prior), [1.5, 1.5, 0], atol=1e-12)
 
 
-def test_wilson_covers():
-    """The interval holds the true share about 95 times in 100."""
+def test_wilson_interval_has_95_percent_coverage():
+    """The interval contains the true share about 95 times in 100."""
     rng = np.random.default_rng(0)
     for share in (0.5, 0.9):
         low, high = wilson(rng.binomial(40, share, size=4000).astype(float), np.full(4000, 40))
@@ -104,30 +104,30 @@ def test_wilson_covers():
 
 
 def test_wilson_of_less_than_one_trial():
-    """0.9 of half a trial is a share of 0.9: more trials of that share narrow the interval about it, from 0 to 1."""
+    """0.9 of half a trial is a share of 0.9; more trials of that share narrow the interval around it."""
     trials = np.array([0.0, 0.01, 0.5, 0.99, 1.0, 1.01, 2.0])
     low, high = wilson(0.9 * trials, trials)
     assert (low[0], high[0]) == (0, 1)
     assert (np.diff(low) > 0).all()
     assert (np.diff(high - low) < 0).all()
-    z2 = 1.96**2  # the bounds are where the share is 1.96 deviations away
+    z2 = 1.96**2  # at the bounds the share is 1.96 standard deviations away
     for bound in (low[2], high[2]):
         assert (0.9 - bound) ** 2 == pytest.approx(z2 * bound * (1 - bound) / 0.5, rel=1e-3)
 
 
-def test_large_confusion_is_not_built(model, monkeypatch):
+def test_large_confusion_matrices_are_not_built(model, monkeypatch):
     monkeypatch.setattr(tables, "MAX_CONFUSION_CELLS", 10)
     assert worker_table(model).column("informativeness").null_count == model.answers_.n_workers
 
 
-def test_unfitted():
+def test_an_unfitted_model_raises():
     for table in (label_table, worker_table):
         with pytest.raises(NotFittedError, match="MajorityVote is not fitted"):
             table(MajorityVote())
 
 
-def test_cost_grows_with_answers_alone():
-    """100,000 tasks by 20,000 workers: dense tables would need 16 GB."""
+def test_tables_of_a_large_sparse_crowd_are_built():
+    """100,000 tasks by 20,000 workers; a dense array would need 16 GB."""
     answers = simulate(100_000, n_workers=20_000, n_classes=3, answers_per_task=2, workers="one-coin")
     model = MajorityVote().fit(answers)
     assert label_table(model).num_rows == 100_000

@@ -1,1 +1,1 @@
-"""Parts that every room uses and that know nothing about answers: validation, the registry, files, processes."""
+"""Utilities shared by every package, independent of answers: validation, the registry, files, processes, display."""

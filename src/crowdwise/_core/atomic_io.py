@@ -1,8 +1,9 @@
-"""Files and folders that appear whole or not at all, and folders that one process has to itself.
+"""Atomic writes of files and folders, and exclusive access to a folder by one process.
 
-Everything that crowdwise writes goes through `atomic_write`: killed at any moment, it leaves the old file or the new
-one, and never a part of it. All of this rests on locks of the system, which end with the process that holds them: what
-a killed process left behind is told from what a living one uses, without guessing by age or number.
+Everything that crowdwise writes goes through `atomic_write`: a process killed at any moment leaves either the old file
+or the new one, never a part of it. Temporary files and exclusive access both rely on file locks of the operating
+system, which end with the process that holds them. So leftovers of a killed process can be distinguished
+from files that a running process uses, without guessing by age or process id.
 """
 
 from __future__ import annotations
@@ -25,85 +26,93 @@ from crowdwise.errors import BusyError, UnwritableError
 
 try:
     import fcntl
-except ImportError:  # Windows: what a killed process left stays, and nothing keeps two processes apart
+except ImportError:  # Windows: leftovers of killed processes are not removed, and access is not exclusive
     fcntl = None  # type: ignore[assignment]
 
 LOCK = ".lock"
-NO_LINKS = getattr(os, "O_NOFOLLOW", 0)  # a lock that leads elsewhere would have that file written over
-_FULL, _FORBIDDEN = "Make room there, and try again.", "Name a place you may write to."
+NO_LINKS = getattr(os, "O_NOFOLLOW", 0)  # following a symbolic link would overwrite the file it points to
+_DISK_FULL, _NOT_ALLOWED = "Free disk space and try again.", "Choose a location you may write to."
 _REMEDIES = {
-    errno.ENOSPC: _FULL, errno.EDQUOT: _FULL, errno.EFBIG: _FULL,
-    errno.EACCES: _FORBIDDEN, errno.EPERM: _FORBIDDEN, errno.EROFS: _FORBIDDEN,
-    errno.EISDIR: "Name a file in it, or another one.", errno.ENOTEMPTY: "Name a file in it, or another one.",
-    errno.ENOTDIR: "Name a place in a folder.", errno.ENOENT: "Make the folder first.",
-    errno.ELOOP: "Remove the link.", errno.ENAMETOOLONG: "Choose a shorter name.",
+    errno.ENOSPC: _DISK_FULL, errno.EDQUOT: _DISK_FULL, errno.EFBIG: _DISK_FULL,
+    errno.EACCES: _NOT_ALLOWED, errno.EPERM: _NOT_ALLOWED, errno.EROFS: _NOT_ALLOWED,
+    errno.EISDIR: "Choose a file in it, or another name.", errno.ENOTEMPTY: "Choose a file in it, or another name.",
+    errno.ENOTDIR: "Choose a path inside a folder.", errno.ENOENT: "Create the folder first.",
+    errno.ELOOP: "Remove the symbolic link.", errno.ENAMETOOLONG: "Choose a shorter name.",
 }  # fmt: skip
 
 
 @contextmanager
 def atomic_write(path: Path, *, sync: bool = True) -> Iterator[Path]:
-    """A file beside `path` to write to: it takes that name when all went well, and goes when it did not.
+    """Give a temporary file to write to; it replaces `path` on success and is deleted on an error.
 
-    With `sync` it is on the disk before it gets the name, so that a power cut is survived as well; without, some
-    milliseconds are saved. Parts that killed processes left of the same file are removed. What the system refuses
-    becomes an `UnwritableError`, which names the file and the remedy.
+    Leftovers of the same file by killed processes are removed. Errors of the operating system become an
+    `UnwritableError`, which names the file and the remedy.
+
+    Parameters
+    ----------
+    path : path
+        The file to write.
+    sync : bool
+        Flush the file to the disk before it replaces `path`, so that a power failure cannot corrupt it either.
+        Without it, a write is some milliseconds faster.
 
     Examples
     --------
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "words.txt"
-    >>> with atomic_write(file) as beside:
-    ...     _ = beside.write_text("all of it")
+    >>> with atomic_write(file) as temporary:
+    ...     _ = temporary.write_text("all of it")
     ...     file.exists()
     False
     >>> file.read_text(), len(list(file.parent.iterdir()))
     ('all of it', 1)
     """
-    with _refusals(path), _room(path.parent, path.name) as room:
-        beside = room / path.name
-        beside.touch()
-        mode = beside.stat().st_mode & 0o777  # that of any new file; some writers would let nobody else read theirs
-        yield beside
-        beside.chmod(mode)
+    with _readable_errors(path), _temporary_folder(path.parent, path.name) as folder:
+        temporary = folder / path.name
+        temporary.touch()
+        mode = temporary.stat().st_mode & 0o777  # that of any new file; some writers create theirs unreadable to others
+        yield temporary
+        temporary.chmod(mode)
         if sync:
-            _sync(beside)
-        beside.replace(path)
+            _sync(temporary)
+        temporary.replace(path)
         if sync:
-            with suppress(OSError):  # a folder cannot be opened everywhere
+            with suppress(OSError):  # some systems cannot open a folder
                 _sync(path.parent)
 
 
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """A folder to write files to, which all take their place in `path` at once; other files that are there stay.
+    """Give a temporary folder to write files to; on success all of them appear in `path` at once.
 
-    Killed, it leaves the folder as it was or as it will be. Where the system cannot exchange two folders, or `path` is
-    where a disk is mounted, old files go before the first new one comes: they are never mixed, but may be missing.
+    Other files in `path` stay. If the process is killed, the folder has either its old files or the new ones. Where the
+    system cannot exchange two folders, or `path` is a mount point, the old files are deleted before the first new one
+    appears: old and new are never mixed, but files may be missing.
 
     Examples
     --------
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp()) / "model"
-    >>> for words in ("first", "second"):
-    ...     with atomic_folder(folder) as beside:
-    ...         _ = (beside / "words.txt").write_text(words)
+    >>> for text in ("first", "second"):
+    ...     with atomic_folder(folder) as temporary:
+    ...         _ = (temporary / "words.txt").write_text(text)
     >>> (folder / "words.txt").read_text(), len(list(folder.parent.iterdir()))
     ('second', 1)
     """
     path = path.resolve()
-    within = path.is_mount() or (path.exists() and not os.access(path.parent, os.W_OK))
-    with _refusals(path):
+    write_inside = path.is_mount() or (path.exists() and not os.access(path.parent, os.W_OK))
+    with _readable_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _room(path if within else path.parent, path.name) as room:
-            beside = room / path.name
-            beside.mkdir()
-            yield beside
-            files = list(beside.iterdir())
+        with _temporary_folder(path if write_inside else path.parent, path.name) as folder:
+            temporary = folder / path.name
+            temporary.mkdir()
+            yield temporary
+            files = list(temporary.iterdir())
             for file in files:
                 _sync(file)
             if not path.exists():
-                beside.rename(path)
-            elif within or not _exchanged(beside, path):
+                temporary.rename(path)
+            elif write_inside or not _exchange_folders(temporary, path):
                 for file in files:
                     (path / file.name).unlink(missing_ok=True)
                 for file in files:
@@ -111,159 +120,167 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
 
 def remove_partial_files(folder: Path, name: str = "*") -> None:
-    """Remove what killed processes left of files that `atomic_write` was writing in a folder."""
-    for room in folder.glob(".*.partial"):
-        if name not in ("*", room.name[1:].removesuffix(".partial").rpartition(".")[0]):
+    """Remove temporary files that killed processes left in a folder, of one file name or of all."""
+    for temporary in folder.glob(".*.partial"):
+        if name not in ("*", temporary.name[1:].removesuffix(".partial").rpartition(".")[0]):
             continue
-        with suppress(OSError):  # somebody else's: it stays
-            held = _hold(room / LOCK, surely=True)
-            if held is not None:
-                shutil.rmtree(room, ignore_errors=True)
-                os.close(held)
+        with suppress(OSError):  # it belongs to another user: leave it
+            lock = _open_locked(temporary / LOCK, require_lock=True)
+            if lock is not None:
+                shutil.rmtree(temporary, ignore_errors=True)
+                os.close(lock)
 
 
 @contextmanager
 def exclusive_access(folder: Path, file: str | None = None) -> Iterator[None]:
-    """Have a folder, or one file in it, to oneself: while another process has it, a `BusyError` names that one.
+    """Reserve a folder, or one file in it, for this process; raise `BusyError` if another process has reserved it.
 
     Examples
     --------
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
-    >>> with exclusive_access(folder), alone(folder):
+    >>> with exclusive_access(folder), exclusive_access(folder):
     ...     pass
     Traceback (most recent call last):
-    crowdwise.errors.BusyError: ... is in use by process ... Wait for it, or name another folder.
+    crowdwise.errors.BusyError: ... is in use by process ... Wait until it has finished, or choose another folder.
     """
-    place, lock = (folder, folder / LOCK) if file is None else (folder / file, folder / f".{file}{LOCK}")
-    with _refusals(place):
+    place, lock_file = (folder, folder / LOCK) if file is None else (folder / file, folder / f".{file}{LOCK}")
+    with _readable_errors(place):
         folder.mkdir(parents=True, exist_ok=True)
-    with _refusals(lock):
-        held = _hold(lock)
-    if held is None:
-        other = "folder" if file is None else "file"
-        message = f"{place} is in use by {_holder(lock)}. Wait for it, or name another {other}."
+    with _readable_errors(lock_file):
+        lock = _open_locked(lock_file)
+    if lock is None:
+        kind = "folder" if file is None else "file"
+        owner = _describe_owner(lock_file)
+        message = f"{place} is in use by {owner}. Wait until it has finished, or choose another {kind}."
         raise BusyError(message)
     try:
         since = datetime.now(UTC).isoformat("T", "seconds")
-        words = {"process": os.getpid(), "host": socket.gethostname(), "since": since, "command": " ".join(sys.argv)}
-        with _refusals(place):
-            os.ftruncate(held, 0)
-            os.write(held, json.dumps(words).encode())
+        owner_info = {
+            "process": os.getpid(), "host": socket.gethostname(), "since": since, "command": " ".join(sys.argv),
+        }  # fmt: skip
+        with _readable_errors(place):
+            os.ftruncate(lock, 0)
+            os.write(lock, json.dumps(owner_info).encode())
         yield
     finally:
-        lock.unlink(missing_ok=True)
-        os.close(held)
+        lock_file.unlink(missing_ok=True)
+        os.close(lock)
 
 
 @contextmanager
-def _refusals(path: Path) -> Iterator[None]:
-    """What the system refuses in here, in words that name this path."""
+def _readable_errors(path: Path) -> Iterator[None]:
+    """Turn errors of the operating system into an `UnwritableError` that names this path and the remedy."""
     try:
         yield
     except Exception as error:
-        if not (isinstance(error, OSError) or type(error).__name__ == "SafetensorError"):  # which is one of Rust's
+        if not (isinstance(error, OSError) or type(error).__name__ == "SafetensorError"):  # the latter is a Rust error
             raise
-        first = error.__cause__ if isinstance(error, UnwritableError) and error.__cause__ else error
-        raise UnwritableError(unwritable(path, first)) from first
+        cause = error.__cause__ if isinstance(error, UnwritableError) and error.__cause__ else error
+        raise UnwritableError(describe_write_error(path, cause)) from cause
 
 
-def unwritable(path: Path, error: BaseException) -> str:
-    """Why a file or folder cannot be written, and what to do.
+def describe_write_error(path: Path, error: BaseException) -> str:
+    """Return why a file or folder cannot be written, and what to do.
 
-    >>> unwritable(Path("labels.csv"), OSError(28, "No space left on device"))
-    'labels.csv cannot be written: no space left on device. Make room there, and try again.'
+    >>> describe_write_error(Path("labels.csv"), OSError(28, "No space left on device"))
+    'labels.csv cannot be written: no space left on device. Free disk space and try again.'
     """
-    said = getattr(error, "strerror", None) or str(error)
-    rust = re.search(r"(?:: )?([^:]+) \(os error (\d+)\)", said)
+    reason = getattr(error, "strerror", None) or str(error)
+    rust = re.search(r"(?:: )?([^:]+) \(os error (\d+)\)", reason)
     number = int(rust[2]) if rust else getattr(error, "errno", None)
-    said = (rust[1] if rust else said).strip().rstrip(".")
-    remedy = _REMEDIES.get(number or 0, "Mend that, or name another place.")
-    return f"{path} cannot be written: {said[:1].lower()}{said[1:]}. {remedy}"
+    reason = (rust[1] if rust else reason).strip().rstrip(".")
+    remedy = _REMEDIES.get(number or 0, "Fix that, or choose another location.")
+    return f"{path} cannot be written: {reason[:1].lower()}{reason[1:]}. {remedy}"
 
 
-def _holder(file: Path) -> str:
-    """Who has the lock, in words."""
+def _describe_owner(lock_file: Path) -> str:
+    """Return which process holds a lock, for messages."""
     try:
-        found = json.loads(file.read_text("utf-8"))
-        return f"process {found['process']} on {found['host']} since {found['since']} ({found['command']})"
-    except (OSError, ValueError, KeyError, TypeError):  # it has only just begun
+        owner = json.loads(lock_file.read_text("utf-8"))
+        return f"process {owner['process']} on {owner['host']} since {owner['since']} ({owner['command']})"
+    except (OSError, ValueError, KeyError, TypeError):  # the owner has locked the file but not yet written to it
         return "another process"
 
 
 @contextmanager
-def _room(folder: Path, name: str) -> Iterator[Path]:
-    """A new folder, held while it lasts and then removed: writers may leave more than one file when they are killed."""
-    remove_partial_files(folder, name)
-    held = None
+def _temporary_folder(parent: Path, name: str) -> Iterator[Path]:
+    """Create a locked folder for temporary files, and remove it at the end.
+
+    A folder and not a file, because a writer that is killed may leave more than one file.
+    """
+    remove_partial_files(parent, name)
+    lock = None
     try:
-        while held is None:  # else somebody cleared it away before it was held
-            room = folder / f".{name}.{secrets.token_hex(4)}.partial"
-            room.mkdir()
-            held = _hold(room / LOCK)
-        yield room
+        while lock is None:  # retry if another process removed the folder before it was locked
+            folder = parent / f".{name}.{secrets.token_hex(4)}.partial"
+            folder.mkdir()
+            lock = _open_locked(folder / LOCK)
+        yield folder
     finally:
         try:
-            if held is not None:
-                os.close(held)
-            shutil.rmtree(room, ignore_errors=True)
-        except BaseException as error:  # stopped while it tidies up; rmtree may then close a file twice, and say so
-            shutil.rmtree(room, ignore_errors=True)
-            stop = error if isinstance(error, KeyboardInterrupt) else error.__context__
-            raise (stop if isinstance(stop, KeyboardInterrupt) else error) from None
+            if lock is not None:
+                os.close(lock)
+            shutil.rmtree(folder, ignore_errors=True)
+        except (
+            BaseException
+        ) as error:  # interrupted in the clean-up, where rmtree may also fail on closing a file twice
+            shutil.rmtree(folder, ignore_errors=True)
+            interrupt = error if isinstance(error, KeyboardInterrupt) else error.__context__
+            raise (interrupt if isinstance(interrupt, KeyboardInterrupt) else error) from None
 
 
-def _exchanged(new: Path, old: Path) -> bool:
-    """Let two folders change places in one step, other files of the old one being in both; whether that went well."""
+def _exchange_folders(new: Path, old: Path) -> bool:
+    """Swap two folders in one step, after linking the other files of the old one into the new; return the success."""
 
     def link(source: str, target: str) -> None:
         if not Path(target).exists():
             os.link(source, target, follow_symlinks=False)
 
     try:
-        exchange = ctypes.CDLL(None).renameat2  # Linux has it
+        renameat2 = ctypes.CDLL(None).renameat2  # Linux only
         shutil.copytree(old, new, symlinks=True, copy_function=link, dirs_exist_ok=True)
     except (OSError, AttributeError, TypeError):
         return False
-    here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    return bool(exchange(here, os.fsencode(new), here, os.fsencode(old), swap) == 0)
+    at_fdcwd, rename_exchange = -100, 2
+    return bool(renameat2(at_fdcwd, os.fsencode(new), at_fdcwd, os.fsencode(old), rename_exchange) == 0)
 
 
-def _hold(file: Path, *, surely: bool = False) -> int | None:
-    """Open a file, made if need be, and take its lock; None where another process has it, or its folder is gone.
+def _open_locked(file: Path, *, require_lock: bool = False) -> int | None:
+    """Open a file, created if missing, and lock it; None if another process holds the lock or the folder is gone.
 
-    Where there are no locks it is opened all the same, unless one must be sure.
+    On file systems without locks the file is opened unlocked, unless `require_lock`.
     """
     while True:
         try:
-            held = os.open(file, os.O_RDWR | os.O_CREAT | NO_LINKS, 0o666)
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | NO_LINKS, 0o666)
         except FileNotFoundError:
             return None
-        if not _lock(held, otherwise=not surely):
-            os.close(held)
+        if not _lock(descriptor, if_unsupported=not require_lock):
+            os.close(descriptor)
             return None
-        if os.fstat(held).st_nlink:
-            return held
-        os.close(held)  # whoever had it has removed it meanwhile: this is not the file that others will see
+        if os.fstat(descriptor).st_nlink:
+            return descriptor
+        os.close(descriptor)  # the previous owner has just deleted this file: others will see a new one, so try again
 
 
-def _lock(held: int, *, otherwise: bool) -> bool:
-    """Take the lock of an open file, and say whether that went well; `otherwise` where there are no locks."""
+def _lock(descriptor: int, *, if_unsupported: bool) -> bool:
+    """Lock an open file and return the success, or `if_unsupported` where there are no locks."""
     if fcntl is None:
-        return otherwise
+        return if_unsupported
     try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:  # a file system without locks
-        return otherwise
+        return if_unsupported
     return True
 
 
 def _sync(path: Path) -> None:
-    """See that it is on the disk."""
-    opened = os.open(path, os.O_RDONLY)
+    """Flush a file or folder to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(opened)
+        os.fsync(descriptor)
     finally:
-        os.close(opened)
+        os.close(descriptor)

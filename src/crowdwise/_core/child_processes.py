@@ -1,4 +1,4 @@
-"""Processes that end with the one that started them."""
+"""Child processes that exit when their parent does, even if the parent is killed."""
 
 from __future__ import annotations
 
@@ -8,38 +8,39 @@ import threading
 import time
 from functools import cache
 
-OFTEN = 0.2  # seconds between looks
-Process = tuple[int, str]  # its number, and the machine
+POLL_SECONDS = 0.2  # between checks that the parent is alive
+Process = tuple[int, str]  # process id, host name
 
 
 def current_process() -> Process:
-    """What a child is told of its parent."""
+    """Return the id of this process, for its children to pass to `exit_with_parent`."""
     return os.getpid(), platform.node()
 
 
 @cache
 def exit_with_parent(parent: Process) -> None:
-    """Let this process end soon after the one that gave it work is gone, killed perhaps: nobody waits for it then.
+    """Make this process exit soon after its parent has ended: nobody waits for its result then.
 
-    Called in a child; in the parent itself, or on another machine, nothing happens.
+    Call it in the child. In the parent itself, or on another machine, it does nothing.
     """
-    number, machine = parent
-    if number != os.getpid() and machine == platform.node():
-        threading.Thread(target=_watch, args=(number, os.getppid()), daemon=True).start()
+    pid, host = parent
+    if pid != os.getpid() and host == platform.node():
+        threading.Thread(target=_exit_when_gone, args=(pid, os.getppid()), daemon=True).start()
 
 
-def _watch(parent: int, above: int) -> None:
-    while os.getppid() == above and _alive(parent):
-        time.sleep(OFTEN)
+def _exit_when_gone(pid: int, original_ppid: int) -> None:
+    """Poll until the process is gone or this one has been handed to another parent, then exit."""
+    while os.getppid() == original_ppid and _is_alive(pid):
+        time.sleep(POLL_SECONDS)
     os._exit(1)
 
 
-def _alive(process: int) -> bool:
-    """Whether there is such a process, or one that has ended and nobody has waited for."""
+def _is_alive(pid: int) -> bool:
+    """Return whether the process exists; a zombie counts as alive."""
     try:
-        os.kill(process, 0)
+        os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # somebody else's
+    except OSError:  # it exists, but belongs to another user
         return True
     return True

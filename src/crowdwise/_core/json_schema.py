@@ -1,4 +1,4 @@
-"""What a JSON object must hold, as a table: each field, what it is, and whether it may be absent."""
+"""Validation of JSON objects against a table of fields: the type of each one, and whether it is required."""
 
 from __future__ import annotations
 
@@ -12,49 +12,49 @@ class Field(NamedTuple):
     """One field of an object."""
 
     kind: type | tuple[type, ...]
-    what: str  # in words, for the error and for whoever reads the table
+    description: str  # of a valid value, for error messages
     needed: bool = True
 
 
-def check(content: Any, fields: Mapping[str, Field], *, others: bool = False) -> None:
-    """Raise a `ValueError` that names the field at fault.
+def check(content: Any, fields: Mapping[str, Field], *, allow_unknown: bool = False) -> None:
+    """Raise a `ValueError` that names the first invalid field.
 
     Parameters
     ----------
     content : any
-        What was read.
+        The parsed JSON.
     fields : mapping
-        What it must hold.
-    others : bool
-        Whether fields that are not in the table may be there.
+        The fields of a valid object.
+    allow_unknown : bool
+        Whether the object may have fields that are not in `fields`.
 
     Examples
     --------
-    >>> check({"seed": "seven"}, {"seed": Field(int, "a whole number")})
+    >>> check({"seed": "seven"}, {"seed": Field(int, "an integer")})
     Traceback (most recent call last):
-    ValueError: 'seed' is 'seven', not a whole number
+    ValueError: 'seed' is 'seven', not an integer
     """
     if not isinstance(content, dict):
-        message = f"{content!r:.60} stands where an object should"
+        message = f"expected a JSON object, found {content!r:.60}"
         raise ValueError(message)
-    for name, (kind, what, needed) in fields.items():
+    for name, (kind, description, needed) in fields.items():
         if name not in content:
             if needed:
-                message = f"{name!r} is missing: {what}"
+                message = f"{name!r} is missing: {description}"
                 raise ValueError(message)
-        elif not fits(content[name], kind):
-            message = f"{name!r} is {content[name]!r:.60}, not {what}"
+        elif not is_instance(content[name], kind):
+            message = f"{name!r} is {content[name]!r:.60}, not {description}"
             raise ValueError(message)
-    unknown = [] if others else [name for name in content if name not in fields]
+    unknown = [] if allow_unknown else [name for name in content if name not in fields]
     if unknown:
-        message = f"{unknown[0]!r:.60} is no field of this format"
+        message = f"{unknown[0]!r:.60} is not a field of this format"
         raise ValueError(message)
 
 
-def fits(value: Any, kind: type | tuple[type, ...]) -> bool:
-    """Whether a value is of a kind; true and false are no numbers.
+def is_instance(value: Any, kind: type | tuple[type, ...]) -> bool:
+    """Return whether a value is of a type. Unlike `isinstance`, booleans are not integers.
 
-    >>> fits(True, int), fits(True, (bool, int)), fits(None, (type(None), str))
+    >>> is_instance(True, int), is_instance(True, (bool, int)), is_instance(None, (type(None), str))
     (False, True, True)
     """
     kinds = kind if isinstance(kind, tuple) else (kind,)

@@ -1,4 +1,4 @@
-"""How much memory a process may still take: what the machine has free, within the limits that it runs under."""
+"""How much memory this process can still allocate: free memory, within the limits the process runs under."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ try:
 except ImportError:  # pragma: no cover (Windows)
     resource = None  # type: ignore[assignment]
 
-PROC, GROUP = Path("/proc"), Path("/sys/fs/cgroup")
+PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 
 
 def available() -> float:
-    """Bytes that can still be taken; infinity where the system does not say (it is not Linux).
+    """Return the number of bytes that can still be allocated; infinity where it is unknown (not on Linux).
 
-    The least of what is free (with what the system keeps only to save reading it again), of what is left under the
-    limit of the control group (a container's), and under the process's own on its data.
+    This is the minimum of the free memory (including caches that can be dropped), what is left under the limit of the
+    control group (a container's), and what is left under the process's own limit on its data segment.
 
     >>> available() > 0
     True
     """
-    return min(_free(), _left_in_group(), _left_of_data())
+    return min(_free(), _left_in_cgroup(), _left_in_data_limit())
 
 
 def gigabytes(n_bytes: float) -> str:
-    """For messages.
+    """Format a number of bytes for messages.
 
     >>> gigabytes(31_400_000_000), gigabytes(52_000_000)
     ('31.4 GB', '0.1 GB')
@@ -34,30 +34,31 @@ def gigabytes(n_bytes: float) -> str:
 
 
 def _free() -> float:
-    return _kilobytes("meminfo", "MemAvailable:")
+    return _read_kilobytes("meminfo", "MemAvailable:")
 
 
-def _left_of_data() -> float:
+def _left_in_data_limit() -> float:
     if resource is None:
         return float("inf")  # pragma: no cover
     limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
-    used = _kilobytes("self/status", "VmData:")
+    used = _read_kilobytes("self/status", "VmData:")
     return float("inf") if limit == resource.RLIM_INFINITY or used == float("inf") else max(limit - used, 0.0)
 
 
-def _left_in_group() -> float:
+def _left_in_cgroup() -> float:
     try:
-        limit = (GROUP / "memory.max").read_text().strip()
-        used = float((GROUP / "memory.current").read_text())
-        kept = dict(line.split() for line in (GROUP / "memory.stat").read_text().splitlines())
+        limit = (CGROUP / "memory.max").read_text().strip()
+        used = float((CGROUP / "memory.current").read_text())
+        statistics = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
     except (OSError, ValueError):
         return float("inf")
     if limit == "max":
         return float("inf")
-    return max(float(limit) - used + float(kept.get("file", 0)), 0.0)  # files can be read again
+    return max(float(limit) - used + float(statistics.get("file", 0)), 0.0)  # the file cache can be dropped
 
 
-def _kilobytes(file: str, name: str) -> float:
+def _read_kilobytes(file: str, name: str) -> float:
+    """Return a value of a file in /proc, in bytes; infinity where it is missing."""
     try:
         lines = (PROC / file).read_text().splitlines()
     except OSError:

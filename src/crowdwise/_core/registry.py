@@ -1,7 +1,7 @@
-"""Every method on one line, and every other public name.
+"""The registry: one line per method, and the module of every other public name.
 
 One line of `_METHODS` gives a method its name in `cw.make` and on the command line, its class in `crowdwise`, its place
-in the documentation, the README and the benchmarks, and its generic tests. `make generate` writes what is derived.
+in the documentation, the README and the benchmarks, and its generic tests. `make generate` writes the derived files.
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ from crowdwise.errors import ParameterError
 
 @dataclass(frozen=True)
 class Method:
-    """One line of the registry."""
+    """One method: its name, class, paper and purpose."""
 
     name: str
-    home: str  # module below crowdwise, and class: imported only when the method is made
+    home: str  # "module:class", the module relative to crowdwise; imported only when the method is built
     paper: str
     what_for: str
     needs_features: bool = False
     takes_model: bool = False  # as its first argument: `aggregated(dawid-skene)`
 
     def load(self) -> type:
-        """The class itself."""
+        """Import and return the class."""
         return load_class(self.home)
 
 
 def load_class(home: str) -> type:
-    """The class at `module:class`, the module named below `crowdwise`."""
+    """Import and return the class at `module:class`, the module relative to `crowdwise`."""
     module, name = home.split(":")
     return getattr(import_module(f"crowdwise.{module}"), name)
 
 
 _METHODS = (
     Method("majority-vote", "truth.methods.majority_vote:MajorityVote", "-",
-           "the baseline; ties at random"),
+           "the baseline; ties are broken at random"),
     Method("naive-soft", "truth.methods.naive_soft:NaiveSoft", "-",
-           "shares of the votes as soft labels"),
+           "vote shares as soft labels"),
     Method("dawid-skene", "truth.methods.dawid_skene:DawidSkene", "Dawid and Skene 1979",
-           "the default: a confusion matrix for each worker"),
+           "the default: one confusion matrix per worker"),
     Method("one-coin", "truth.methods.one_coin:OneCoin", "Zhang et al. 2014",
-           "one accuracy for each worker: few answers per worker"),
+           "one accuracy per worker, for few answers per worker"),
     Method("wds", "truth.methods.wds:WDS", "Lefort et al. 2024 (WAUM)",
            "votes weighted by each worker's Dawid-Skene accuracy on the class"),
     Method("glad", "truth.methods.glad:GLAD", "Whitehill et al. 2009",
            "worker ability and task difficulty"),
     Method("mace", "truth.methods.mace:MACE", "Hovy et al. 2013",
-           "workers who sometimes answer without looking"),
+           "workers who sometimes answer without looking at the task"),
     Method("kos", "truth.methods.kos:KOS", "Karger, Oh and Shah 2011",
            "random assignment of tasks to workers: message passing"),
     Method("wawa", "truth.methods.wawa:Wawa", "Appen 2021",
@@ -65,64 +65,64 @@ _METHODS = (
     Method("two-third", "truth.methods.two_third:TwoThird", "iNaturalist",
            "a label only where two thirds of the votes agree"),
     Method("ibcc", "truth.methods.ibcc:IBCC", "Kim and Ghahramani 2012",
-           "Dawid-Skene as full Bayes: honest when answers are few"),
+           "Bayesian Dawid-Skene: keeps uncertainty when answers are few"),
     Method("ebcc", "truth.methods.ebcc:EBCC", "Li, Rubinstein and Cohn 2019",
-           "workers who err together on sub-kinds of a class"),
+           "workers who make the same mistakes on subtypes of a class"),
     Method("gold-vote", "truth.methods.gold_vote:GoldVote", "-",
            "votes weighted by accuracy on gold tasks"),
     Method("joint-em", "learn.joint_em.joint_em:JointEM", "Crowdwise",
-           "the default with features: a rigid, cross-fitted, calibrated classifier inside EM", needs_features=True),
+           "the default with features: a cross-fitted, calibrated classifier inside EM", needs_features=True),
     Method("aggregated", "learn.methods.aggregated:Aggregated", "-",
-           "two steps: labels from the answers, then a classifier of them", needs_features=True, takes_model=True),
+           "two steps: infer labels, then train a classifier on them", needs_features=True, takes_model=True),
     Method("raykar", "learn.methods.raykar:Raykar", "Raykar et al. 2010",
-           "logistic classifier and confusion matrices together by EM", needs_features=True),
+           "logistic classifier and confusion matrices, fitted jointly by EM", needs_features=True),
     Method("aggnet", "learn.methods.aggnet:AggNet", "Albarqouni et al. 2016",
-           "the same with a network", needs_features=True),
+           "network and confusion matrices, fitted jointly by EM", needs_features=True),
     Method("crowdlayer", "learn.methods.crowdlayer:CrowdLayer", "Rodrigues and Pereira 2018",
-           "a layer for each worker on top of the network", needs_features=True),
+           "one output layer per worker on top of the network", needs_features=True),
     Method("annoreg", "learn.methods.annoreg:AnnoReg", "Tanno et al. 2019",
-           "confusion matrices in the network, kept noisy by their trace", needs_features=True),
+           "confusion matrices in the network, regularised by their trace", needs_features=True),
     Method("conal", "learn.methods.conal:CoNAL", "Chu, Ma and Wang 2021",
-           "noise that workers share, beside their own", needs_features=True),
+           "noise shared by all workers in addition to individual noise", needs_features=True),
     Method("doctornet", "learn.methods.doctornet:DoctorNet", "Guan et al. 2018",
-           "a classifier for each worker, and their average", needs_features=True),
+           "one classifier per worker, averaged", needs_features=True),
     Method("maxmig", "learn.methods.maxmig:MaxMIG", "Cao et al. 2019",
-           "workers who err together: the most information shared by classifier and answers", needs_features=True),
+           "correlated mistakes: maximises mutual information between classifier and answers", needs_features=True),
     Method("mbem", "learn.methods.mbem:MBEM", "Khetan, Lipton and Anandkumar 2018",
-           "one answer a task, many tasks a worker", needs_features=True),
+           "one answer per task, many tasks per worker", needs_features=True),
     Method("cpc", "learn.methods.cpc:CPC", "Kajino, Tsuboi and Kashima 2013",
            "groups of workers who answer alike", needs_features=True),
     Method("adaptive-difficulty", "learn.methods.difficulty.models:AdaptiveDifficultyEM", "Xu et al. (Data Difficulty)",
-           "tasks that are hard where the classifier is unsure", needs_features=True),
+           "task difficulty estimated from the classifier's uncertainty", needs_features=True),
     Method("fixed-difficulty", "learn.methods.difficulty.models:FixedDifficultyEM", "Xu et al. (Data Difficulty)",
-           "tasks that are hard where the votes disagree", needs_features=True),
+           "task difficulty estimated from disagreement of the votes", needs_features=True),
     Method("unionnet", "learn.methods.unionnet:UnionNet", "Wei et al. 2022",
-           "all workers as one: a single matrix over their answers", needs_features=True),
+           "all workers as one: a single matrix over all answers", needs_features=True),
     Method("geocrowdnet", "learn.methods.geocrowdnet:GeoCrowdNet", "Ibrahim, Nguyen and Fu 2023",
-           "confusion matrices that can be told apart, by volume", needs_features=True),
+           "identifiable confusion matrices by volume regularisation", needs_features=True),
     Method("crowdlab", "learn.methods.crowdlab:CrowdLab", "Goh, Tkachenko and Mueller 2022",
-           "any classifier's probabilities weighed against the answers", needs_features=True),
+           "probabilities of any classifier combined with the answers", needs_features=True),
     Method("dasc", "augment.dasc.dasc:DASC", "DASC (Distribution-Aware Self-training for Crowdsourcing)",
-           "self-training over any learner: rare classes keep their share", needs_features=True, takes_model=True),
+           "self-training of any learner; rare classes keep their share", needs_features=True, takes_model=True),
     Method("iced", "augment.iced.iced:ICED", "ICED",
-           "labels and made-up tasks of rare classes that improve each other", needs_features=True),
+           "labels and synthetic tasks of rare classes that improve each other", needs_features=True),
     Method("crowding", "augment.crowding.crowding:CrowdInG", "Chu and Wang 2021 (CrowdInG)",
-           "answers nobody gave, by a generator trained against a discriminator", needs_features=True),
+           "missing answers filled in by an adversarially trained generator", needs_features=True),
     Method("completed", "augment.completed:Completed", "baselines of CrowdInG",
-           "a learner on answers filled in by another", needs_features=True, takes_model=True),
+           "any learner on answers filled in by another", needs_features=True, takes_model=True),
     Method("waum", "ambiguity.pruned:Pruned", "Lefort et al. 2024 (WAUM)",
            "any learner without the most ambiguous tasks", needs_features=True, takes_model=True),
 )  # fmt: skip
 
 _BY_NAME = {method.name: method for method in _METHODS}
 
-# Networks by the names that `network=` and model files use.
+# Networks, by the names that `network=` and model files use.
 NETWORKS = {
     "logistic": "learn.network.architectures:Logistic",
     "mlp": "learn.network.architectures:MLP",
     "cnn": "learn.network.architectures:CNN",
 }
-# Models that are public but have no name of their own: they rank tasks, or are used inside other methods.
+# Public models without a method name: they rank tasks, or are used inside other methods.
 MODELS = {"AUM": "ambiguity.aum", "WAUM": "ambiguity.waum"}
 # Other public names of the package, and the module each one lives in.
 NAMES = {
@@ -140,7 +140,7 @@ PACKAGES = ("acquire", "choose", "datasets", "engines", "errors", "evaluate", "r
 
 
 def public_names() -> dict[str, str]:
-    """Every public name of `crowdwise` except the packages, with the module it lives in.
+    """Return the module of every public name of `crowdwise`, packages excepted.
 
     >>> public_names()["DawidSkene"]
     'truth.methods.dawid_skene'
@@ -150,7 +150,7 @@ def public_names() -> dict[str, str]:
 
 
 def methods() -> list[Method]:
-    """List every registered method.
+    """Return all registered methods.
 
     >>> [m.name for m in methods()][:2]
     ['majority-vote', 'naive-soft']
@@ -159,22 +159,22 @@ def methods() -> list[Method]:
 
 
 def make(name: str, **parameters: Any) -> Any:
-    """Build a method from its registry name; `outer(inner)` gives the outer method the inner one as its first argument.
+    """Build a method from its registry name.
 
-    The parameters are the outer method's.
+    `outer(inner)` passes the inner method to the outer one as its first argument; `parameters` go to the outer one.
 
     >>> make("dawid-skene", max_iter=10)
     DawidSkene(max_iter=10)
     """
-    outermost, *inside = _parse(name)
+    outermost, *inner = _parse(name)
     argument: tuple[Any, ...] = ()
-    for method in reversed(inside):
+    for method in reversed(inner):
         argument = (method.load()(*argument),)
     return outermost.load()(*argument, **parameters)
 
 
 def find_method(name: str) -> Method:
-    """The line of the registry that a name, maybe with others in its brackets, begins with.
+    """Return the method of a name; of a composite `outer(inner)`, the outer one.
 
     >>> find_method("dawid-skene").paper
     'Dawid and Skene 1979'
@@ -183,18 +183,18 @@ def find_method(name: str) -> Method:
 
 
 def _parse(text: str) -> list[Method]:
-    """The methods of `a(b(c))`, outermost first."""
+    """Return the methods of `a(b(c))`, outermost first."""
     if not isinstance(text, str):
-        message = f"{text!r} is no name of a method: `crowdwise methods` lists them all."
+        message = f"{text!r} is not the name of a method: `crowdwise methods` lists them all."
         raise ParameterError(message)
-    found = re.fullmatch(r"([^)]*)([)\s]*)", text)
-    if found is None:
+    match = re.fullmatch(r"([^)]*)([)\s]*)", text)
+    if match is None:
         at = re.search(r"\)\s*[^)\s]", text).end()  # type: ignore[union-attr]
         message = f"{text!r}: nothing may follow a closing bracket, but {text[at - 1]!r} does at position {at}."
         raise ParameterError(message)
-    names, closed = found[1].split("("), found[2].count(")")
-    if len(names) - 1 != closed:
-        message = f"{text!r}: {len(names) - 1} opening and {closed} closing brackets; write outer(inner)."
+    names, n_closed = match[1].split("("), match[2].count(")")
+    if len(names) - 1 != n_closed:
+        message = f"{text!r}: {len(names) - 1} opening and {n_closed} closing brackets; write outer(inner)."
         raise ParameterError(message)
     out, position = [], 1
     for i, name in enumerate(names):
@@ -214,7 +214,7 @@ def _find(name: str, text: str, position: int) -> Method:
     where = "" if name == text else f" at position {position} of {text!r}"
     by_class = {m.home.partition(":")[2].lower(): m.name for m in _METHODS}  # CrowdLayer for crowdlayer
     near = difflib.get_close_matches(name.lower(), [*_BY_NAME, *by_class], n=3)
-    close = dict.fromkeys(by_class.get(word, word) for word in near)
-    meant = f" Did you mean {', '.join(close)}?" if close else ""
-    message = f"no method {name!r}{where}.{meant} `crowdwise methods` lists them all."
+    suggestions = dict.fromkeys(by_class.get(word, word) for word in near)
+    hint = f" Did you mean {', '.join(suggestions)}?" if suggestions else ""
+    message = f"no method {name!r}{where}.{hint} `crowdwise methods` lists them all."
     raise ParameterError(message)

@@ -18,7 +18,7 @@ from crowdwise.acquire.market import Market
 from crowdwise.acquire.selection import choose
 from crowdwise.acquire.strategies import STRATEGIES, hopeless_tasks, rare_weight, rule_of
 from crowdwise.answers import Answers
-from crowdwise.answers.rows import id_table
+from crowdwise.answers.rows import check_ids
 from crowdwise.errors import ParameterError, SingleClassError
 from crowdwise.learn.base import Array, CrowdClassifier
 from crowdwise.truth.base import TruthModel
@@ -167,7 +167,7 @@ def _available(answers: Answers, workers: Iterable[Any] | None) -> tuple[Array, 
     """Codes of the workers who can be asked, and the table of all workers: the model's, then new ones."""
     if workers is None:
         return np.arange(answers.n_workers), answers.worker_ids
-    given = id_table(list(workers), "worker")
+    given = check_ids(list(workers), "worker")
     if len(given) == 0:
         message = "workers= names nobody: leave it out to ask everybody."
         raise ParameterError(message)

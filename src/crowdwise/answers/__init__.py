@@ -1,7 +1,9 @@
-"""Answers: who said what about which task. The one data structure every method takes.
+"""Answers: which worker gave which label to which task. The data structure that every method takes.
 
-The way in: `columns` finds the columns, `encoding` turns ids into codes, `rows` checks and sorts them, `joining` puts
-sets of answers together, and `answers` is what comes out: its numbers are in `codes`, its parts in `parts`.
+`columns` finds the columns of a table, `encoding` turns ids into codes, and `rows` validates and sorts them. `codes`
+holds the arrays and their indexes, `selection` and `merging` derive one set of answers from another, and `answers` is
+the class that combines them. `id_table` encodes ids that arrive in parts, `lookalikes` warns of ids that look the same,
+and `pseudonyms` replaces worker ids.
 """
 
 from crowdwise.answers.answers import MAX_CLASSES, Answers

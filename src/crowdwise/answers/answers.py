@@ -1,8 +1,8 @@
-"""Answers: who said what about which task. The one data structure every method takes.
+"""Answers: which worker gave which label to which task. The data structure that every method takes.
 
-Columnar and sparse: three int32 arrays `task`, `worker`, `label`, one entry an answer, and the three tables of ids they
-point into. Validated once, on entry; everything after that trusts it. Rows are kept sorted by task, then worker, so no
-result depends on the order in which answers came.
+Columnar and sparse: three int32 arrays `task`, `worker`, `label`, one entry per answer, and the three id tables they
+point into. Validated once, on entry; everything after that relies on it. Rows are sorted by task, then worker, so no
+result depends on the order of the input.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise._core.display import html_table
-from crowdwise.answers.columns import columns_of, recognise
+from crowdwise.answers.columns import column_reader, recognise
 from crowdwise.answers.rows import (
     Array,
     Duplicates,
     Nulls,
-    as_columns,
+    as_arrow_columns,
     as_flags,
     as_weights,
     assemble,
-    id_table,
+    check_ids,
     sort_rows,
 )
 from crowdwise.answers.selection import SelectionMixin
@@ -38,7 +38,7 @@ from crowdwise.errors import (
 )
 
 MAX_CLASSES = 1000
-SHOWN = 5  # answers, in a notebook
+HTML_ROWS = 5  # answers shown in a notebook
 MAX_WIDE_CELLS = 50_000_000
 
 
@@ -50,18 +50,18 @@ class Answers(SelectionMixin):
 
     Attributes
     ----------
-    task, worker, label : int32 arrays, one entry an answer
-        Positions in the id tables; sorted by task, then worker. Read-only.
+    task, worker, label : int32 arrays, one entry per answer
+        Positions in the id tables, sorted by task, then worker. Read-only.
     tasks, workers, classes : arrays of ids
-        What the positions mean. Features `X` follow `tasks` row by row.
+        The id tables. Rows of features `X` are in the order of `tasks`.
     weight : float64 array or None
-        How much each answer counts; None means 1 each.
+        Weight of each answer; None means 1 for all.
     pseudo : bool array or None
         Which answers were made by a model (see `merge`); None means none.
     truth : int32 array or None
         Known class of each task, -1 where unknown. Methods use it only when it is passed to them.
     removed : mapping
-        How many rows each policy left out on the way in, by reason.
+        Number of rows dropped when the answers were built, by reason.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class Answers(SelectionMixin):
     (['a', 'b'], [0, 0, 1])
     """
 
-    # Ways in
+    # Constructors
 
     @classmethod
     def from_frame(
@@ -93,40 +93,40 @@ class Answers(SelectionMixin):
         max_classes: int = MAX_CLASSES,
         removed: Mapping[str, int] | None = None,
     ) -> Answers:
-        """Take a long table, one row an answer: pandas, polars, Arrow, or a mapping of columns.
+        """Build answers from a long table with one row per answer: pandas, polars, Arrow, or a mapping of columns.
 
         Parameters
         ----------
         frame : table
-            Anything that speaks Arrow, or a mapping of column names to values.
+            Any table with the Arrow interface, or a mapping of column names to values.
         task, worker, label : str, optional
-            Column names; recognised by themselves when not given (`item`, `annotator`, `answer`, ...).
+            Column names. By default, usual names are recognised (`item`, `annotator`, `answer`, ...).
         weight, truth, pseudo : str, optional
             Columns with the weight of each answer, with the known class of the row's task (empty where unknown), and
-            with whether a model made the answer. Columns called exactly that are taken by themselves.
+            with whether a model made the answer. Columns with exactly these names are used by default.
         tasks, workers, classes : sequence, optional
-            Fix the table and order of ids. An id outside it is an error; one that no answer uses is kept.
+            All ids, in the order to use. Other ids are an error; ids without answers are kept.
         duplicates : {"error", "first", "last", "vote"}
-            What to do when a worker answered a task twice; "vote" keeps the answer given most often.
+            What to do if a worker answered a task more than once; "vote" keeps their most frequent answer.
         nulls : {"error", "drop"}
-            What to do with rows in which the task, worker or label is missing.
+            What to do with rows whose task, worker or label is missing.
         max_classes : int
-            More distinct labels than this are taken for a mistake in the column.
+            More distinct labels than this are an error: the label column is probably another one.
         removed : mapping, optional
-            Rows a reader has already left out, by reason, to be reported with the rest.
+            Number of rows that a reader has already dropped, by reason; added to the result's `removed`.
 
         Examples
         --------
         >>> Answers.from_frame({"item": [1, 1, 2], "annotator": ["x", "y", "x"], "label": [True, False, True]})
         Answers(2 tasks, 2 workers, 3 answers, 2 classes)
         """
-        names, column = columns_of(frame)
-        found = recognise(names, task=task, worker=worker, label=label)
+        names, column = column_reader(frame)
+        roles = recognise(names, task=task, worker=worker, label=label)
         extra = {"weight": weight, "truth": truth, "pseudo": pseudo}
-        extra = {r: r if n is None and r in names and r not in found.values() else n for r, n in extra.items()}
-        found |= recognise(names, **{role: name for role, name in extra.items() if name is not None})
+        extra = {r: r if n is None and r in names and r not in roles.values() else n for r, n in extra.items()}
+        roles |= recognise(names, **{role: name for role, name in extra.items() if name is not None})
         return cls.from_columns(
-            {role: column(name) for role, name in found.items()}, found, tasks=tasks, workers=workers, classes=classes,
+            {role: column(name) for role, name in roles.items()}, roles, tasks=tasks, workers=workers, classes=classes,
             duplicates=duplicates, nulls=nulls, max_classes=max_classes, removed=removed,
         )  # fmt: skip
 
@@ -144,16 +144,16 @@ class Answers(SelectionMixin):
         max_classes: int = MAX_CLASSES,
         removed: Mapping[str, int] | None = None,
     ) -> Answers:
-        """Take columns by role (task, worker, label; weight, truth, pseudo), `names` being what errors call them.
+        """Build answers from columns by role (task, worker, label; weight, truth, pseudo).
 
-        `columns` is emptied, so that a column whose ids have their codes takes no more memory: this is how `read`
-        hands over what it has read. Options as in `from_frame`.
+        `names` are the column names for error messages. `columns` is emptied, so that each column is freed as soon as
+        its ids are encoded; `read` passes large files this way. Options as in `from_frame`.
         """
         if duplicates not in ("error", "first", "last", "vote") or nulls not in ("error", "drop"):
-            message = f"duplicates={duplicates!r}, nulls={nulls!r}: use error, first, last or vote; and error or drop."
+            message = f"duplicates={duplicates!r}, nulls={nulls!r}: use error, first, last or vote, and error or drop."
             raise ParameterError(message)
         weights, flags = columns.pop("weight", None), columns.pop("pseudo", None)
-        arrays = as_columns(columns)
+        arrays = as_arrow_columns(columns)
         n_rows = len(arrays["task"])
         fields = assemble(
             arrays, names, None if weights is None else as_weights(weights, n_rows),
@@ -164,7 +164,7 @@ class Answers(SelectionMixin):
 
     @classmethod
     def from_arrays(cls, task: Any, worker: Any, label: Any, weight: Any = None, **options: Any) -> Answers:
-        """Take three sequences of ids, one entry an answer. Options as in `from_frame`.
+        """Build answers from three sequences of ids with one entry per answer. Options as in `from_frame`.
 
         >>> Answers.from_arrays([1, 1, 2], ["x", "y", "x"], ["no", "yes", "no"]).classes.tolist()
         ['no', 'yes']
@@ -177,14 +177,14 @@ class Answers(SelectionMixin):
 
     @classmethod
     def from_wide(cls, table: Any, *, missing: Any = None, **options: Any) -> Answers:
-        """Take a table with a row for each task and a column for each worker, gaps where there is no answer.
+        """Build answers from a table with one row per task and one column per worker, empty where there is no answer.
 
         Parameters
         ----------
         table : 2-D array or data frame
-            Names of rows (pandas) and columns become the ids; where there are none, their numbers.
+            Row labels (pandas) and column names become the ids; otherwise the ids are 0, 1, 2, ...
         missing : scalar, optional
-            The value that stands for no answer (for example -1), beside None and NaN.
+            A value that means "no answer" (for example -1), in addition to None and NaN.
         **options
             As in `from_frame`.
 
@@ -193,15 +193,17 @@ class Answers(SelectionMixin):
         >>> Answers.from_wide([[0, -1, 1], [1, 1, -1]], missing=-1)
         Answers(2 tasks, 3 workers, 4 answers, 2 classes)
         """
-        index = table.index if hasattr(table, "iloc") else None  # pandas alone names its rows
+        index = table.index if hasattr(table, "iloc") else None  # only pandas has row labels
         columns = getattr(table, "column_names", getattr(table, "columns", None))
-        if index is not None:  # pandas has several ways to say nothing
+        if index is not None:  # pandas has several missing values
             table = table.astype(object).where(table.notna(), None)
         if isinstance(table, pa.Table):
             table = np.column_stack([column.to_numpy() for column in table.columns])
         cells = np.asarray(table)
         if cells.ndim != 2:
-            message = f"a wide table has 2 dimensions (tasks x workers), this one {cells.ndim}; use from_arrays."
+            message = (
+                f"a wide table has 2 dimensions (tasks x workers), but this one has {cells.ndim}; use from_arrays."
+            )
             raise FormatError(message)
         gap = cells != cells
         if cells.dtype == object:
@@ -231,9 +233,9 @@ class Answers(SelectionMixin):
         duplicates: Duplicates = "error",
         removed: Mapping[str, int] | None = None,
     ) -> Answers:
-        """Take integer codes and their id tables (a sequence of ids, or how many for 0, 1, 2, ...)."""
+        """Build answers from integer codes and their id tables (sequences of ids, or a number n for ids 0 to n - 1)."""
         tables = {
-            what: id_table(np.arange(ids) if isinstance(ids, int) else ids, what)
+            what: check_ids(np.arange(ids) if isinstance(ids, int) else ids, what)
             for what, ids in (("task", tasks), ("worker", workers), ("class", classes))
         }
         codes = {"task": task, "worker": worker, "class": label}
@@ -249,10 +251,10 @@ class Answers(SelectionMixin):
         )  # fmt: skip
         return cls(**fields)
 
-    # Ways out
+    # Conversion
 
     def to_arrow(self) -> pa.Table:
-        """Long table `task, worker, label` (and `weight`, `pseudo` where set), as Arrow."""
+        """Return a long Arrow table `task, worker, label` (and `weight`, `pseudo` if set)."""
         columns = {
             "task": self.task_ids.take(pa.array(self.task)),
             "worker": self.worker_ids.take(pa.array(self.worker)),
@@ -264,15 +266,18 @@ class Answers(SelectionMixin):
         return pa.table(columns)
 
     def to_frame(self, kind: Literal["pandas", "polars", "arrow"] = "pandas") -> Any:
-        """Long table `task, worker, label`, as the library of your choice."""
+        """Return a long table `task, worker, label` of pandas, polars or Arrow."""
         table = self.to_arrow()
         if kind == "arrow":
             return table
-        library = _need(kind)
+        library = _import_optional(kind)
         return table.to_pandas() if kind == "pandas" else library.from_arrow(table)
 
     def to_wide(self, *, max_cells: int = MAX_WIDE_CELLS) -> Any:
-        """Pandas table with a row a task, a column a worker and None for a gap. Refused when absurdly large."""
+        """Return a pandas table with one row per task and one column per worker, None where there is no answer.
+
+        A table of more than `max_cells` cells is an error.
+        """
         cells = self.n_tasks * self.n_workers
         if cells > max_cells:
             message = (
@@ -282,10 +287,10 @@ class Answers(SelectionMixin):
             raise TooLargeError(message)
         wide = np.full((self.n_tasks, self.n_workers), None, dtype=object)
         wide[self.task, self.worker] = self.classes[self.label]
-        return _need("pandas").DataFrame(wide, index=self.tasks, columns=self.workers)
+        return _import_optional("pandas").DataFrame(wide, index=self.tasks, columns=self.workers)
 
     def _content(self) -> tuple[Any, ...]:
-        """What a fingerprint covers: everything but the truth, which no fit depends on."""
+        """Return the content for fingerprints: all but the truth, on which no fit depends."""
         ids = (self.tasks.tolist(), self.workers.tolist(), self.classes.tolist())
         return (self.task, self.worker, self.label, self.weight, self.pseudo, *ids)
 
@@ -296,10 +301,10 @@ class Answers(SelectionMixin):
         )
 
     def _repr_html_(self) -> str:
-        first = self.take(np.arange(min(self.n_answers, SHOWN))).to_arrow().to_pylist()
-        more = [["..."] * 3] if self.n_answers > SHOWN else []
+        first = self.take(np.arange(min(self.n_answers, HTML_ROWS))).to_arrow().to_pylist()
+        ellipsis = [["..."] * 3] if self.n_answers > HTML_ROWS else []
         rows = [[row["task"], row["worker"], row["label"]] for row in first]
-        return html_table(rows + more, ["task", "worker", "label"], [repr(self)])
+        return html_table(rows + ellipsis, ["task", "worker", "label"], [repr(self)])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Answers):
@@ -317,7 +322,7 @@ def _or_empty(array: Array | None) -> Array | Sequence[Any]:
     return [] if array is None else array
 
 
-def _need(library: str) -> Any:
+def _import_optional(library: str) -> Any:
     try:
         return importlib.import_module(library)
     except ImportError:

@@ -1,4 +1,4 @@
-"""Answers as codes: who said what about which task, in numbers, and the indexes and tables of counts made from them."""
+"""The arrays of a set of answers, and the indexes and counts derived from them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from crowdwise.answers.encoding import gather, present, stable_order, starts, to_numpy
+from crowdwise.answers.encoding import stable_order, starts, take_by_code, to_numpy, used_codes
 from crowdwise.answers.rows import Array
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Pairs(NamedTuple):
-    """The distinct (worker, label) pairs that occur, sorted by worker: what confusion counts are kept for."""
+    """The distinct (worker, label) pairs that occur, sorted by worker: confusion counts are stored per pair."""
 
     of_answer: Array  # (answers,) int32: the pair of each answer
     label: Array  # (pairs,) int32
@@ -26,8 +26,8 @@ class Pairs(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Codes:
-    """What `Answers` holds, how much of it there is, and where the answers of a task or of a worker stand."""
+class AnswerCodes:
+    """The fields of `Answers`, its sizes, and where to find the answers of a task or a worker."""
 
     task: Array
     worker: Array
@@ -70,7 +70,7 @@ class Codes:
 
     @property
     def shape(self) -> tuple[int]:
-        """(tasks,): what scikit-learn asks of a `y`."""
+        """(tasks,), as scikit-learn expects of a `y`."""
         return (self.n_tasks,)
 
     @cached_property
@@ -105,14 +105,16 @@ class Codes:
 
     @cached_property
     def pairs(self) -> Pairs:
-        """The distinct (worker, label) pairs, so that confusion counts cost no more than the answers do."""
+        """The distinct (worker, label) pairs: confusion counts per pair need no more memory than the answers."""
         n_codes = self.n_workers * self.n_classes
-        if n_codes <= min(4 * self.n_answers + 1024, np.iinfo(np.int32).max):  # a flag for each beats sorting
+        if n_codes <= min(
+            4 * self.n_answers + 1024, np.iinfo(np.int32).max
+        ):  # a flag per possible pair is faster than sorting
             of_answer = self.worker * np.int32(self.n_classes)  # (answers,)
             of_answer += self.label
-            found = present(of_answer, n_codes)
-            distinct = np.flatnonzero(found)
-            of_answer = gather(np.cumsum(found, dtype=np.int32) - np.int32(1), of_answer)
+            used = used_codes(of_answer, n_codes)
+            distinct = np.flatnonzero(used)
+            of_answer = take_by_code(np.cumsum(used, dtype=np.int32) - np.int32(1), of_answer)
         else:
             code = self.worker.astype(np.int64) * self.n_classes + self.label  # (answers,)
             distinct, inverse = np.unique(code, return_inverse=True)
@@ -121,7 +123,7 @@ class Codes:
         return Pairs(of_answer, label.astype(np.int32), starts(worker, self.n_workers))
 
     def counts(self, *, dense: bool = False) -> scipy.sparse.csr_array | Array:
-        """Votes for each class: tasks x classes, sparse unless `dense`. Weights count.
+        """Return the votes for each class, (tasks, classes), sparse unless `dense`. Votes are weighted by `weight`.
 
         >>> from crowdwise.answers import Answers
         >>> Answers.from_arrays([1, 1, 2], ["x", "y", "x"], ["no", "yes", "no"]).counts(dense=True)

@@ -1,4 +1,4 @@
-"""Which column of a table is the task, the worker and the label; and the columns that hold no ids."""
+"""Find the task, worker and label columns of a table, and convert the columns that hold values instead of ids."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pyarrow as pa
 from crowdwise.answers.encoding import preview
 from crowdwise.errors import CrowdwiseError, FormatError, MissingColumnError, WeightError
 
-# Names seen in the field, in order of preference; compared in lower case with spaces and dashes as underscores.
-KNOWN = {
+# Column names in common use, in order of preference. Compared in lower case, with spaces and dashes as underscores.
+COLUMN_NAMES = {
     "task": ("task", "task_id", "taskid", "item", "item_id", "example", "example_id", "question", "question_id",
              "unit", "unit_id", "instance", "sample", "image", "doc_id", "document", "hitid", "id"),
     "worker": ("worker", "worker_id", "workerid", "annotator", "annotator_id", "annotatorid", "performer", "rater",
@@ -21,59 +21,59 @@ KNOWN = {
               "value", "vote", "choice"),
 }  # fmt: skip
 
-# What the values of columns without ids are, and the error where they are not.
-NO_IDS: dict[str, tuple[pa.DataType, str, type[CrowdwiseError]]] = {
+# Columns that hold values: their type, its description, and the error raised for other values.
+VALUE_COLUMNS: dict[str, tuple[pa.DataType, str, type[CrowdwiseError]]] = {
     "weight": (pa.float64(), "a number", WeightError),
     "pseudo": (pa.bool_(), "true or false", FormatError),
 }
 
 
 def cast_column(values: Any, role: str, name: str) -> Any:
-    """An Arrow column of `NO_IDS` in its type; the first value that does not fit is named by its row.
+    """Cast an Arrow column to its type in `VALUE_COLUMNS`; the error names the row of the first invalid value.
 
     >>> cast_column(pa.array(["0.5", "2"]), "weight", "w").to_pylist()
     [0.5, 2.0]
     """
-    kind, what, error = NO_IDS[role]
+    kind, what, error = VALUE_COLUMNS[role]
     with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return values.cast(kind)
     first, end = 0, len(values)
-    while end - first > 1:  # all before `first` fit, and something before `end` does not
+    while end - first > 1:  # all values before `first` are valid, and one before `end` is not
         middle = (first + end) // 2
-        first, end = (middle, end) if casts(values[first:middle], kind) else (first, middle)
+        first, end = (middle, end) if can_cast(values[first:middle], kind) else (first, middle)
     message = f"column {name!r}: {str(values[first])[:60]!r} at row {first} (counted from 0) is not {what}."
     raise error(message)
 
 
-def casts(values: Any, kind: pa.DataType) -> bool:
-    """Whether Arrow can turn all values into this type."""
+def can_cast(values: Any, kind: pa.DataType) -> bool:
+    """Return whether Arrow can cast all values to this type."""
     with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
         values.cast(kind)
         return True
     return False
 
 
-def _plain(name: str) -> str:
+def _normalise(name: str) -> str:
     return name.strip().lower().replace(" ", "_").replace("-", "_")
 
 
-def recognise(names: Sequence[str], **given: str | None) -> dict[str, str]:
-    """Column for each role in `given`; a role given as None is recognised by name.
+def recognise(names: Sequence[str], **roles: str | None) -> dict[str, str]:
+    """Return the column of each role; for a role that is None, the column is recognised by its name.
 
     >>> recognise(["Item", "annotator_id", "label"], task=None, worker=None, label="label")
     {'task': 'Item', 'worker': 'annotator_id', 'label': 'label'}
     """
     repeated = sorted({n for n in names if list(names).count(n) > 1})
-    found: dict[str, str] = {}
-    for role, name in given.items():
+    columns: dict[str, str] = {}
+    for role, name in roles.items():
         if name is None:
-            plain = {_plain(n): n for n in reversed(names)}
-            taken = set(found.values()) | {g for g in given.values() if g}
-            matches = [plain[k] for k in KNOWN[role] if k in plain and plain[k] not in taken]
+            by_name = {_normalise(n): n for n in reversed(names)}
+            taken = set(columns.values()) | {column for column in roles.values() if column}
+            matches = [by_name[k] for k in COLUMN_NAMES[role] if k in by_name and by_name[k] not in taken]
             if not matches:
                 message = (
-                    f"no column for the {role} among {preview(names)}. Name it: {role}='...', on the command line "
-                    f"--{role} (recognised by themselves: {', '.join(KNOWN[role][:6])}, ...)."
+                    f"no column for the {role} among {preview(names)}. Name it with {role}='...' (--{role}). "
+                    f"Recognised names: {', '.join(COLUMN_NAMES[role][:6])}, ..."
                 )
                 raise MissingColumnError(message)
             name = matches[0]
@@ -81,21 +81,21 @@ def recognise(names: Sequence[str], **given: str | None) -> dict[str, str]:
             message = f"no column {name!r} for the {role}; the table has {', '.join(map(repr, names))}."
             raise MissingColumnError(message)
         if name in repeated:
-            message = f"the column {name!r} stands {list(names).count(name)} times in the table; rename all but one."
+            message = f"the column {name!r} appears {list(names).count(name)} times in the table; rename all but one."
             raise MissingColumnError(message)
-        found[role] = name
-    return found
+        columns[role] = name
+    return columns
 
 
-def columns_of(frame: Any) -> tuple[list[str], Callable[[str], Any]]:
-    """Names of a table's columns, and a function that gives one."""
+def column_reader(frame: Any) -> tuple[list[str], Callable[[str], Any]]:
+    """Return the column names of a table, and a function that returns a column by name."""
     if isinstance(frame, Mapping):
         return [str(name) for name in frame], lambda name: frame[name]
     if isinstance(frame, pa.Table):
         return frame.column_names, lambda name: frame.column(frame.column_names.index(name))
-    if hasattr(frame, "columns"):  # pandas, polars: column by column, so that only three are converted
+    if hasattr(frame, "columns"):  # pandas, polars: column by column, so that only the needed ones are converted
         return [str(name) for name in frame.columns], lambda name: frame[name]
     if hasattr(frame, "__arrow_c_stream__"):
-        return columns_of(pa.table(frame))
-    message = f"a {type(frame).__name__} is no table; give a pandas, polars or Arrow one, or use from_arrays."
+        return column_reader(pa.table(frame))
+    message = f"a {type(frame).__name__} is not a table; pass a pandas, polars or Arrow table, or use from_arrays."
     raise FormatError(message)

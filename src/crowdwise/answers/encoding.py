@@ -1,8 +1,8 @@
-"""From columns of ids to integer codes.
+"""Encode columns of ids as integer codes.
 
 A column becomes `codes` (int32, one per row) and a table of its distinct ids. The table is sorted, so the codes depend
-on what the column holds and never on the order of its rows. Arrow does the hashing: nearly twice as
-fast as pandas' on ten million strings, and it keeps ids compact (strings are never turned into Python objects).
+on the content of the column and never on the order of its rows. Arrow does the hashing: it is nearly twice as fast as
+pandas on ten million strings, and keeps ids compact (strings never become Python objects).
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ from crowdwise.errors import IdTypeError, NullError, UnknownIdError
 
 Codes = np.ndarray[tuple[int], np.dtype[np.int32]]
 
-# Up to here a float stands for one whole number alone; the next, 2**53, may have been 2**53 + 1.
-EXACT = {"halffloat": 2.0**11 - 1, "float": 2.0**24 - 1, "double": 2.0**53 - 1}
-LONGEST = 80  # characters of an id that an error shows
-SHOWN = 3  # how many offending rows or ids an error names
+# Up to here, each float represents exactly one integer; the next one, 2**53, may have been 2**53 + 1.
+LARGEST_EXACT = {"halffloat": 2.0**11 - 1, "float": 2.0**24 - 1, "double": 2.0**53 - 1}
+MAX_ID_LENGTH = 80  # characters of an id that an error shows
+MAX_SHOWN = 3  # rows or ids that an error lists
 
 
 def preview(values: Sequence[Any] | np.ndarray, total: int | None = None) -> str:
-    """First few values as text: "'a', 'b', 'c' and 5 more".
+    """Return the first few values as text: "'a', 'b', 'c' and 5 more".
 
     >>> preview([1, 2, 3, 4, 5])
     '1, 2, 3 and 2 more'
     """
-    shown = [v.item() if isinstance(v, np.generic) else v for v in values[:SHOWN]]
+    shown = [v.item() if isinstance(v, np.generic) else v for v in values[:MAX_SHOWN]]
     rest = (len(values) if total is None else total) - len(shown)
-    return ", ".join(map(named, shown)) + (f" and {rest} more" if rest > 0 else "")
+    return ", ".join(map(short_repr, shown)) + (f" and {rest} more" if rest > 0 else "")
 
 
-def named(value: Any) -> str:
-    """A value as messages show it: long ones cut short.
+def short_repr(value: Any) -> str:
+    """Return the `repr` of a value for messages, truncated if it is long.
 
-    >>> named("cat"), len(named("x" * 1000))
+    >>> short_repr("cat"), len(short_repr("x" * 1000))
     ("'cat'", 80)
     """
     text = repr(value)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]}...{text[-1]}"
+    return text if len(text) <= MAX_ID_LENGTH else f"{text[: MAX_ID_LENGTH - 4]}...{text[-1]}"
 
 
 def as_arrow(values: Any, what: str) -> pa.Array:
-    """Ids of any origin as one Arrow array of int64, string or bool, without nulls dropped.
+    """Return ids of any origin as one Arrow array of int64, string or bool; nulls are kept.
 
-    Floats that are whole numbers become integers: that is what a data frame turns integers with gaps into.
+    Floats with integer values become integers, since data frames turn integers with gaps into floats.
     """
     if isinstance(values, pa.ChunkedArray):
-        if _is_text(values.type):  # first, as the pieces together may pass the 2 GB a plain string array can hold
+        if _is_text(values.type):  # before combining: a plain string array is limited to 2 GB
             values = values.cast(pa.large_string())
-        array = one_array(values)
+        array = combine_chunks(values)
     elif isinstance(values, pa.Array):
         array = values
     elif isinstance(values, np.ndarray) and values.dtype.kind in "USOT":
@@ -69,10 +69,11 @@ def as_arrow(values: Any, what: str) -> pa.Array:
     return _canonical(array, what)
 
 
-def one_array(column: pa.ChunkedArray) -> pa.Array:
-    """The chunks of a column as one array.
+def combine_chunks(column: pa.ChunkedArray) -> pa.Array:
+    """Return the chunks of a column as one array.
 
-    >>> one_array(pa.chunked_array([pa.array(["a"]).dictionary_encode(), pa.array(["b"]).dictionary_encode()])).indices
+    >>> chunks = [pa.array([letter]).dictionary_encode() for letter in "ab"]
+    >>> combine_chunks(pa.chunked_array(chunks)).indices
     <pyarrow.lib.Int32Array object at ...>
     [
       0,
@@ -80,7 +81,7 @@ def one_array(column: pa.ChunkedArray) -> pa.Array:
     ]
     """
     if not column.num_chunks:
-        return pa.nulls(0, column.type)  # Arrow up to 21 cannot combine no dictionaries
+        return pa.nulls(0, column.type)  # Arrow up to version 21 cannot combine an empty list of dictionaries
     if pa.types.is_dictionary(column.type):
         column = column.unify_dictionaries()
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
@@ -90,10 +91,10 @@ def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
-def in_words(kind: pa.DataType) -> str:
-    """A type as readers of messages call it.
+def type_name(kind: pa.DataType) -> str:
+    """Return the name of a type for messages.
 
-    >>> in_words(pa.dictionary(pa.int32(), pa.large_string())), in_words(pa.int8())
+    >>> type_name(pa.dictionary(pa.int32(), pa.large_string())), type_name(pa.int8())
     ('text', 'integers')
     """
     if pa.types.is_dictionary(kind):
@@ -111,17 +112,19 @@ def _from_objects(values: list[Any], what: str) -> pa.Array:
     try:
         return pa.array(values, from_pandas=True)
     except UnicodeEncodeError as error:
-        message = (
-            f"the {what} id {error.object[:60]!r} holds half a character (a surrogate), which is no text. Mend it."
-        )
+        message = f"the {what} id {error.object[:60]!r} contains a lone surrogate, which is not valid text. Fix the id."
         raise IdTypeError(message) from None
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         kinds = sorted({type(v).__name__ for v in values if v is not None})
         row = next((i for i, v in enumerate(values) if type(v) is not type(values[0])), None)
-        fault = (
-            "are not all numbers of 64 bits or text" if row is None else f"mix types (row {row}: {named(values[row])})"
+        problem = (
+            "are not all 64-bit integers or text"
+            if row is None
+            else f"mix types (row {row}: {short_repr(values[row])})"
         )
-        message = f"the {what} ids, {', '.join(kinds)}, {fault}. Convert the column to one type, such as .astype(str)."
+        message = (
+            f"the {what} ids ({', '.join(kinds)}) {problem}. Convert the column to one type, as with .astype(str)."
+        )
         raise IdTypeError(message) from None
 
 
@@ -139,15 +142,15 @@ def _canonical(array: pa.Array, what: str) -> pa.Array:
     if _is_text(kind):
         return array.cast(pa.large_string())
     if pa.types.is_floating(kind):
-        array, exact = array.cast(pa.float64()), EXACT[str(kind)]
+        array, exact = array.cast(pa.float64()), LARGEST_EXACT[str(kind)]
         array = pc.if_else(pc.is_nan(array), pa.scalar(None, pa.float64()), array)
-        whole = pc.and_(pc.less_equal(pc.abs(array), exact), pc.equal(pc.floor(array), array))
-        bad = np.flatnonzero(~whole.fill_null(True).to_numpy(zero_copy_only=False))
+        integral = pc.and_(pc.less_equal(pc.abs(array), exact), pc.equal(pc.floor(array), array))
+        bad = np.flatnonzero(~integral.fill_null(True).to_numpy(zero_copy_only=False))
         if len(bad):
             message = (
-                f"the {what} ids are fractional numbers, or so large that a float does not tell them apart (row "
+                f"the {what} ids are fractional numbers, or too large for a float to represent exactly (row "
                 f"{bad[0]}: {array[int(bad[0])].as_py()!r}). Ids are integers, strings or booleans: round the column, "
-                f"or read it as text in the first place."
+                f"or read it as text."
             )
             raise IdTypeError(message)
         return array.cast(pa.int64())
@@ -159,41 +162,41 @@ def _canonical(array: pa.Array, what: str) -> pa.Array:
 
 
 def check_no_nulls(array: pa.Array, column: str) -> None:
-    """Refuse missing ids, naming the first rows."""
+    """Raise a `NullError` that lists the first rows with a missing id."""
     if array.null_count:
         rows = np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))
         message = (
             f"column {column!r} is empty in {len(rows)} of {len(array)} rows (rows {preview(rows)}, counted from 0). "
-            f"Fill them in, or leave those rows out with nulls='drop' (--nulls drop), which counts them."
+            f"Fill them in, or drop those rows with nulls='drop' (--nulls drop), which reports how many were dropped."
         )
         raise NullError(message)
 
 
-def dictionary(array: pa.Array) -> pa.Array:
-    """The same ids, dictionary encoded."""
+def encode_dictionary(array: pa.Array) -> pa.Array:
+    """Return the ids as a dictionary array."""
     return array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
 
 
-def spelt_out(array: pa.Array) -> pa.Array:
-    """The same ids, each as itself."""
+def decode_dictionary(array: pa.Array) -> pa.Array:
+    """Return the ids as a plain array."""
     return _canonical(array.dictionary_decode(), "class") if pa.types.is_dictionary(array.type) else array
 
 
 def encode(array: pa.Array, what: str, table: pa.Array | None = None) -> tuple[Codes, pa.Array]:
-    """Codes of an array without nulls, and the sorted table of its distinct ids.
+    """Return the codes of an array without nulls, and the sorted table of its distinct ids.
 
-    With `table` given, its order is kept and an id outside it is an error.
+    If `table` is passed, its order is kept and an id outside it is an error.
 
     >>> codes, table = encode(pa.array(["b", "a", "b"]), "task")
     >>> codes.tolist(), table.to_pylist()
     ([1, 0, 1], ['a', 'b'])
     """
-    encoded = dictionary(array)
+    encoded = encode_dictionary(array)
     distinct, indices = _canonical(encoded.dictionary, what), encoded.indices.to_numpy(zero_copy_only=False)  # (rows,)
-    used = present(indices, len(distinct))
-    if not used.all():  # a dictionary that came with the data may hold ids no row uses
+    used = used_codes(indices, len(distinct))
+    if not used.all():  # the dictionary of the input may contain ids that no row uses
         distinct = distinct.filter(pa.array(used))
-        indices = gather(np.cumsum(used, dtype=np.int32) - np.int32(1), indices)
+        indices = take_by_code(np.cumsum(used, dtype=np.int32) - np.int32(1), indices)
     if table is None:
         order = sorted_order(distinct)
         table = distinct.take(pa.array(order))
@@ -201,13 +204,14 @@ def encode(array: pa.Array, what: str, table: pa.Array | None = None) -> tuple[C
         rank[order] = np.arange(len(order), dtype=np.int32)
     else:
         rank = lookup(distinct, table, what, indices)
-    return gather(rank, indices), table
+    return take_by_code(rank, indices), table
 
 
 def sorted_order(ids: pa.Array) -> np.ndarray:
-    """Positions that sort distinct ids. Texts are told apart by 8 bytes after what all begin with, ties by the whole.
+    """Return the positions that sort distinct ids.
 
-    Comparing whole texts takes seven times as long at ten million of them.
+    Texts are compared by the 8 bytes after their common prefix, and only ties by their full length. Comparing full
+    texts takes seven times as long on ten million of them.
 
     >>> sorted_order(pa.array(["task_10", "task_9", "task_1"], pa.large_string())).tolist()
     [2, 0, 1]
@@ -225,62 +229,62 @@ def sorted_order(ids: pa.Array) -> np.ndarray:
 
 
 def text_buffers(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Where each text (large_string) begins and ends, (rows + 1,), in which bytes."""
-    _, ends, data = texts.buffers()
-    letters = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    """Return the offsets (rows + 1,) of texts (large_string), and the bytes they refer to."""
+    _, offsets, data = texts.buffers()
+    data_bytes = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
     if not len(texts):
-        return np.zeros(1, np.int64), letters
-    return np.frombuffer(ends, np.int64)[texts.offset : texts.offset + len(texts) + 1], letters
+        return np.zeros(1, np.int64), data_bytes
+    return np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1], data_bytes
 
 
 @njit(cache=True, nogil=True)
-def _leading_bytes(ends: np.ndarray, letters: np.ndarray) -> np.ndarray:
-    """The 8 bytes of each text after what all of them begin with, as a number in the order of the texts."""
-    n = ends.shape[0] - 1
-    common = ends[1] - ends[0] if n else 0
+def _leading_bytes(offsets: np.ndarray, data_bytes: np.ndarray) -> np.ndarray:
+    """Return the 8 bytes after the common prefix of each text, as numbers that sort like the texts."""
+    n = offsets.shape[0] - 1
+    common = offsets[1] - offsets[0] if n else 0
     for i in range(1, n):
-        common = min(common, ends[i + 1] - ends[i])
+        common = min(common, offsets[i + 1] - offsets[i])
         for j in range(common):
-            if letters[ends[i] + j] != letters[ends[0] + j]:
+            if data_bytes[offsets[i] + j] != data_bytes[offsets[0] + j]:
                 common = j
                 break
     keys = np.zeros(n, np.uint64)
     for i in range(n):
-        first = ends[i] + common
+        first = offsets[i] + common
         for j in range(8):
-            letter = letters[first + j] if first + j < ends[i + 1] else 0
-            keys[i] = (keys[i] << np.uint64(8)) | np.uint64(letter)
+            byte = data_bytes[first + j] if first + j < offsets[i + 1] else 0
+            keys[i] = (keys[i] << np.uint64(8)) | np.uint64(byte)
     return keys
 
 
-def gather(values: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """`values[codes]`, for which numpy would first copy the codes to 64 bits."""
+def take_by_code(values: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Return `values[codes]` without the copy of the codes to 64 bits that numpy makes."""
     out = np.empty(len(codes), values.dtype)
-    _gather(values, codes, out)
+    _fill_by_code(values, codes, out)
     return out
 
 
 @njit(cache=True, nogil=True)
-def _gather(values: np.ndarray, codes: np.ndarray, out: np.ndarray) -> None:
+def _fill_by_code(values: np.ndarray, codes: np.ndarray, out: np.ndarray) -> None:
     for i in range(codes.shape[0]):
         out[i] = values[codes[i]]
 
 
 @njit(cache=True, nogil=True)
-def present(codes: np.ndarray, n_codes: int) -> np.ndarray:
-    """Which of the codes occur, (n_codes,)."""
-    found = np.zeros(n_codes, np.bool_)
+def used_codes(codes: np.ndarray, n_codes: int) -> np.ndarray:
+    """Return a mask (n_codes,) of the codes that occur."""
+    used = np.zeros(n_codes, np.bool_)
     for i in range(codes.shape[0]):
-        found[codes[i]] = True
-    return found
+        used[codes[i]] = True
+    return used
 
 
 def lookup(ids: pa.Array, table: pa.Array, what: str, indices: np.ndarray | None = None) -> Codes:
-    """Position of each id in a table; an id that is not there is an error naming the first rows."""
+    """Return the position of each id in a table; an unknown id is an error that lists the first rows."""
     if ids.type != table.type:
         message = (
-            f"the {what} ids are {in_words(ids.type)} where {in_words(table.type)} are declared (for example "
-            f"{preview(ids.to_pylist())} against {preview(table.to_pylist())}). Convert one of them."
+            f"the {what} ids are {type_name(ids.type)}, but the declared ids are {type_name(table.type)} (for example "
+            f"{preview(ids.to_pylist())} and {preview(table.to_pylist())}). Convert one of them."
         )
         raise IdTypeError(message)
     position = pc.index_in(ids, value_set=table)
@@ -292,22 +296,22 @@ def lookup(ids: pa.Array, table: pa.Array, what: str, indices: np.ndarray | None
             rows = np.flatnonzero(missing[indices])
             where = f" (rows {preview(rows)}, counted from 0)"
         message = (
-            f"unknown {what}: {preview(unknown.to_pylist())}{where}. Known are {preview(table.to_pylist())}. "
-            f"Declare it, or take those rows out."
+            f"unknown {what}: {preview(unknown.to_pylist())}{where}. Known ids are {preview(table.to_pylist())}. "
+            f"Declare it, or remove those rows."
         )
         raise UnknownIdError(message)
     return position.to_numpy(zero_copy_only=False).astype(np.int32)
 
 
 def to_numpy(table: pa.Array) -> np.ndarray:
-    """An id table as numpy: int64, bool, or object for strings."""
+    """Return an id table as a numpy array of int64, bool, or object for strings."""
     return table.to_numpy(zero_copy_only=False)
 
 
 def stable_order(keys: np.ndarray, n_keys: int) -> np.ndarray:
-    """Row numbers sorted by key, rows of equal key staying in order; int32 where that suffices.
+    """Return row numbers sorted by key, rows of equal key in their original order; int32 where that suffices.
 
-    A counting sort: cost is linear in rows plus keys, which no comparison sort reaches.
+    This is a counting sort, linear in rows plus keys, which a comparison sort cannot be.
 
     >>> stable_order(np.array([1, 0, 1, 0]), 2).tolist()
     [1, 3, 0, 2]
@@ -326,7 +330,7 @@ def _fill_order(keys: np.ndarray, place: np.ndarray, order: np.ndarray) -> None:
 
 @njit(cache=True, nogil=True)
 def starts(codes: np.ndarray, n_codes: int) -> np.ndarray:
-    """Where each code's run begins in sorted codes: run c is `starts[c]:starts[c + 1]`."""
+    """Return where the run of each code begins in sorted codes: run c is `starts[c]:starts[c + 1]`."""
     out = np.zeros(n_codes + 1, np.int64)
     for i in range(codes.shape[0]):
         out[codes[i] + 1] += 1
@@ -335,13 +339,13 @@ def starts(codes: np.ndarray, n_codes: int) -> np.ndarray:
     return out
 
 
-def runs(starts: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Positions start[i]:start[i + 1] of each chosen i, laid end to end, and whose each is.
+def runs(starts: np.ndarray, selected: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions starts[i]:starts[i + 1] of each selected i, concatenated, and their indices in `selected`.
 
     >>> [part.tolist() for part in runs(np.array([0, 2, 5]), np.array([1, 0]))]
     [[2, 3, 4, 0, 1], [0, 0, 0, 1, 1]]
     """
-    length = starts[chosen + 1] - starts[chosen]
+    length = starts[selected + 1] - starts[selected]
     end = np.cumsum(length)
-    whose = np.repeat(np.arange(len(chosen)), length)
-    return np.arange(len(whose)) + np.repeat(starts[chosen] - (end - length), length), whose
+    owner = np.repeat(np.arange(len(selected)), length)
+    return np.arange(len(owner)) + np.repeat(starts[selected] - (end - length), length), owner

@@ -1,4 +1,4 @@
-"""Two sets of answers made one, and known labels attached to a set."""
+"""Merge two sets of answers, and attach known labels to one."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.answers.encoding import as_arrow, lookup
-from crowdwise.answers.rows import Array, Duplicates, as_weights, id_table, sort_rows
+from crowdwise.answers.rows import Array, Duplicates, as_weights, check_ids, sort_rows
 from crowdwise.errors import CrowdwiseError, UnknownIdError
 
 if TYPE_CHECKING:
-    from crowdwise.answers.codes import Codes
+    from crowdwise.answers.codes import AnswerCodes
 
 
-def merge(ours: Codes, theirs: Codes, *, pseudo: bool, weight: float | None, duplicates: Duplicates) -> dict[str, Any]:
-    """Fields of the answers of both; ids new to ours are appended, so the codes of ours do not change."""
+def merge(
+    ours: AnswerCodes, theirs: AnswerCodes, *, pseudo: bool, weight: float | None, duplicates: Duplicates
+) -> dict[str, Any]:
+    """Return the fields of the merged answers. New ids are appended, so the codes of `ours` do not change."""
     columns = (("task_ids", "task"), ("worker_ids", "worker"), ("class_ids", "label"))
     tables, codes = [], []
     for ids, name in columns:
@@ -33,16 +35,16 @@ def merge(ours: Codes, theirs: Codes, *, pseudo: bool, weight: float | None, dup
     return sort_rows(
         codes,
         tables,
-        weight=_joined(ours.weight, added_weight, sizes, fill=1.0),
-        pseudo=_joined(ours.pseudo, added_pseudo, sizes, fill=False),
-        truth=_joined_truth(ours, theirs, tables),
+        weight=_concatenate(ours.weight, added_weight, sizes, fill=1.0),
+        pseudo=_concatenate(ours.pseudo, added_pseudo, sizes, fill=False),
+        truth=_merge_truth(ours, theirs, tables),
         duplicates=duplicates,
         removed=dict(Counter(ours.removed) + Counter(theirs.removed)),
     )
 
 
 def _union(ours: pa.Array, theirs: pa.Array, what: str) -> tuple[pa.Array, Array]:
-    """Our table with their new ids appended, and the position of each of theirs in it."""
+    """Return our table with their new ids appended, and the position of each of their ids in it."""
     if ours.equals(theirs):
         return ours, np.arange(len(ours), dtype=np.int32)
     if ours.type != theirs.type:
@@ -52,16 +54,16 @@ def _union(ours: pa.Array, theirs: pa.Array, what: str) -> tuple[pa.Array, Array
     return table, lookup(theirs, table, what)
 
 
-def _joined(ours: Array | None, theirs: Array | None, sizes: tuple[int, int], *, fill: float) -> Array | None:
-    """One array of ours and theirs, the missing one filled in; None when both are."""
+def _concatenate(ours: Array | None, theirs: Array | None, sizes: tuple[int, int], *, fill: float) -> Array | None:
+    """Concatenate two arrays, filling in for one that is None; None if both are."""
     if ours is None and theirs is None:
         return None
     parts = [np.full(n, fill) if a is None else a for a, n in zip((ours, theirs), sizes, strict=True)]
     return np.concatenate(parts)
 
 
-def _joined_truth(ours: Codes, theirs: Codes, tables: list[pa.Array]) -> Array | None:
-    """Known labels of both, in codes of the merged tables; where both know a task, ours counts."""
+def _merge_truth(ours: AnswerCodes, theirs: AnswerCodes, tables: list[pa.Array]) -> Array | None:
+    """Return the known labels of both in codes of the merged tables; where both know a task, ours is used."""
     if ours.truth is None and theirs.truth is None:
         return None
     truth = np.full(len(tables[0]), -1, np.int32)
@@ -73,8 +75,8 @@ def _joined_truth(ours: Codes, theirs: Codes, tables: list[pa.Array]) -> Array |
     return truth
 
 
-def _as_columns(truth: Any) -> Any:
-    """A mapping of task to class, or a pandas Series indexed by task, as a pair (tasks, classes); the rest as it is."""
+def _as_pair(truth: Any) -> Any:
+    """Return a mapping or pandas Series of task to class as a pair (tasks, classes); other values are unchanged."""
     if isinstance(truth, Mapping):
         return list(truth.keys()), list(truth.values())
     if hasattr(truth, "iloc") and hasattr(truth, "to_numpy"):
@@ -82,19 +84,19 @@ def _as_columns(truth: Any) -> Any:
     return truth
 
 
-def truth_codes(answers: Codes, truth: Any) -> Array:
-    """Known labels (mapping, pair of columns, or codes) as int32 codes in task order, -1 where unknown."""
-    truth = _as_columns(truth)
+def truth_codes(answers: AnswerCodes, truth: Any) -> Array:
+    """Return known labels (mapping, pair of columns, or codes) as int32 codes in task order, -1 where unknown."""
+    truth = _as_pair(truth)
     if isinstance(truth, tuple):
-        rows = lookup(id_table(truth[0], "task", distinct=False), answers.task_ids, "task")
+        rows = lookup(check_ids(truth[0], "task", distinct=False), answers.task_ids, "task")
         known = np.full(answers.n_tasks, -1, np.int32)
         known[rows] = lookup(as_arrow(truth[1], "class"), answers.class_ids, "class")
         return known
     codes = np.asarray(truth)
     if codes.shape != (answers.n_tasks,) or codes.dtype.kind not in "iu":
         message = (
-            f"truth is a mapping of task to class, or {answers.n_tasks} integer codes (one a task, -1 where unknown); "
-            f"this has shape {codes.shape} and type {codes.dtype}."
+            f"truth of shape {codes.shape} and type {codes.dtype}: pass a mapping of task to class, or "
+            f"{answers.n_tasks} integer codes (one per task, -1 where unknown)."
         )
         raise CrowdwiseError(message)
     if len(codes) and (codes.min() < -1 or codes.max() >= answers.n_classes):
@@ -103,20 +105,20 @@ def truth_codes(answers: Codes, truth: Any) -> Array:
     return codes.astype(np.int32)
 
 
-def with_truth(answers: Codes, truth: Any, *, ignore_unknown: bool) -> dict[str, Any]:
-    """Changed fields that attach known labels; a class nobody chose is appended to the table."""
+def with_truth(answers: AnswerCodes, truth: Any, *, ignore_unknown: bool) -> dict[str, Any]:
+    """Return the fields that change when known labels are attached; a class that nobody chose is appended."""
     if truth is None:
         return {"truth": None}
-    truth = _as_columns(truth)
+    truth = _as_pair(truth)
     changed: dict[str, Any] = {}
     if isinstance(truth, tuple):
         tasks, labels = as_arrow(truth[0], "task"), as_arrow(truth[1], "class")
         if ignore_unknown and tasks.type == answers.task_ids.type:
             known = pc.is_in(tasks, value_set=answers.task_ids)
-            left_out = len(tasks) - pc.sum(known).as_py()
+            n_unknown = len(tasks) - pc.sum(known).as_py()
             tasks, labels = tasks.filter(known), labels.filter(known)
-            if left_out:
-                changed["removed"] = {**answers.removed, "known labels of tasks without answers": left_out}
+            if n_unknown:
+                changed["removed"] = {**answers.removed, "known labels of tasks without answers": n_unknown}
         if labels.type == answers.class_ids.type:
             changed["class_ids"], _ = _union(answers.class_ids, pc.unique(labels), "class")
         truth = tasks, labels

@@ -1,7 +1,7 @@
-"""Workers under other names: keyed hashes, so that results can be shown without saying who gave which answer.
+"""Pseudonyms for workers: keyed hashes of their ids, so that results can be shared without revealing who answered what.
 
-Whoever has the key can compute the name of a worker he knows; whoever has not cannot tell from a name whose it is, nor
-find it by trying ids. The same key gives the same names in every run, on one machine and on Spark.
+Whoever has the key can compute the pseudonym of a worker they know. Without the key, nobody can find out whose a
+pseudonym is, not even by trying all ids. The same key gives the same pseudonyms in every run, locally and on Spark.
 """
 
 from __future__ import annotations
@@ -24,99 +24,107 @@ from crowdwise.errors import CrowdwiseWarning, ParameterError
 if TYPE_CHECKING:
     from crowdwise.answers.answers import Answers
 
-BYTES = 8  # of a hash: among a million workers two share a name once in 30 million times
-SHORTEST = 16  # bytes of a key
+HASH_BYTES = 8  # with a million workers, the probability that two share a pseudonym is 1 in 30 million
+MIN_KEY_BYTES = 16
 
 
 def pseudonymised(answers: Answers, key: bytes | str | os.PathLike[str]) -> tuple[Answers, Array]:
-    """The answers with names in place of the workers' ids, and the row (answers,) where each of them stood before.
+    """Replace the workers' ids with pseudonyms.
 
-    Rows are sorted anew, as the order of the ids would say something of them: what else there is of each answer, such
-    as the seconds it took, has to follow, `seconds[row]`.
+    Rows are sorted again, because the old order would reveal the order of the ids. Other values per answer, such as
+    response times, must be reordered with the returned rows: `seconds[row]`.
 
     Parameters
     ----------
     answers : Answers
-        Those with the ids.
+        Answers with the original ids.
     key : bytes or path
-        16 bytes or more that nobody can guess, or the file that holds them: it is made where there is none.
+        At least 16 bytes that nobody can guess, or a file that contains them; the file is created if missing.
+
+    Returns
+    -------
+    answers : Answers
+        The same answers with pseudonyms as worker ids.
+    row : (answers,) int array
+        Row of each answer in the original.
 
     Examples
     --------
     >>> from crowdwise import Answers
-    >>> said = Answers.from_arrays([1, 1, 2], ["ann", "bob", "ann"], ["cat", "dog", "cat"])
-    >>> other, row = pseudonymised(said, b"a key that nobody guesses")
-    >>> other.workers.tolist()
+    >>> original = Answers.from_arrays([1, 1, 2], ["ann", "bob", "ann"], ["cat", "dog", "cat"])
+    >>> shared, row = pseudonymised(original, b"a key that nobody guesses")
+    >>> shared.workers.tolist()
     ['w-3fe559679302f35b', 'w-47b346b3b1298471']
     """
     from crowdwise.answers.answers import Answers
 
-    key = key if isinstance(key, bytes) else key_of(key)
-    codes, table = encode(names(answers.worker_ids, key), "worker")
+    key = key if isinstance(key, bytes) else read_key(key)
+    codes, table = encode(hash_ids(answers.worker_ids, key), "worker")
     if len(table) < answers.n_workers:  # never seen
-        message = "two workers would get the same name: take another key."
+        message = "two workers would get the same pseudonym: use another key."
         raise ParameterError(message)
     worker = codes[answers.worker]  # (answers,)
     row = np.lexsort((worker, answers.task))
-    made = Answers.from_codes(
+    renamed = Answers.from_codes(
         answers.task[row], worker[row], answers.label[row],
         tasks=answers.task_ids, workers=table, classes=answers.class_ids, truth=answers.truth, removed=answers.removed,
         weight=None if answers.weight is None else answers.weight[row],
         pseudo=None if answers.pseudo is None else answers.pseudo[row],
     )  # fmt: skip
-    return made, row
+    return renamed, row
 
 
-def names(ids: pa.Array, key: bytes) -> pa.Array:
-    """A name for each id, nothing for what is missing: a text and the number it looks like get different ones."""
-    if len(key) < SHORTEST:
-        message = f"the key has {len(key)} bytes; it needs {SHORTEST} or more that nobody can guess."
+def hash_ids(ids: pa.Array, key: bytes) -> pa.Array:
+    """Return a pseudonym for each id, null for a missing one. The text "1" and the number 1 get different ones."""
+    if len(key) < MIN_KEY_BYTES:
+        message = f"the key has {len(key)} bytes; it needs at least {MIN_KEY_BYTES} that nobody can guess."
         raise ParameterError(message)
     secret = hashlib.blake2b(key).digest()
     kind = b"number" if pa.types.is_integer(ids.type) else b"flag" if pa.types.is_boolean(ids.type) else b"text"
 
-    def name(each: object) -> str:
-        return "w-" + hashlib.blake2b(kind + b"\0" + str(each).encode(), digest_size=BYTES, key=secret).hexdigest()
+    def pseudonym(value: object) -> str:
+        message = kind + b"\0" + str(value).encode()
+        return "w-" + hashlib.blake2b(message, digest_size=HASH_BYTES, key=secret).hexdigest()
 
-    found = [None if each is None else name(each) for each in ids.to_pylist()]  # no array library has keyed hashes
-    return pa.array(found, pa.large_string())
+    hashed = [None if value is None else pseudonym(value) for value in ids.to_pylist()]  # Arrow has no keyed hashes
+    return pa.array(hashed, pa.large_string())
 
 
-def key_of(path: str | os.PathLike[str], *, make: bool = True) -> bytes:
-    """The key in a file, which is made, for nobody else to read, where there is none and it may be."""
+def read_key(path: str | os.PathLike[str], *, make: bool = True) -> bytes:
+    """Return the key in a file; with `make`, a missing file is created, readable by its owner only."""
     file = Path(path)
     try:
         if make and not file.exists():
-            _make(file)
+            _create_key(file)
         key = file.read_bytes().strip()
-        open_to = stat.S_IMODE(file.stat().st_mode) & 0o077
+        others_access = stat.S_IMODE(file.stat().st_mode) & 0o077
     except OSError as error:
-        how = "can neither be read nor made" if make else "cannot be read"
-        message = f"the key {str(file)!r} {how}: {error.strerror}."
+        problem = "can be neither read nor created" if make else "cannot be read"
+        message = f"the key file {str(file)!r} {problem}: {error.strerror}."
         raise ParameterError(message) from None
-    if len(key) < SHORTEST:
+    if len(key) < MIN_KEY_BYTES:
         message = (
-            f"the key {str(file)!r} has {len(key)} bytes; it needs {SHORTEST} or more that nobody can guess. Name a "
-            f"file that is not there: a key is made."
+            f"the key in {str(file)!r} has {len(key)} bytes; it needs at least {MIN_KEY_BYTES} that nobody can guess. "
+            f"To create a new key, name a file that does not exist."
         )
         raise ParameterError(message)
-    if open_to and os.name == "posix":
-        message = f"others may read the key {str(file)!r}, and so tell who is who: chmod 600 {file}."
+    if others_access and os.name == "posix":
+        message = f"other users can read the key file {str(file)!r}, and so identify workers: chmod 600 {file}."
         warnings.warn(message, CrowdwiseWarning, stacklevel=2)
     return key
 
 
-def _make(file: Path) -> None:
-    """A new key, whole or not at all; where another process has made one meanwhile, that one stays."""
-    beside = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
-    opened = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+def _create_key(file: Path) -> None:
+    """Write a new key atomically; if another process creates the file first, that one is kept."""
+    temporary = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with os.fdopen(opened, "w") as stream:
+        with os.fdopen(descriptor, "w") as stream:
             stream.write(secrets.token_hex(32) + "\n")
             stream.flush()
             os.fsync(stream.fileno())
-        os.link(beside, file)
+        os.link(temporary, file)
     except FileExistsError:
         pass
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""From checked columns to canonical rows: encoded, sorted by task then worker, answers given twice settled.
+"""Turn columns into canonical rows: validated, encoded, sorted by task then worker, duplicates resolved.
 
-Everything here returns the fields of an `Answers`; nothing else in the library has to check them again.
+The result is the fields of an `Answers`; nothing else in the library has to validate them again.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from numba import njit
 
 from crowdwise.answers.columns import cast_column
 from crowdwise.answers.encoding import (
-    SHOWN,
+    MAX_SHOWN,
     as_arrow,
     check_no_nulls,
-    dictionary,
+    decode_dictionary,
     encode,
-    in_words,
+    encode_dictionary,
     lookup,
-    named,
     preview,
-    spelt_out,
+    short_repr,
     starts,
+    type_name,
 )
 from crowdwise.answers.lookalikes import warn_of_lookalikes
 from crowdwise.errors import (
@@ -42,46 +42,46 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Duplicates = Literal["error", "first", "last", "vote"]
 Nulls = Literal["error", "drop"]
 _ROLES = ("task", "worker", "label")
-LARGEST_WEIGHT = 1e6  # beyond, sums over the answers would hold little of all the others
+LARGEST_WEIGHT = 1e6  # with larger weights, sums in floating point would lose the other answers
 
 
-def id_table(ids: Any, what: str, *, distinct: bool = True) -> pa.Array:
-    """A declared id table: no gaps, no id twice."""
+def check_ids(ids: Any, what: str, *, distinct: bool = True) -> pa.Array:
+    """Return declared ids as an Arrow id table; missing ids, and repeated ones if `distinct`, are errors."""
     table = as_arrow(ids, what)
     check_no_nulls(table, what)
     if distinct and len(pc.unique(table)) < len(table):
-        message = f"the {what} table names an id twice; each stands once."
+        message = f"the {what} table contains an id twice; list each id once."
         raise DuplicateError(message)
     return table
 
 
 def as_weights(values: Any, n_answers: int) -> Array:
-    """Weights as float64, refusing negative and missing ones, and those beside which all others vanish."""
+    """Return weights as float64; negative, missing and very large ones are errors."""
     weight = np.asarray(as_floats(values), dtype=np.float64)
     if weight.shape != (n_answers,):
-        message = f"{weight.shape} weights for {n_answers} answers; give one each."
+        message = f"weights of shape {weight.shape} for {n_answers} answers; pass one per answer."
         raise WeightError(message)
     bad = np.flatnonzero(~((weight >= 0) & (weight <= LARGEST_WEIGHT)))
     if len(bad):
         message = (
-            f"weight {weight[bad[0]]} at row {bad[0]} (and {len(bad) - 1} more); weights are from 0 to "
-            f"{LARGEST_WEIGHT:g}: divide them all by the largest."
+            f"invalid weight {weight[bad[0]]} at row {bad[0]} (and {len(bad) - 1} more). Use weights from 0 to "
+            f"{LARGEST_WEIGHT:g}, for example by dividing them all by the largest."
         )
         raise WeightError(message)
     return weight
 
 
 def as_flags(values: Any, n_answers: int) -> Array:
-    """Marks of pseudo answers as bools; a missing one is False."""
+    """Return the flags of pseudo answers as bools; a missing flag is False."""
     flags = as_arrow(values, "pseudo")
     if not pa.types.is_boolean(flags.type) or len(flags) != n_answers:
-        message = f"the pseudo column holds {len(flags)} {in_words(flags.type)}; give true or false for each answer."
+        message = f"the pseudo column has {len(flags)} {type_name(flags.type)}; pass true or false for each answer."
         raise FormatError(message)
     return flags.fill_null(False).to_numpy(zero_copy_only=False)
 
 
 def as_floats(values: Any) -> Array:
-    """Values as numpy floats, from Arrow or any sequence; a missing one becomes NaN."""
+    """Return values of an Arrow column or any sequence as numpy floats; a missing one becomes NaN."""
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
         return np.asarray(cast_column(values, "weight", "weight"))
     try:
@@ -91,19 +91,19 @@ def as_floats(values: Any) -> Array:
         raise WeightError(message) from None
 
 
-def as_columns(values: dict[str, Any]) -> dict[str, pa.Array]:
-    """Columns of ids as Arrow, tasks and workers dictionary encoded. `values` is emptied as they are turned.
+def as_arrow_columns(values: dict[str, Any]) -> dict[str, pa.Array]:
+    """Return columns of ids as Arrow arrays, tasks and workers dictionary encoded. `values` is emptied to free memory.
 
-    Turning Python objects into Arrow holds Python's lock and hashing does not, so one column is hashed while the next
-    is turned: at ten million rows of strings that saves a second in four.
+    Converting Python objects to Arrow holds the GIL and hashing does not, so one column is hashed while the next one
+    is converted. With ten million rows of strings this saves a second in four.
     """
-    hashed = {}
-    with ThreadPoolExecutor(1) as beside:
+    columns = {}
+    with ThreadPoolExecutor(1) as pool:
         for role in list(values):
             array = as_arrow(values.pop(role), role)
-            hash_now = role in ("task", "worker") and not pa.types.is_null(array.type)
-            hashed[role] = beside.submit(dictionary, array) if hash_now else array
-    return {role: column if isinstance(column, pa.Array) else column.result() for role, column in hashed.items()}
+            is_hashed = role in ("task", "worker") and not pa.types.is_null(array.type)
+            columns[role] = pool.submit(encode_dictionary, array) if is_hashed else array
+    return {role: column if isinstance(column, pa.Array) else column.result() for role, column in columns.items()}
 
 
 def assemble(
@@ -120,32 +120,32 @@ def assemble(
     max_classes: int,
     removed: dict[str, int],
 ) -> dict[str, Any]:
-    """Check the columns, encode them, and sort. `arrays` is emptied: a column goes as soon as it has its codes."""
+    """Validate, encode and sort the columns. `arrays` is emptied: each column is freed as soon as it has codes."""
     n_rows = len(arrays["task"])
     for role in arrays:
         if len(arrays[role]) != n_rows:
             n = len(arrays[role])
-            message = f"{n_rows} tasks but {n} entries in {names[role]!r}; all columns are of one length."
+            message = f"{n_rows} tasks but {n} entries in {names[role]!r}; all columns must have the same length."
             raise FormatError(message)
     if nulls == "drop" and any(arrays[role].null_count for role in _ROLES):
-        whole = pc.and_(pc.and_(*(arrays[role].is_valid() for role in _ROLES[:2])), arrays["label"].is_valid())
-        kept = whole.to_numpy(zero_copy_only=False)
-        arrays |= {role: array.filter(whole) for role, array in arrays.items()}
-        weight = None if weight is None else weight[kept]
-        pseudo = None if pseudo is None else pseudo[kept]
-        removed["rows with a missing value"] = removed.get("rows with a missing value", 0) + int((~kept).sum())
+        complete = pc.and_(pc.and_(*(arrays[role].is_valid() for role in _ROLES[:2])), arrays["label"].is_valid())
+        keep = complete.to_numpy(zero_copy_only=False)
+        arrays |= {role: array.filter(complete) for role, array in arrays.items()}
+        weight = None if weight is None else weight[keep]
+        pseudo = None if pseudo is None else pseudo[keep]
+        removed["rows with a missing value"] = removed.get("rows with a missing value", 0) + int((~keep).sum())
     if not len(arrays["task"]):
-        left_out = "; ".join(f"{count} left out ({why})" for why, count in removed.items())
-        message = f"no answers{': ' + left_out if left_out else ' in the table: it has no rows'}."
+        dropped = "; ".join(f"{count} dropped ({reason})" for reason, count in removed.items())
+        message = f"no answers{': ' + dropped if dropped else ' in the table: it has no rows'}."
         raise EmptyError(message)
     for role in _ROLES:
         check_no_nulls(arrays[role], names[role])
     known = arrays.get("truth")
     if classes is None and known is not None:
-        classes = _classes_of_both(arrays["label"], known)
+        classes = _all_classes(arrays["label"], known)
     codes, ids = [], []
-    for role, what, given in zip(_ROLES, ("task", "worker", "class"), (tasks, workers, classes), strict=True):
-        coded, table = encode(arrays.pop(role), what, None if given is None else id_table(given, what))
+    for role, what, declared in zip(_ROLES, ("task", "worker", "class"), (tasks, workers, classes), strict=True):
+        coded, table = encode(arrays.pop(role), what, None if declared is None else check_ids(declared, what))
         warn_of_lookalikes(table, what)
         codes.append(coded)
         ids.append(table)
@@ -153,40 +153,40 @@ def assemble(
     if len(class_ids) > max_classes:
         message = (
             f"column {names['label']!r} has {len(class_ids):,} distinct values (for example "
-            f"{preview(class_ids[:3].to_pylist(), len(class_ids))}): is it the label? Name the column with label=, "
-            f"or pass max_classes={len(class_ids)} (--max-classes)."
+            f"{preview(class_ids[:3].to_pylist(), len(class_ids))}): is it the label? Name the label column with "
+            f"label= (--label), or pass max_classes={len(class_ids)} (--max-classes)."
         )
         raise TooManyClassesError(message)
-    del coded  # the last of the columns: sorting lets go of it
-    truth = None if known is None else _truth_of_tasks(known, names["truth"], codes[0], task_ids, class_ids)
+    del coded  # so that sorting can free the last column
+    truth = None if known is None else _task_truth(known, names["truth"], codes[0], task_ids, class_ids)
     return sort_rows(codes, ids, weight=weight, pseudo=pseudo, truth=truth, duplicates=duplicates, removed=removed)
 
 
-def _classes_of_both(label: pa.Array, known: pa.Array) -> pa.Array:
-    """The classes among the labels and among the known ones: a class may occur in the latter alone."""
-    distinct = [pc.unique(spelt_out(column.drop_null())) for column in (label, known)]
+def _all_classes(label: pa.Array, known: pa.Array) -> pa.Array:
+    """Return the sorted classes of the labels and the known labels; a class may occur only in the latter."""
+    distinct = [pc.unique(decode_dictionary(column.drop_null())) for column in (label, known)]
     distinct = [part for part in distinct if len(part)]
     if len({part.type for part in distinct}) > 1:
-        given, true = (in_words(part.type) for part in distinct)
-        message = f"labels are {given} and known labels {true}; convert one of the columns."
+        label_type, known_type = (type_name(part.type) for part in distinct)
+        message = f"labels are {label_type} and known labels {known_type}; convert one of the columns."
         raise IdTypeError(message)
     classes = pc.unique(pa.concat_arrays(distinct))
     return classes.take(pc.sort_indices(classes))
 
 
-def _truth_of_tasks(known: pa.Array, name: str, task: Array, task_ids: pa.Array, class_ids: pa.Array) -> Array:
-    """Known class of each task, -1 where unknown, from a column that may say it in any of the task's rows."""
+def _task_truth(known: pa.Array, name: str, task: Array, task_ids: pa.Array, class_ids: pa.Array) -> Array:
+    """Return the known class of each task, -1 where unknown, from a column filled in any row of the task."""
     truth = np.full(len(task_ids), -1, np.int32)
     rows = np.flatnonzero(known.is_valid().to_numpy(zero_copy_only=False))
     if not len(rows):
         return truth
-    codes = lookup(spelt_out(known.drop_null()), class_ids, "class")
+    codes = lookup(decode_dictionary(known.drop_null()), class_ids, "class")
     truth[task[rows]] = codes
     clash = rows[truth[task[rows]] != codes]
     if len(clash):
         message = (
-            f"column {name!r} gives task {named(task_ids[int(task[clash[0]])].as_py())} two known labels "
-            f"(row {clash[0]}). A task has one; mend the column."
+            f"column {name!r} gives task {short_repr(task_ids[int(task[clash[0]])].as_py())} two known labels "
+            f"(row {clash[0]}). A task has only one; fix the column."
         )
         raise DuplicateError(message)
     return truth
@@ -202,7 +202,7 @@ def sort_rows(
     duplicates: Duplicates,
     removed: dict[str, int],
 ) -> dict[str, Any]:
-    """Sort codes of (task, worker, label) by task, then worker, and settle answers given twice. `codes` is emptied."""
+    """Sort codes of (task, worker, label) by task, then worker, and resolve duplicates. `codes` is emptied."""
     task_ids, worker_ids, class_ids = tables
     order, state = None, _order_state(*codes[:2])
     if state == _UNSORTED:
@@ -214,19 +214,20 @@ def sort_rows(
     if state == _REPEATED:
         repeated = np.flatnonzero((task[1:] == task[:-1]) & (worker[1:] == worker[:-1])) + 1
         if duplicates == "error":
-            once = repeated[np.insert(np.diff(repeated) > 1, 0, True)][:SHOWN]  # a third answer is not a new case
+            cases = repeated[np.insert(np.diff(repeated) > 1, 0, True)][:MAX_SHOWN]  # a third answer is the same case
             shown = ", ".join(
-                f"worker {named(worker_ids[int(worker[i])].as_py())} on task {named(task_ids[int(task[i])].as_py())}"
-                for i in once
+                f"worker {short_repr(worker_ids[int(worker[i])].as_py())} on "
+                f"task {short_repr(task_ids[int(task[i])].as_py())}"
+                for i in cases
             )
             first = (repeated[0] - 1, repeated[0]) if order is None else (order[repeated[0] - 1], order[repeated[0]])
             message = (
-                f"{len(repeated)} answers are given a second time or more: {shown} (first: rows {first[0]} and "
-                f"{first[1]}). Keep one of each with duplicates='first', 'last' or 'vote' (on the command line: "
-                f"--duplicates last)."
+                f"{len(repeated)} answers repeat an answer of the same worker to the same task: {shown} (first: rows "
+                f"{first[0]} and {first[1]}). Keep one of each with duplicates='first', 'last' or 'vote' "
+                f"(--duplicates last)."
             )
             raise DuplicateError(message)
-        keep = _settle(task, worker, label, duplicates == "first", duplicates == "last")
+        keep = _resolve_duplicates(task, worker, label, duplicates == "first", duplicates == "last")
         removed["answers a worker gave twice"] = removed.get("answers a worker gave twice", 0) + len(task) - len(keep)
         task, worker, label = task[keep], worker[keep], label[keep]
     rest = []
@@ -246,26 +247,26 @@ _SORTED, _REPEATED, _UNSORTED = 0, 1, 2
 
 
 def _sort(codes: list[Array], n_tasks: int) -> Array:
-    """Sort columns of task, worker and label in their list; returns which row has come where."""
+    """Sort the columns of task, worker and label in place in their list; return the original row of each row."""
     task, worker, label = codes
     begin = starts(task, n_tasks)  # (tasks + 1,)
     order = np.empty(len(task), np.int32 if len(task) <= np.iinfo(np.int32).max else np.int64)
     codes[1:] = np.empty_like(worker), np.empty_like(label)
-    _to_tasks(task, worker, label, begin.copy(), order, *codes[1:])
+    _group_by_task(task, worker, label, begin.copy(), order, *codes[1:])
     del task, worker, label
     codes[0] = np.repeat(np.arange(n_tasks, dtype=np.int32), np.diff(begin))
-    _by_worker(begin, order, *codes[1:])
+    _sort_by_worker(begin, order, *codes[1:])
     return order
 
 
-_FEW = 32  # rows that are sorted faster by moving them one by one
+_INSERTION_SORT_ROWS = 32  # up to so many rows, insertion sort is faster
 
 
 @njit(cache=True, nogil=True)
-def _to_tasks(
+def _group_by_task(
     task: Array, worker: Array, label: Array, place: Array, order: Array, workers: Array, labels: Array
 ) -> None:
-    """Put each row among those of its task, in the order in which they come; `place` is where the next one goes."""
+    """Group rows by task, in their original order; `place` is the position of the next row of each task."""
     for i in range(task.shape[0]):
         to = place[task[i]]
         place[task[i]] = to + 1
@@ -273,28 +274,28 @@ def _to_tasks(
 
 
 @njit(cache=True, nogil=True)
-def _by_worker(begin: Array, order: Array, worker: Array, label: Array) -> None:
-    """Sort the rows of each task by worker, those of one worker staying in order."""
+def _sort_by_worker(begin: Array, order: Array, worker: Array, label: Array) -> None:
+    """Sort the rows of each task by worker; the sort is stable."""
     for t in range(begin.shape[0] - 1):
         first, end = begin[t], begin[t + 1]
-        if end - first > _FEW:
+        if end - first > _INSERTION_SORT_ROWS:
             rank = np.argsort(worker[first:end], kind="mergesort")
             order[first:end] = order[first:end][rank]
             worker[first:end] = worker[first:end][rank]
             label[first:end] = label[first:end][rank]
             continue
         for i in range(first + 1, end):
-            w, said, row = worker[i], label[i], order[i]
+            w, answer, row = worker[i], label[i], order[i]
             j = i
             while j > first and worker[j - 1] > w:
                 worker[j], label[j], order[j] = worker[j - 1], label[j - 1], order[j - 1]
                 j -= 1
-            worker[j], label[j], order[j] = w, said, row
+            worker[j], label[j], order[j] = w, answer, row
 
 
 @njit(cache=True)
 def _order_state(task: Array, worker: Array) -> int:
-    """Whether rows increase by (task, worker), increase with repeats, or do neither."""
+    """Return whether rows increase by (task, worker), increase with repeats, or are unsorted."""
     state = 0
     for i in range(1, task.shape[0]):
         if task[i] < task[i - 1] or (task[i] == task[i - 1] and worker[i] < worker[i - 1]):
@@ -305,11 +306,11 @@ def _order_state(task: Array, worker: Array) -> int:
 
 
 @njit(cache=True)
-def _settle(task: Array, worker: Array, label: Array, first: bool, last: bool) -> Array:
-    """One row of each run of equal (task, worker): the first, the last, or the first of the label given most often."""
+def _resolve_duplicates(task: Array, worker: Array, label: Array, first: bool, last: bool) -> Array:
+    """Return a row per run of equal (task, worker): the first, the last, or the first with the most frequent label."""
     n = task.shape[0]
     keep = np.empty(n, np.int64)
-    kept = 0
+    n_keep = 0
     i = 0
     while i < n:
         j = i + 1
@@ -326,7 +327,7 @@ def _settle(task: Array, worker: Array, label: Array, first: bool, last: bool) -
                     votes += label[b] == label[a]
                 if votes > most:
                     most, chosen = votes, a
-        keep[kept] = chosen
-        kept += 1
+        keep[n_keep] = chosen
+        n_keep += 1
         i = j
-    return keep[:kept]
+    return keep[:n_keep]

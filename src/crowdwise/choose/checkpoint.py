@@ -25,7 +25,7 @@ from crowdwise._core.fingerprints import fingerprint
 from crowdwise.answers import Answers
 from crowdwise.choose.scores import Array, Candidate, Criterion, Outcome, judged
 from crowdwise.errors import UnwritableError
-from crowdwise.learn.features.opening import open_source
+from crowdwise.learn.features.sources import open_source
 
 VERSION, KEY = 3, "fit"  # of the files
 

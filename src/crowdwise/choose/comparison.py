@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from crowdwise._core.registry import find_method, make
+from crowdwise._core.registry import find_method
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers
+from crowdwise.choose.candidates import DEFAULT, VOTE, default_candidates
 from crowdwise.choose.checkpoint import Keep
 from crowdwise.choose.choice import Choice, entries_of, first_failure, paired, pick
 from crowdwise.choose.fold_fits import Callback, Fits
@@ -20,15 +21,9 @@ from crowdwise.errors import CrowdwiseError, ParameterError
 from crowdwise.learn.base import CrowdClassifier
 from crowdwise.truth.base import TruthModel
 from crowdwise.truth.methods.majority_vote import MajorityVote
-from crowdwise.truth.vote_check import LEAST_HIDDEN
+from crowdwise.truth.vote_check import MIN_HELD_OUT
 
-VOTE = "majority-vote"
 MAX_FOLDS = 100  # and repeats: each is a fit of every candidate
-# Simplest first: parameters a worker, then parameters of the tasks and of the crowd.
-WITHOUT_FEATURES = (VOTE, "wawa", "one-coin", "mace", "glad", "dawid-skene", "ibcc", "ebcc")
-WITH_FEATURES = (VOTE, "aggregated(dawid-skene)", "raykar", "joint-em", "crowdlayer", "conal", "aggnet")
-DEFAULT = "joint-em"  # of these
-SETTINGS: dict[str, dict[str, Any]] = {"raykar": {"cross_fit": 5}}  # of the above, where not the default
 
 
 def choose(
@@ -105,9 +100,9 @@ def choose(
     deal = task_folds if criterion == "tasks" else answer_folds
     splits = [deal(answers, folds, np.random.default_rng([random_state, repeat])) for repeat in range(repeats)]
     rows = np.flatnonzero(splits[0] >= 0)  # the same in each repeat
-    if len(rows) < LEAST_HIDDEN:
+    if len(rows) < MIN_HELD_OUT:
         message = (
-            f"only {len(rows)} answers can be held out, {LEAST_HIDDEN} are needed: too few tasks have two or more."
+            f"only {len(rows)} answers can be held out, {MIN_HELD_OUT} are needed: too few tasks have two or more."
         )
         raise CrowdwiseError(message)
     most = int(splits[0].max()) + 1  # folds that hold something
@@ -143,8 +138,7 @@ def choose(
 def _named(candidates: Any, with_features: bool) -> dict[str, Candidate]:
     """Candidates by label, majority vote first."""
     if candidates is None:
-        names = WITH_FEATURES if with_features else WITHOUT_FEATURES
-        candidates = [make(name, **SETTINGS[name]) if name in SETTINGS else name for name in names]
+        candidates = default_candidates(with_features)
     if isinstance(candidates, (str, BaseEstimator)):
         candidates = [candidates]
     if isinstance(candidates, Mapping):

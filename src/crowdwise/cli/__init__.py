@@ -1,7 +1,7 @@
-"""The command line. Thin: each command parses, calls the library and prints.
+"""The command line. Each command parses its arguments, calls the library and prints the result.
 
-Exit codes: 0 all went well; 1 a mistake in what was given, said in plain words on stderr; 2 wrong usage; 130 and 143
-stopped by Ctrl-C and SIGTERM. Heavy libraries are imported inside the commands, so that `--help` is quick.
+Exit codes: 0 success; 1 invalid input, with a message on stderr; 2 wrong usage; 130 and 143 interrupted by Ctrl-C and
+SIGTERM. Heavy libraries are imported inside the commands, so that `--help` is fast.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ from typer.core import TyperGroup
 
 from crowdwise import __version__
 from crowdwise.cli import aggregate, compare, data, demo, distributed, feedback, fit, next, rank, run
-from crowdwise.cli.interruption import code_of, stoppable
+from crowdwise.cli.interruption import exit_code, interruptible
 from crowdwise.cli.screen import notes, say
 from crowdwise.errors import CrowdwiseError
 
 
 class _Commands(TyperGroup):
-    """All commands: mistakes of the user end in a message, not in a traceback."""
+    """All commands; invalid input ends in a message, not in a traceback."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.meta["arguments"] = list(args)
-        return super().parse_args(ctx, sorted(args, key="--debug".__ne__))  # --debug may stand anywhere
+        return super().parse_args(ctx, sorted(args, key="--debug".__ne__))  # --debug is allowed anywhere
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            with distributed.taking_part(_command(ctx)), notes():
+            with distributed.participation(_command(ctx)), notes():
                 return super().invoke(ctx)
-        except BrokenPipeError:  # the reader of our output has seen enough
+        except BrokenPipeError:  # the reader of the output has stopped reading
             raise
         except (CrowdwiseError, OSError, KeyboardInterrupt) as error:
             if ctx.params.get("debug"):
                 raise
-            distributed.tell(error)
-            raise typer.Exit(code_of(error) if isinstance(error, KeyboardInterrupt) else 1) from None
+            distributed.report_error(error)
+            raise typer.Exit(exit_code(error) if isinstance(error, KeyboardInterrupt) else 1) from None
 
 
 def _command(ctx: Any) -> str:
-    """The name of the command, which is the first argument that is no option: those before it take no value."""
-    words = [word for word in ctx.meta["arguments"] if not word.startswith("-")]
-    return words[0] if words else ""
+    """Return the name of the command: the first argument that is not an option."""
+    names = [argument for argument in ctx.meta["arguments"] if not argument.startswith("-")]
+    return names[0] if names else ""
 
 
 app = typer.Typer(
@@ -68,8 +68,8 @@ app.command(epilog=demo.METHODS)(demo.methods)
 app.command(epilog=demo.DEMO)(demo.demo)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         say(f"crowdwise {__version__}")
         raise typer.Exit
 
@@ -77,12 +77,14 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _options(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
 ) -> None:
     """Labels you can trust from crowdsourced answers."""
 
 
 def main() -> None:
     """Run the command line."""
-    with stoppable() if distributed.size() == 1 else nullcontext():  # of many, each ends as the system has it
+    with interruptible() if distributed.size() == 1 else nullcontext():  # one of many keeps the default handlers
         app(prog_name="crowdwise")

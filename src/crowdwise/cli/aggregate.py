@@ -1,4 +1,4 @@
-"""`crowdwise aggregate`: answers in, labels out."""
+"""`crowdwise aggregate`: labels from answers alone."""
 
 from __future__ import annotations
 
@@ -21,42 +21,37 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: crowdwise aggregate answers.csv -o labels.csv --workers workers.csv"
 CONFIDENT = 0.9
-_CHECK_UP_TO = 3_000_000  # answers: beyond this the second fit is left out unless asked for
+_CHECK_UP_TO = 3_000_000  # answers: with more, the check needs --check, because it fits a second time
 SCORES = {
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced",
     "macro_f1": "macro F1",
     "log_loss": "log loss",
-    "ece": "ECE",
+    "ece": "calib. error",
 }
 
 
+@options.with_reading_options
 def aggregate(
     ctx: typer.Context,
     files: options.Sources,
-    method: Annotated[str, typer.Option("--method", "-m", help="See `crowdwise methods`.")] = "dawid-skene",
+    method: Annotated[
+        str, typer.Option("--method", "-m", help="Truth method; `crowdwise methods` lists them.")
+    ] = "dawid-skene",
     out: Annotated[
-        str | None, typer.Option("--out", "-o", help="Where the labels go: .csv or .parquet; for Spark, a folder.")
+        str | None, typer.Option("--out", "-o", help="File for the labels: .csv or .parquet. With Spark, a folder.")
     ] = None,
-    workers: Annotated[Path | None, typer.Option(help="Where a table of the workers goes.")] = None,
+    workers: Annotated[Path | None, typer.Option(help="File for a table of the workers: .csv or .parquet.")] = None,
     truth: options.Truth = None,
     gold: options.Gold = None,
     set_: options.Set = None,
     check: Annotated[
         bool | None,
-        typer.Option("--check/--no-check", help="Ask held-out answers whether the method beats majority vote."),
+        typer.Option("--check/--no-check", help="Check on held-out answers whether the method beats majority vote."),
     ] = None,
     pseudonymise: options.Pseudonymise = None,
     seed: options.Seed = 0,
     json: options.Json = False,
-    format: options.Format = None,
-    question: options.Question = None,
-    task: options.Task = None,
-    worker: options.Worker = None,
-    label: options.Label = None,
-    duplicates: options.TwiceAnswered = options.Duplicates.error,
-    nulls: options.Missing = options.Nulls.error,
-    max_classes: options.MaxClasses = options.MAX_CLASSES,
     engine: spark.Where = spark.Engine.local,
     master: spark.Master = None,
     checkpoint: spark.Checkpoint = None,
@@ -66,38 +61,39 @@ def aggregate(
     broadcast_limit: spark.Limit = None,
     overwrite: spark.Overwrite = False,
     spark_conf: spark.SparkConf = None,
+    *,
+    reading: options.Reading,
 ) -> None:
-    """Infer the label of each task from the answers of many workers.
+    """Infer the label of each task from the answers of several workers.
 
     On a cluster: `crowdwise aggregate 's3a://lake/answers/*.parquet' --engine spark --master spark://HOST:7077
     -o s3a://lake/labels --checkpoint state/ --resume`
     """
-    spark.refuse_others(ctx, engine)
+    spark.reject_unsupported(ctx, engine)
     if engine is spark.Engine.spark:
+        columns = {name: reading[name] for name in ("task", "worker", "label")}
         result = spark.aggregate(
-            files, method, out, truth, gold, set_, seed, format=format,
-            columns={"task": task, "worker": worker, "label": label}, duplicates=duplicates, max_classes=max_classes,
+            files, method, out, truth, gold, set_, seed, format=reading["format"], columns=columns,
+            duplicates=reading["duplicates"], max_classes=reading["max_classes"],
             master=master, checkpoint=checkpoint, resume=resume, bad=bad, parts=parts,
             broadcast_limit=broadcast_limit, overwrite=overwrite, spark_conf=spark_conf, pseudonymise=pseudonymise,
         )  # fmt: skip
     else:
         paths, target = [Path(file) for file in files], None if out is None else Path(out)
-        result = locally(
-            paths, method, target, workers, truth, gold, set_, check, seed, format=format, question=question,
-            task=task, worker=worker, label=label, duplicates=duplicates, nulls=nulls, max_classes=max_classes,
-            pseudonymise=pseudonymise,
-        )  # fmt: skip
+        result = aggregate_locally(
+            paths, method, target, workers, truth, gold, set_, check, seed, pseudonymise=pseudonymise, **reading
+        )
     if json:
         as_json(result)
     else:
         show(result)
 
 
-def locally(
+def aggregate_locally(
     files: list[Path], method: str, out: Path | None, workers: Path | None, truth: Path | None, gold: Path | None,
     set_: list[str] | None, check: bool | None, seed: int, **reading: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """Fit on this machine and write the tables; what is to be said about it."""
+    """Fit on this machine, write the tables, and return a summary."""
     from crowdwise.io import check_target, write
     from crowdwise.truth.tables import label_table, worker_table
 
@@ -107,8 +103,8 @@ def locally(
     refuse_same_file([*files, truth, gold], targets, reading.get("pseudonymise"))
     model = build(method, settings(set_ or []), seed)
     answers = read_answers(files, **reading)
-    answers, known, held_fixed = known_labels(answers, truth, gold)
-    seconds = fit(model, method, answers, held_fixed)
+    answers, known, fixed = known_labels(answers, truth, gold)
+    seconds = fit(model, method, answers, fixed)
     labels = label_table(model)
     result: dict[str, Any] = {
         "files": [str(file) for file in files],
@@ -129,69 +125,69 @@ def locally(
         write(worker_table(model), workers)
         result["written"]["workers"] = str(workers)
     if known is not None and (known >= 0).any():
-        result["scores"] = scores(model, method, answers, known, held_fixed, seed)
+        result["scores"] = scores(model, method, answers, known, fixed, seed)
     elif truth is not None:
-        note("No task is left to score: the fit was told all known labels.")
+        note("Nothing to score: every task with a known label is a gold task.")
     if method != "majority-vote" and check is not False:
-        result["check"] = ask_held_out(model, answers, held_fixed, insist=bool(check))
+        result["check"] = check_held_out(model, answers, fixed, required=bool(check))
     return result
 
 
 def fit(model: TruthModel, name: str, answers: Answers, gold: Array | None) -> float:
-    """Fit with a bar that counts iterations; returns the seconds it took."""
+    """Fit with a progress bar over iterations; return the seconds it took."""
     start = time.perf_counter()
-    with progress(f"Fitting {name}; a first run compiles") as step:
-        most = getattr(model, "max_iter", None)
-        model.fit(answers, gold, callback=lambda i, _: step(f"Fitting {name}, iteration {i + 1}", i + 1, most))
+    with progress(f"Fitting {name} (the first run compiles)") as step:
+        max_iter = getattr(model, "max_iter", None)
+        model.fit(answers, gold, callback=lambda i, _: step(f"Fitting {name}, iteration {i + 1}", i + 1, max_iter))
     return time.perf_counter() - start
 
 
 def scores(
     model: TruthModel, name: str, answers: Answers, truth: Array, gold: Array | None, seed: int
 ) -> dict[str, dict[str, Any]]:
-    """Scores against the truth, majority vote's first."""
+    """Score majority vote and the model against the truth."""
     import numpy as np
 
     from crowdwise import MajorityVote
     from crowdwise.evaluate import evaluate
 
     models = {"majority-vote": MajorityVote(random_state=seed).fit(answers, gold), name: model}
-    unnamed = max(int(truth.max()) + 1 - answers.n_classes, 0)  # classes that only the truth knows: never inferred
-    if unnamed:
-        return {n: evaluate(np.pad(m.proba_, ((0, 0), (0, unnamed))), truth).as_dict() for n, m in models.items()}
+    extra = max(int(truth.max()) + 1 - answers.n_classes, 0)  # classes that only the truth has, never inferred
+    if extra:
+        return {n: evaluate(np.pad(m.proba_, ((0, 0), (0, extra))), truth).as_dict() for n, m in models.items()}
     return {n: evaluate(m, truth).as_dict() for n, m in models.items()}
 
 
-def ask_held_out(model: TruthModel, answers: Answers, gold: Array | None, *, insist: bool) -> dict[str, Any] | None:
-    """Whether held-out answers support the model over majority vote; None when they cannot be asked."""
+def check_held_out(model: TruthModel, answers: Answers, gold: Array | None, *, required: bool) -> dict[str, Any] | None:
+    """Compare the model with majority vote on held-out answers; None if there are too many or too few of them."""
     from crowdwise.errors import ConvergenceWarning, CrowdwiseError
 
-    if answers.n_answers > _CHECK_UP_TO and not insist:
-        note(f"Not checked against majority vote, as there are over {_CHECK_UP_TO:,} answers; --check does it.")
+    if answers.n_answers > _CHECK_UP_TO and not required:
+        note(f"Not compared with majority vote, because there are over {_CHECK_UP_TO:,} answers. Use --check to do it.")
         return None
-    with progress("Checking against majority vote on held-out answers"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the fit itself has said so
+    with progress("Comparing with majority vote on held-out answers"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the fit itself has warned
         try:
             verdict = model.check_against_vote(answers, gold)
         except CrowdwiseError as error:
-            if insist:
+            if required:
                 raise
-            note(f"Not checked against majority vote: {error}")
+            note(f"Not compared with majority vote: {error}")
             return None
     figures = {name: getattr(verdict, name) for name in ("supported", "difference", "standard_error")}
     return figures | {"says": str(verdict)}
 
 
 def show(result: Mapping[str, Any]) -> None:
-    """The result as a few lines of text."""
+    """Print the result as a few lines of text."""
     per_task = result["answers"] / max(result["tasks"], 1)
-    where = "where the " if result.get("engine") == "spark" else ""  # reasons there are clauses
+    where = "where the " if result.get("engine") == "spark" else ""  # Spark gives the reasons as clauses
     lines = [
         ("answers", f"{result['answers']:,} by {result['workers']:,} workers to {result['tasks']:,} tasks, "
-                    f"{result['classes']} classes, {per_task:.1f} a task"),
-        *(("left out", f"{count:,} {where}{why}") for why, count in result["removed"].items()),
+                    f"{result['classes']} classes, {per_task:.1f} per task"),
+        *(("dropped", f"{count:,} {where}{why}") for why, count in result["removed"].items()),
         ("method", f"{result['method']}, {_effort(result)}, {result['seconds']:.2f} s"),
-        ("sure of", f"{percent(result['confident_share'])} of the tasks (confidence above {CONFIDENT})"),
+        ("confident", f"{percent(result['confident_share'])} of the tasks (confidence above {CONFIDENT})"),
         *((f"{what} in", path) for what, path in result["written"].items()),
     ]  # fmt: skip
     fields(lines)
@@ -202,8 +198,8 @@ def show(result: Mapping[str, Any]) -> None:
         say()
         say(check["says"], "" if check["supported"] else "yellow")
     if "labels" not in result["written"]:
-        keeps = "results/" if result.get("engine") == "spark" else "labels.csv"
-        note(f"The labels were not written: --out {keeps} keeps them.")
+        target = "results/" if result.get("engine") == "spark" else "labels.csv"
+        note(f"The labels were not written. Use --out {target} to save them.")
 
 
 def _effort(result: Mapping[str, Any]) -> str:
@@ -213,7 +209,7 @@ def _effort(result: Mapping[str, Any]) -> str:
 
 
 def score_table(scores: Mapping[str, Mapping[str, Any]]) -> None:
-    """Scores of some methods, a row each."""
+    """Print scores, one row per method."""
     rows = [
         [name, *("-" if values[key] is None else f"{values[key]:.3f}" for key in SCORES)]
         for name, values in scores.items()

@@ -1,4 +1,4 @@
-"""`crowdwise compare`: what changed between two runs."""
+"""`crowdwise compare`: the differences between two runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from crowdwise.cli import options
-from crowdwise.cli.run import SHOWN, Folder
+from crowdwise.cli.run import MAX_SHOWN, Folder
 from crowdwise.cli.screen import as_json, fields, say, table
 
 if TYPE_CHECKING:
@@ -21,39 +21,39 @@ def compare(
     before: Folder,
     after: Folder,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Where the tasks whose label changed go: .csv or .parquet.")
+        Path | None, typer.Option("--out", "-o", help="File for the tasks whose label changed: .csv or .parquet.")
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Say what changed between two runs: labels, verdicts, workers, figures."""
+    """Show what changed between two runs: labels, verdicts, workers and scores."""
     from crowdwise.io import check_target, write
     from crowdwise.run import Run
-    from crowdwise.run import compare as compared
+    from crowdwise.run import compare as compare_runs
 
     if out is not None:
         check_target(out)
-    found = compared(Run(before), Run(after))
+    comparison = compare_runs(Run(before), Run(after))
     if out is not None:
-        write(found.changed, out)
+        write(comparison.changed, out)
     if json:
-        as_json({**found.as_dict(), "written": {} if out is None else {"changed": str(out)}})
+        as_json({**comparison.as_dict(), "written": {} if out is None else {"changed": str(out)}})
     else:
-        show(found, out)
+        show(comparison, out)
 
 
-def show(found: Comparison, out: Path | None) -> None:
-    """What changed, on the screen."""
+def show(comparison: Comparison, out: Path | None) -> None:
+    """Print what changed."""
     from crowdwise.run.comparison import WHEN
 
-    for sentence in found.words:
+    for sentence in comparison.words:
         say(sentence)
     say()
-    table(["", *WHEN], found.figures())
-    if found.changed.num_rows:
+    table(["", *WHEN], comparison.figures())
+    if comparison.changed.num_rows:
         say()
         rows = [
             [str(row["task"]), *(f"{row[f'label_{when}']} ({row[f'confidence_{when}']:.0%})" for when in WHEN)]
-            for row in found.changed.slice(0, SHOWN).to_pylist()
+            for row in comparison.changed.slice(0, MAX_SHOWN).to_pylist()
         ]
         table(["task", *WHEN], rows, left=3)
     if out is not None:

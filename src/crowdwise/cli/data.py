@@ -1,4 +1,4 @@
-"""`crowdwise inspect`, `convert` and `simulate`: look at answers, change their format, make some up."""
+"""`crowdwise inspect`, `convert` and `simulate`: describe answers, convert their format, simulate a crowd."""
 
 from __future__ import annotations
 
@@ -21,22 +21,16 @@ CONVERT = "Example: crowdwise convert export.json answers.csv --truth gold.csv"
 SIMULATE = "Example: crowdwise simulate --out answers.csv --truth truth.csv --balance 5"
 
 
+@options.with_reading_options
 def inspect(
     files: options.Files,
     json: options.Json = False,
-    format: options.Format = None,
-    question: options.Question = None,
-    task: options.Task = None,
-    worker: options.Worker = None,
-    label: options.Label = None,
-    duplicates: options.TwiceAnswered = options.Duplicates.error,
-    nulls: options.Missing = options.Nulls.error,
-    max_classes: options.MaxClasses = options.MAX_CLASSES,
+    *,
+    reading: options.Reading,
 ) -> None:
     """Describe a set of answers: sizes, sparsity, imbalance and agreement."""
     answers = read_answers(
-        files, format=format, question=question, task=task, worker=worker, label=label,
-        duplicates=duplicates, nulls=nulls, max_classes=max_classes,
+        files, **reading,
     )  # fmt: skip
     from crowdwise.evaluate import summarise
 
@@ -49,54 +43,63 @@ def inspect(
         say("\n" + str(summary).partition("\n\n")[2])  # the classes
 
 
+@options.with_reading_options
 def convert(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="Answers in any format that can be read.")],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="A long table task, worker, label: .csv or .parquet.")],
-    truth: Annotated[Path | None, typer.Option(help="Where known labels go, if not into a column `truth`.")] = None,
+    source: Annotated[Path, typer.Argument(metavar="IN", help="Answers in any supported format.")],
+    target: Annotated[
+        Path, typer.Argument(metavar="OUT", help="Table with columns task, worker, label: .csv or .parquet.")
+    ],
+    truth: Annotated[Path | None, typer.Option(help="File for the known labels. Default: a column `truth`.")] = None,
     pseudonymise: options.Pseudonymise = None,
     json: options.Json = False,
-    format: options.Format = None,
-    question: options.Question = None,
-    task: options.Task = None,
-    worker: options.Worker = None,
-    label: options.Label = None,
-    duplicates: options.TwiceAnswered = options.Duplicates.error,
-    nulls: options.Missing = options.Nulls.error,
-    max_classes: options.MaxClasses = options.MAX_CLASSES,
+    *,
+    reading: options.Reading,
 ) -> None:
-    """Turn answers of any format into a plain table."""
+    """Convert answers of any supported format to a plain table."""
     refuse_same_file([source], [target, truth], pseudonymise)
     answers = read_answers(
-        [source], format=format, question=question, task=task, worker=worker, label=label,
-        duplicates=duplicates, nulls=nulls, max_classes=max_classes, pseudonymise=pseudonymise,
+        [source], **reading, pseudonymise=pseudonymise,
     )  # fmt: skip
     _save(answers, target, truth, json)
 
 
 def simulate(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the answers go: .csv or .parquet.")],
-    truth: Annotated[Path | None, typer.Option(help="Where the truth goes, if not into a column `truth`.")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File for the answers: .csv or .parquet.")],
+    truth: Annotated[Path | None, typer.Option(help="File for the truth. Default: a column `truth`.")] = None,
     tasks: Annotated[int, typer.Option(metavar="N", min=1, help="Number of tasks.")] = 1000,
     workers: Annotated[int, typer.Option(metavar="N", min=1, help="Number of workers.")] = 40,
     classes: Annotated[int, typer.Option(metavar="N", min=1, help="Number of classes.")] = 4,
-    answers_per_task: Annotated[float, typer.Option(metavar="N", min=1, help="Mean number of answers a task.")] = 2.5,
+    answers_per_task: Annotated[float, typer.Option(metavar="N", min=1, help="Mean number of answers per task.")] = 2.5,
     balance: Annotated[
-        str, typer.Option(metavar="NAME|N", help="Of the classes: even, long-tail, or largest over smallest.")
+        str,
+        typer.Option(
+            metavar="NAME|N", help="Class balance: even, long-tail, or the ratio of the largest class to the smallest."
+        ),
     ] = "even",
-    kind: Annotated[str, typer.Option(help="Of workers: mixed, hammer, one-coin, spammer, adversary, ...")] = "mixed",
+    kind: Annotated[
+        str, typer.Option(help="Kind of workers: mixed, hammer, one-coin, spammer, adversary, ...")
+    ] = "mixed",
     difficulty: Annotated[
-        float, typer.Option(metavar="N", min=0, max=1, help="Mean chance that a task leaves one guessing.")
+        float,
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=1,
+            help="Mean probability that a worker cannot tell the class of a task and guesses.",
+        ),
     ] = 0.0,
-    together: Annotated[float, typer.Option(metavar="N", min=0, max=1, help="Chance that workers err together.")] = 0.0,
+    together: Annotated[
+        float, typer.Option(metavar="N", min=0, max=1, help="Probability that workers make the same mistake on a task.")
+    ] = 0.0,
     seed: options.Seed = 0,
     json: options.Json = False,
 ) -> None:
-    """Make answers of a crowd whose truth is known."""
+    """Simulate the answers of a crowd, with known truth."""
     refuse_same_file([], [out, truth])
-    from crowdwise import simulate as room
+    from crowdwise.simulate import simulate as simulate_answers
 
     with progress("Simulating"):
-        answers = room.simulate(
+        answers = simulate_answers(
             tasks, n_workers=workers, n_classes=classes, answers_per_task=answers_per_task,
             class_balance=_balance(balance), workers=kind, difficulty=difficulty, together=together, seed=seed,
         )  # fmt: skip
@@ -104,7 +107,7 @@ def simulate(
 
 
 def _balance(text: str) -> Any:
-    """A ratio, or the name of a balance for the library to judge."""
+    """Parse a ratio; a name is checked by the library."""
     try:
         return float(text)
     except ValueError:
@@ -112,14 +115,14 @@ def _balance(text: str) -> Any:
 
 
 def _save(answers: Answers, out: Path, truth: Path | None, json: bool) -> None:
-    """Write answers, and their known labels to a file of their own if one is named; then say so."""
+    """Write answers, and known labels to their own file if one is named, and print what was written."""
     from crowdwise.errors import GoldError
     from crowdwise.io import write
 
     known = None
     if truth is not None:
         if answers.truth is None:
-            message = f"there are no known labels in the source, so nothing to write to {truth}; leave out --truth."
+            message = f"The input has no known labels to write to {truth}. Remove --truth."
             raise GoldError(message)
         known = truth_table(answers)
         answers = answers.with_truth(None)
@@ -138,7 +141,7 @@ def _save(answers: Answers, out: Path, truth: Path | None, json: bool) -> None:
         return
     lines = [("answers", f"{answers.n_answers:,} by {answers.n_workers:,} workers to {answers.n_tasks:,} tasks, "
                          f"{answers.n_classes} classes")]  # fmt: skip
-    lines += [("left out", f"{count:,} {why}") for why, count in answers.removed.items()]
+    lines += [("dropped", f"{count:,} {why}") for why, count in answers.removed.items()]
     lines += [("written to", str(out))]
     if known is not None:
         lines += [("truth in", f"{truth} ({known.num_rows:,} tasks)")]
@@ -146,7 +149,7 @@ def _save(answers: Answers, out: Path, truth: Path | None, json: bool) -> None:
 
 
 def truth_table(answers: Answers) -> pa.Table:
-    """Known labels as a table task, label."""
+    """Return the known labels as a table with columns task and label."""
     import numpy as np
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""`crowdwise methods` and `crowdwise demo`: what there is, and what the main job does on embedded data."""
+"""`crowdwise methods` and `crowdwise demo`: the list of methods, and the main job on embedded data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crowdwise.cli import options
-from crowdwise.cli.run import brief, default_folder, show, shown
+from crowdwise.cli.run import default_folder, progress_display, show, summary_of
 from crowdwise.cli.screen import as_json, percent, say, table
 
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 METHODS = "Example: crowdwise methods"
 DEMO = "Example: crowdwise demo --seed 1"
-SIDE_BY_SIDE = ("majority-vote", "dawid-skene", "joint-em", "crowdlayer", "waum(crowdlayer)", "dasc(crowdlayer)")
+COMPARED = ("majority-vote", "dawid-skene", "joint-em", "crowdlayer", "waum(crowdlayer)", "dasc(crowdlayer)")
 
 
 def methods(json: options.Json = False) -> None:
-    """List the methods: name, whether they need features, paper, what for."""
+    """List the methods with their paper and use."""
     from crowdwise._core.registry import methods as registered
 
     if json:
@@ -34,15 +34,15 @@ def methods(json: options.Json = False) -> None:
 
 def demo(
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Where the run goes: runs/demo if not given.")
+        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the run. Default: runs/demo.")
     ] = None,
     seed: options.Seed = 0,
     json: options.Json = False,
 ) -> None:
-    """Do the main job on embedded data: images of digits with a long tail, few answers each, by an uneven crowd.
+    """Run the main job on embedded data: images of digits, imbalanced classes, and few answers per image.
 
-    Majority vote, Dawid-Skene, JointEM, CrowdLayer, WAUM and DASC stand side by side; the truth is known, so all can be
-    scored.
+    The demo compares majority vote, Dawid-Skene, JointEM, CrowdLayer, WAUM and DASC. The crowd is simulated, so the
+    truth is known and every method is scored.
     """
     from crowdwise.run import run
     from crowdwise.simulate import digits_crowd
@@ -51,53 +51,53 @@ def demo(
     if not json:
         say(introduction(answers))
         say()
-    with shown() as told:
-        made = run(
+    with progress_display() as callback:
+        result = run(
             answers, default_folder(Path("demo")) if out is None else out, features=X, images=X.reshape(-1, 8, 8),
-            method=list(SIDE_BY_SIDE), seed=seed, callback=told,
+            method=list(COMPARED), seed=seed, callback=callback,
         )  # fmt: skip
-    unseen = on_unseen(made, X)
+    unseen = score_unseen(result, X)
     if json:
-        as_json({**options.sizes(answers), **brief(made), "unseen": unseen})
+        as_json({**options.sizes(answers), **summary_of(result), "unseen": unseen})
         return
-    show(made)
+    show(result)
     say()
     say(
-        f"The classifier gets {percent(unseen['accuracy'])} of the {unseen['tasks']:,} digits right that the crowd "
-        f"never saw, {percent(unseen['balanced_accuracy'])} when every class counts the same."
+        f"On the {unseen['tasks']:,} digits that the crowd never saw, the classifier's accuracy is "
+        f"{percent(unseen['accuracy'])} ({percent(unseen['balanced_accuracy'])} balanced over classes)."
     )
     say(
-        "The crowd is simulated and its workers err independently, as these methods assume: real crowds gain less. "
-        "Try your own: crowdwise run answers.csv"
+        "The simulated workers err independently, as these methods assume. Expect smaller gains with real crowds. "
+        "Try your own data: crowdwise run answers.csv"
     )
 
 
 def introduction(answers: Answers) -> str:
-    """What the demo is about."""
+    """Describe the data of the demo."""
     from crowdwise.evaluate import summarise
 
     summary = summarise(answers)
     return (
-        f"Digits: {answers.n_tasks} images of {answers.n_classes} classes with a long tail "
+        f"Digits: {answers.n_tasks} images of {answers.n_classes} imbalanced classes "
         f"({summary.truth_imbalance:.0f} to 1), {answers.n_workers} simulated workers of uneven skill, "
-        f"{answers.n_answers:,} answers ({answers.n_answers / answers.n_tasks:.1f} a task), "
-        f"{percent(summary.answer_accuracy or 0)} of them right."
+        f"{answers.n_answers:,} answers ({answers.n_answers / answers.n_tasks:.1f} per task), "
+        f"{percent(summary.answer_accuracy or 0)} of them correct."
     )
 
 
-def on_unseen(made: Run, X: Array) -> dict[str, Any]:
-    """How well the classifier of the run does on the digits that are not in it."""
+def score_unseen(result: Run, X: Array) -> dict[str, Any]:
+    """Score the classifier of the run on the digits that are not part of it."""
     import numpy as np
     from sklearn.datasets import load_digits
 
     from crowdwise.evaluate import accuracy, balanced_accuracy
 
-    whole, truth = load_digits(return_X_y=True)
-    seen = {row.tobytes() for row in np.asarray(X, dtype=whole.dtype)}
-    others = np.array([row.tobytes() not in seen for row in whole])
-    predicted = made.classifier.predict(whole[others])
-    figures = {
-        "accuracy": accuracy(truth[others], predicted),
-        "balanced_accuracy": balanced_accuracy(truth[others], predicted),
+    digits, truth = load_digits(return_X_y=True)
+    seen = {row.tobytes() for row in np.asarray(X, dtype=digits.dtype)}
+    unseen = np.array([row.tobytes() not in seen for row in digits])
+    predicted = result.classifier.predict(digits[unseen])
+    scores = {
+        "accuracy": accuracy(truth[unseen], predicted),
+        "balanced_accuracy": balanced_accuracy(truth[unseen], predicted),
     }
-    return {"tasks": int(others.sum()), **figures}
+    return {"tasks": int(unseen.sum()), **scores}

@@ -1,4 +1,4 @@
-"""`crowdwise feedback`: what to tell the workers of a run."""
+"""`crowdwise feedback`: feedback for the workers of a run."""
 
 from __future__ import annotations
 
@@ -18,103 +18,110 @@ if TYPE_CHECKING:
     from crowdwise.run.advice import Feedback
 
 EXAMPLE = "Example: crowdwise feedback runs/today --worker 7"
-KINDS = (".csv", ".txt", ".json")
-SHOWN = 10  # workers in the list of those in need
+SUFFIXES = (".csv", ".txt", ".json")
+MAX_SHOWN = 10  # workers in the list of those who need feedback
 
 
 def feedback(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that `crowdwise run` wrote.")],
-    worker: Annotated[str | None, typer.Option("--worker", "-w", metavar="ID", help="Whom to tell.")] = None,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder written by `crowdwise run`.")],
+    worker: Annotated[
+        str | None, typer.Option("--worker", "-w", metavar="ID", help="Worker to give feedback to.")
+    ] = None,
     pseudonymise: Annotated[
         Path | None,
-        typer.Option(metavar="KEYFILE", help="The key of the run: --worker is the id, not the name in the run."),
+        typer.Option(
+            metavar="KEYFILE", help="Key file of the run; --worker is then the original id, not the pseudonym."
+        ),
     ] = None,
-    everybody: Annotated[bool, typer.Option("--all", help="Feedback to every worker.")] = False,
+    everybody: Annotated[bool, typer.Option("--all", help="Give feedback to every worker.")] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Where it goes: .txt to send, .csv (a row a confusion), .json.")
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="File for the feedback: .txt to send, .csv with one row per confusion, or .json."
+        ),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Say what a worker confuses with what, against the crowd, with tasks to look at again.
+    """Show which classes a worker confuses more than the crowd does, with tasks to look at again.
 
-    Without --worker and --all: who needs feedback most.
+    Without --worker and --all, list the workers who need feedback most.
     """
     from crowdwise.run.feedback import feedback_all, in_need
     from crowdwise.run.folder import Run
 
     if worker is not None and everybody:
-        message = "--worker and --all: give one of the two."
+        message = "Use either --worker or --all, not both."
         raise ParameterError(message)
     if pseudonymise is not None and worker is None:
-        message = "--pseudonymise is the key that tells who --worker is: give that too."
+        message = "--pseudonymise needs --worker ID, the worker to look up."
         raise ParameterError(message)
     one_or_all = worker is not None or everybody
     if out is not None:
         check_out(out, run)
         if not one_or_all:
-            message = "--out: say whose feedback to write, with --worker ID or --all."
+            message = "--out needs --worker ID or --all."
             raise ParameterError(message)
-    opened = Run(run)
+    result = Run(run)
     if pseudonymise is not None and worker is not None:
-        worker = name_of(worker, pseudonymise, opened.answers.workers.tolist())
+        worker = pseudonym_of(worker, pseudonymise, result.answers.workers.tolist())
     if not one_or_all:
-        listed = in_need(opened)
+        listed = in_need(result)
         if json:
             as_json({"run": str(run), "workers": listed.to_pylist()})
         else:
-            show_need(listed)
+            show_list(listed)
         return
-    told = feedback_all(opened, None if everybody else [worker])
+    messages = feedback_all(result, None if everybody else [worker])
     if out is not None:
-        write_all(told, out)
+        write_messages(messages, out)
     if json:
-        as_json({"run": str(run), "workers": [each.as_dict() for each in told]})
+        as_json({"run": str(run), "workers": [each.as_dict() for each in messages]})
     elif out is None:
-        say("\n\n".join(map(str, told)))
+        say("\n\n".join(map(str, messages)))
     else:
-        say(f"feedback to {len(told):,} {'worker' if len(told) == 1 else 'workers'} in {out}")
+        say(f"feedback for {len(messages):,} {'worker' if len(messages) == 1 else 'workers'} in {out}")
 
 
-def name_of(worker: str, key: Path, known: list[Any]) -> str:
-    """The name of a worker in a run, by the id; the id itself is said nowhere."""
+def pseudonym_of(worker: str, key: Path, known: list[Any]) -> str:
+    """Return the pseudonym of a worker id in a run."""
     import pyarrow as pa
 
-    from crowdwise.answers.pseudonyms import key_of, names
+    from crowdwise.answers.pseudonyms import hash_ids, read_key
 
     forms: list[Any] = [worker, *([int(worker)] if worker.lstrip("-").isdecimal() else [])]
-    found = [names(pa.array([form]), key_of(key, make=False))[0].as_py() for form in forms]
-    return next((name for name in found if name in known), found[-1])
+    pseudonyms = [hash_ids(pa.array([form]), read_key(key, make=False))[0].as_py() for form in forms]
+    return next((name for name in pseudonyms if name in known), pseudonyms[-1])
 
 
 def check_out(out: Path, run: Path) -> None:
-    """Refuse a file that could not be written, or that is part of the run."""
-    if out.suffix not in KINDS:
-        message = f"--out {out}: the name ends in {', '.join(KINDS[:-1])} or {KINDS[-1]}."
+    """Reject a file that cannot be written, or that is part of the run."""
+    if out.suffix not in SUFFIXES:
+        message = f"--out {out}: the file name must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}."
         raise FormatError(message)
     if not out.parent.is_dir():
-        message = f"--out {out}: there is no folder {str(out.parent)!r}. Make it first."
+        message = f"--out {out}: the folder {str(out.parent)!r} does not exist. Create it first."
         raise FormatError(message)
     if out.parent.resolve() == run.resolve() and out.exists():
-        message = f"--out {out} is a file of the run, which would be lost: choose another name."
+        message = f"--out {out} would overwrite a file of the run. Choose another name."
         raise ParameterError(message)
 
 
-def write_all(told: list[Feedback], out: Path) -> None:
-    """Write the feedback in the format its name asks for."""
+def write_messages(messages: list[Feedback], out: Path) -> None:
+    """Write the feedback in the format of the file name."""
     from crowdwise._core.atomic_io import atomic_write
     from crowdwise.io import write
 
     if out.suffix == ".csv":
-        write(rows_of(told), out)
+        write(confusion_rows(messages), out)
         return
     plain = out.suffix == ".txt"
-    text = "\n\n".join(map(str, told)) if plain else to_json({"workers": [each.as_dict() for each in told]})
-    with atomic_write(out) as beside:
-        beside.write_text(text + "\n", encoding="utf-8")
+    text = "\n\n".join(map(str, messages)) if plain else to_json({"workers": [each.as_dict() for each in messages]})
+    with atomic_write(out) as partial:
+        partial.write_text(text + "\n", encoding="utf-8")
 
 
-def rows_of(told: list[Feedback]) -> pa.Table:
-    """A row for each confusion of each worker; examples are ids in one cell, as JSON."""
+def confusion_rows(messages: list[Feedback]) -> pa.Table:
+    """Return one row per confusion of each worker; the example tasks are JSON in one cell."""
     import pyarrow as pa
 
     rows: list[dict[str, Any]] = [
@@ -129,26 +136,26 @@ def rows_of(told: list[Feedback]) -> pa.Table:
             "examples": jsons.dumps([example.task for example in confusion.examples], ensure_ascii=False),
             "words": str(confusion),
         }
-        for each in told
+        for each in messages
         for confusion in each.confusions
     ]
-    names = ("worker", "truth", "said", "count", "of", "share", "crowd_share", "examples", "words")
-    kind = None if rows else pa.string()  # no row shows what the columns hold
-    return pa.table({name: pa.array([row[name] for row in rows], kind) for name in names})
+    columns = ("worker", "truth", "said", "count", "of", "share", "crowd_share", "examples", "words")
+    kind = None if rows else pa.string()  # without rows the type cannot be inferred
+    return pa.table({name: pa.array([row[name] for row in rows], kind) for name in columns})
 
 
-def show_need(listed: pa.Table) -> None:
-    """The workers who need feedback most, as a table."""
+def show_list(listed: pa.Table) -> None:
+    """Print the workers who need feedback most."""
     if listed.num_rows == 0:
-        say("No worker is worse than the crowd beyond doubt.")
+        say("No worker is clearly worse than the crowd.")
         return
     rows = [
         [str(row["worker"]), row["worst_confusion"] or "", f"{row['answers']:,}",
          f"{row['quality']:.0%} ({row['quality_low']:.0%} to {row['quality_high']:.0%})", f"{row['lost']:.0f}",
          "yes" if row["spammer"] else ""]
-        for row in listed.slice(0, SHOWN).to_pylist()
+        for row in listed.slice(0, MAX_SHOWN).to_pylist()
     ]  # fmt: skip
     table(["worker", "worst confusion", "answers", "quality", "lost", "spammer"], rows, left=2)
-    if listed.num_rows > SHOWN:
-        note(f"{listed.num_rows - SHOWN:,} more are worse than the crowd: --json lists them all.")
-    note("lost: right answers the crowd would have given. Feedback to one: --worker ID; to everybody: --all.")
+    if listed.num_rows > MAX_SHOWN:
+        note(f"{listed.num_rows - MAX_SHOWN:,} more workers are worse than the crowd; --json lists all of them.")
+    note("lost: correct answers that the crowd would have given. Use --worker ID or --all for the feedback itself.")

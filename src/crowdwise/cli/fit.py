@@ -1,7 +1,7 @@
-"""`crowdwise fit` and `crowdwise predict`: a classifier from features and answers, and what it says of other tasks.
+"""`crowdwise fit` and `crowdwise predict`: train a classifier on features and answers, and classify other tasks.
 
-A model is a folder: `model.safetensors` (as `model.save` writes it), `model.json` to read, and `labels.csv`: what the
-model believes of the tasks it was fitted on.
+A model is a folder with `model.safetensors` (written by `model.save`), `model.json` (facts about the fit) and
+`labels.csv` (the inferred labels of the training tasks).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import typer
 from crowdwise import __version__
 from crowdwise.cli import distributed, options
 from crowdwise.cli.aggregate import CONFIDENT, score_table, scores
-from crowdwise.cli.interruption import goes_on
+from crowdwise.cli.interruption import resume_hint
 from crowdwise.cli.options import build, known_labels, read_answers, refuse_same_file, settings, sizes
 from crowdwise.cli.screen import as_json, fields, note, percent, progress, say, to_json
-from crowdwise.errors import FeaturesError, ModelFileError, ParameterError
+from crowdwise.errors import ModelFileError, ParameterError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,80 +31,84 @@ if TYPE_CHECKING:
     from crowdwise.answers.rows import Array
     from crowdwise.learn.features import Features
 
-FIT = "Example: crowdwise fit answers.csv --features X.npy --method crowdlayer --out model/"
+FIT = "Example: crowdwise fit answers.csv --features X.npy --out model/"
 PREDICT = "Example: crowdwise predict model/ X.npy --out predictions.csv"
 MODEL, FACTS, LABELS = "model.safetensors", "model.json", "labels.csv"
-SHOWN = 10  # classes whose counts are shown
+MAX_CLASSES_SHOWN = 10
 FEATURES = "a .npy, .npz, .csv or .parquet file, or a folder of images"
 
 
 class Networks(StrEnum):
-    """Networks that have a name."""
+    """Networks by name."""
 
     logistic = "logistic"
     mlp = "mlp"
     cnn = "cnn"
 
 
+@options.with_reading_options
 def fit(
     context: typer.Context,
     files: options.Files,
-    features: Annotated[Path, typer.Option("--features", "-x", metavar="X", help=f"Features: {FEATURES}.")],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where the model goes.")],
-    method: Annotated[str, typer.Option("--method", "-m", help="See `crowdwise methods`.")] = "crowdlayer",
-    network: Annotated[Networks | None, typer.Option(help="The classifier; by the shape of X if not given.")] = None,
-    epochs: Annotated[int | None, typer.Option(metavar="N", min=1, help="How long to train.")] = None,
+    features: Annotated[
+        Path, typer.Option("--features", "-x", metavar="X", help=f"Features of the tasks: {FEATURES}.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the model.")],
+    method: Annotated[
+        str, typer.Option("--method", "-m", help="Learner; `crowdwise methods` lists them.")
+    ] = "joint-em",
+    network: Annotated[
+        Networks | None, typer.Option(help="Network of a network learner. Default: chosen by the shape of X.")
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Training epochs of a network learner.")
+    ] = None,
     set_: options.Set = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Keeps the state after each epoch; a killed fit goes on from it."),
+        typer.Option(
+            metavar="FILE",
+            help="Save the state after each epoch to this file. Rerun the command to resume an interrupted fit.",
+        ),
     ] = None,
     processes: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Share each batch of the network among so many processes."),
+        typer.Option(metavar="N", min=1, help="Number of processes that share each batch of a network."),
     ] = None,
     truth: options.Truth = None,
     gold: options.Gold = None,
     pseudonymise: options.Pseudonymise = None,
     seed: options.Seed = 0,
     json: options.Json = False,
-    format: options.Format = None,
-    question: options.Question = None,
-    task: options.Task = None,
-    worker: options.Worker = None,
-    label: options.Label = None,
-    duplicates: options.TwiceAnswered = options.Duplicates.error,
-    nulls: options.Missing = options.Nulls.error,
-    max_classes: options.MaxClasses = options.MAX_CLASSES,
+    *,
+    reading: options.Reading,
 ) -> None:
-    """Learn to classify tasks by their features from the answers of many workers."""
-    from crowdwise.learn.features.opening import open_source
+    """Train a classifier on the features of the tasks and the answers of the workers."""
+    from crowdwise.learn.features.sources import open_source
     from crowdwise.truth.tables import label_table
 
     targets = [out, *(out / name for name in (MODEL, FACTS, LABELS)), checkpoint]
     refuse_same_file([*files, features, truth, gold], targets, pseudonymise)
     check_folder(out)
+    check_network_options(method, network=network, epochs=epochs, checkpoint=checkpoint)
     model = build(method, parameters(set_ or [], network, epochs, checkpoint), seed, features=True)
     answers = read_answers(
-        files, format=format, question=question, task=task, worker=worker, label=label,
-        duplicates=duplicates, nulls=nulls, max_classes=max_classes, pseudonymise=pseudonymise,
+        files, **reading, pseudonymise=pseudonymise,
     )  # fmt: skip
-    answers, known, held_fixed = known_labels(answers, truth, gold)
-    given = settings(set_ or []).get("checkpoint", checkpoint)
-    kept = None if given is None else Path(given)
+    answers, known, fixed = known_labels(answers, truth, gold)
+    chosen = settings(set_ or []).get("checkpoint", checkpoint)
+    state = None if chosen is None else Path(chosen)
     if processes not in (None, 1) and distributed.size() == 1:
-        distributed.check(
-            model, method, processes, answers.n_tasks
-        )  # and all above: before others start, to find it too
+        distributed.check(model, method, processes, answers.n_tasks)  # find mistakes before processes start
         open_source(features)
-        del answers, known, held_fixed  # each process reads its own
-        with goes_on(lambda: distributed.kept(kept)):
-            raise typer.Exit(distributed.lead(processes, context.meta["arguments"], kept))
+        del answers, known, fixed  # each process reads its own
+        with resume_hint(lambda: distributed.resume_message(state)):
+            raise typer.Exit(distributed.launch(processes, context.meta["arguments"], state))
     with (
-        goes_on(lambda: distributed.kept(kept)),
-        distributed.joined(model, method, processes, answers.n_tasks) as n_processes,
+        resume_hint(lambda: distributed.resume_message(state)),
+        distributed.process_group(model, method, processes, answers.n_tasks) as n_processes,
     ):
-        seconds = train(model, method, match(features, answers), answers, held_fixed)
+        seconds = train(model, method, match(features, answers), answers, fixed)
     if distributed.rank() > 0:
         return
     facts: dict[str, Any] = {
@@ -117,16 +121,16 @@ def fit(
         "history": model.history_,
     }
     if known is not None and (known >= 0).any():
-        facts["scores"] = scores(model, method, answers, known, held_fixed, seed)
+        facts["scores"] = scores(model, method, answers, known, fixed, seed)
     elif truth is not None:
-        note("No task is left to score: the fit was told all known labels.")
+        note("Nothing to score: every task with a known label is a gold task.")
     innermost = model
-    while hasattr(innermost, "model_"):  # of a framework around a learner
+    while hasattr(innermost, "model_"):  # the learner inside a framework
         innermost = innermost.model_
     if epochs is not None and not any("epoch" in record for record in innermost.history_):
-        note(f"{method} is fitted by a solver, not by epochs: --epochs was not used.")
+        note(f"{method} does not train in epochs, so --epochs was ignored.")
     labels = label_table(model)
-    with goes_on(lambda: distributed.kept(kept)):
+    with resume_hint(lambda: distributed.resume_message(state)):
         write_folder(out, model, facts, labels)
     result = {
         "files": [str(file) for file in files],
@@ -144,20 +148,21 @@ def fit(
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The folder that `crowdwise fit` wrote.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder written by `crowdwise fit`.")],
     features: Annotated[Path, typer.Argument(metavar="X", help=f"Features of the tasks: {FEATURES}.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the predictions go: .csv or .parquet.")],
-    proba: Annotated[bool, typer.Option("--proba", help="A column more for the probability of each class.")] = False,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File for the predictions: .csv or .parquet.")],
+    proba: Annotated[bool, typer.Option("--proba", help="Add a column with the probability of each class.")] = False,
     class_prior: Annotated[
         str | None,
         typer.Option(
-            help="How frequent the classes are among these tasks, if not as among those that were answered, for "
-            "joint-em: balanced, cat=0.3,dog=0.7, or a JSON file."
+            metavar="SHARES",
+            help="Class shares among these tasks, if they differ from the training tasks (joint-em only): balanced, "
+            "cat=0.3,dog=0.7, or a JSON file.",
         ),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Classify tasks by their features."""
+    """Classify tasks by their features with a fitted model."""
     from crowdwise.io import check_target, write
     from crowdwise.io.model_files import load
     from crowdwise.learn.features import open_features
@@ -167,11 +172,11 @@ def predict(
     with progress(f"Predicting {features.name}"):
         fitted = load(model)
         if not hasattr(fitted, "predict_proba"):
-            message = f"{model} holds {fitted}, which labels the tasks it has answers of and has no classifier."
+            message = f"{model} holds {fitted}, which has no classifier. Fit a learner with `crowdwise fit`."
             raise ModelFileError(message)
         if class_prior is not None:
             if "new_class_prior" not in fitted.get_params():
-                message = f"{fitted} does not know how frequent classes were: --class-prior is for joint-em."
+                message = f"--class-prior applies to joint-em only; the model is {fitted}."
                 raise ParameterError(message)
             fitted.set_params(new_class_prior=options.class_prior(class_prior, fitted.classes_.tolist()))
         X = open_features(features)
@@ -187,101 +192,78 @@ def predict(
                  "confident_share": confident, "written": {"predictions": str(out)}})  # fmt: skip
         return
     most = sorted(count.items(), key=lambda pair: -pair[1])
-    shown = ", ".join(f"{name}: {n:,}" for name, n in most[:SHOWN]) + (", ..." if len(most) > SHOWN else "")
+    shown = ", ".join(f"{name}: {n:,}" for name, n in most[:MAX_CLASSES_SHOWN]) + (
+        ", ..." if len(most) > MAX_CLASSES_SHOWN else ""
+    )
     lines = [("tasks", f"{table.num_rows:,}"), ("labels", shown)]
     if confident is not None:
-        lines.append(("sure of", f"{percent(confident)} of the tasks (confidence above {CONFIDENT})"))
+        lines.append(("confident", f"{percent(confident)} of the tasks (confidence above {CONFIDENT})"))
     fields([*lines, ("written to", str(out))])
+
+
+def check_network_options(method: str, **options: Any) -> None:
+    """Reject options of network learners if the method is not one."""
+    from crowdwise._core.registry import make
+    from crowdwise.learn.wrapper import resolve_base
+
+    known = {name.rpartition("__")[2] for name in resolve_base(make(method)).get_params()}
+    for name, value in options.items():
+        if value is not None and name not in known:
+            message = f"--{name} is an option of network learners; {method} is not one. Choose --method crowdlayer, ..."
+            raise ParameterError(message)
 
 
 def parameters(
     pairs: list[str], network: Networks | None, epochs: int | None, checkpoint: Path | None
 ) -> dict[str, Any]:
-    """Parameters of the method from `--set` and the options that stand for one."""
+    """Return the parameters of the method from `--set` and from the options that stand for one."""
     from crowdwise.learn.network.architectures import NAMED
 
-    given = settings(pairs)
+    named = settings(pairs)
     short = {
         "network": None if network is None else NAMED[network](),
         "epochs": epochs,
         "checkpoint": None if checkpoint is None else str(checkpoint),
     }
     short = {name: value for name, value in short.items() if value is not None}
-    if twice := short.keys() & given.keys():
-        message = f"{min(twice)} is given twice: leave out --{min(twice)} or --set {min(twice)}=..."
+    if twice := short.keys() & named.keys():
+        message = f"{min(twice)} is set twice. Remove --{min(twice)} or --set {min(twice)}=..."
         raise ParameterError(message)
-    return {**short, **given}
+    return {**short, **named}
 
 
-def match(path: Path, answers: Answers) -> Any:
-    """Features whose rows are those of the tasks; says which row is whose where it is not plain."""
-    from crowdwise.learn.features.opening import open_features, open_source
+def match(path: Path, answers: Answers) -> Features:
+    """Open features matched to the tasks; print how, where the user should check it."""
+    from crowdwise.learn.features import open_features
 
-    if not str(path).partition("::")[0].endswith((".npy", ".npz")):
-        X = open_features(path, answers)
-        if X.n_ignored:
-            note(f"{X.n_ignored:,} rows or images of {path} belong to no task and are left out.")
-        return X
-    import numpy as np
-
-    X = open_source(path)
-    X.check()
-    ids, n_tasks = answers.tasks, answers.n_tasks
-    whole = ids.dtype.kind in "iu"
-    if X.n_rows == n_tasks:
-        if not (whole and np.array_equal(ids, np.arange(n_tasks))):
-            shown = ", ".join(map(repr, ids[:3].tolist()))
-            note(f"The rows of {path} are taken in the order of the task ids: {shown}, ... {ids[-1:].tolist()[0]!r}.")
-        return X
-    if X.n_rows > n_tasks and whole and ids.min() >= 0 and ids.max() < X.n_rows:
-        note(f"{path} has {X.n_rows:,} rows for {n_tasks:,} tasks: the id of a task is taken as its row, from 0.")
-        return Chosen(X, ids)
-    message = (
-        f"{path} has {X.n_rows:,} rows, the answers {n_tasks:,} tasks. Give a row for each task in the order of the "
-        f"ids, number the tasks by row from 0, or give a .csv or .parquet table with a column `task`."
-    )
-    raise FeaturesError(message)
-
-
-class Chosen:
-    """Some rows of features, read when they are asked for."""
-
-    def __init__(self, features: Features, chosen: Array) -> None:
-        self.features, self.chosen = features, chosen
-
-    def __len__(self) -> int:
-        return len(self.chosen)
-
-    def __getitem__(self, number: int) -> Array:
-        return self.features.rows(self.chosen[[number]])[0]
-
-    def __getitems__(self, numbers: list[int]) -> list[Array]:
-        """Several at once, as torch's datasets may offer."""
-        return list(self.features.rows(self.chosen[numbers]))
+    features = open_features(path, answers)
+    if features.match_note is not None:
+        note(features.match_note)
+    return features
 
 
 def train(model: Any, name: str, X: Any, answers: Answers, gold: Array | None) -> float:
-    """Fit with a bar that counts epochs; returns the seconds it took."""
-    start, seen = time.perf_counter(), 0
+    """Fit with a progress bar over epochs; return the seconds it took."""
+    start, epochs = time.perf_counter(), 0
     with progress(f"Fitting {name}") as step:
 
-        def told(record: Mapping[str, Any]) -> None:
-            nonlocal seen
-            seen += 1
-            step(*bar(name, record, (time.perf_counter() - start) / seen))
+        def show_progress(record: Mapping[str, Any]) -> None:
+            nonlocal epochs
+            epochs += 1
+            step(*progress_text(name, record, (time.perf_counter() - start) / epochs))
 
-        model.fit(X, answers, gold=gold, callback=told)
+        model.fit(X, answers, gold=gold, callback=show_progress)
     return time.perf_counter() - start
 
 
-def bar(name: str, record: Mapping[str, Any], pace: float) -> tuple[str, int | None, int | None]:
-    """What the bar says, how much is done, and of how much, after an epoch or iteration; `pace` is seconds for each.
+def progress_text(name: str, record: Mapping[str, Any], pace: float) -> tuple[str, int | None, int | None]:
+    """Return the text of the bar, the steps done and their total; `pace` is the seconds per step.
 
-    >>> bar("crowdlayer", {"epoch": 3, "epochs": 10, "loss": 0.5123}, 2.0)
+    >>> progress_text("crowdlayer", {"epoch": 3, "epochs": 10, "loss": 0.5123}, 2.0)
     ('Fitting crowdlayer, epoch 3, loss 0.512, 14 s left', 3, 10)
-    >>> bar("raykar", {"iteration": 7, "bound": -321.0}, 2.0)
+    >>> progress_text("raykar", {"iteration": 7, "bound": -321.0}, 2.0)
     ('Fitting raykar, iteration 7, bound -321', 7, None)
-    >>> bar("dasc", {"iteration": 2, "iterations": 5, "epoch": 3, "epochs": 10, "loss": 0.5}, 1.0)
+    >>> progress_text("dasc", {"iteration": 2, "iterations": 5, "epoch": 3, "epochs": 10, "loss": 0.5}, 1.0)
     ('Fitting dasc, iteration 2, epoch 3, loss 0.5, 37 s left', 23, 60)
     """
     units = [unit for unit in ("iteration", "epoch") if unit in record]
@@ -290,7 +272,7 @@ def bar(name: str, record: Mapping[str, Any], pace: float) -> tuple[str, int | N
     if not units:
         return ", ".join(words), None, None
     done, total = record[units[-1]], record.get(f"{units[-1]}s")
-    if len(units) == 2 and total is not None:  # epochs within iterations, which count from 0: the first fit
+    if len(units) == 2 and total is not None:  # epochs within iterations; iteration 0 is the first fit
         done += record["iteration"] * total
         total = None if "iterations" not in record else (record["iterations"] + 1) * total
     if total is not None:
@@ -300,13 +282,13 @@ def bar(name: str, record: Mapping[str, Any], pace: float) -> tuple[str, int | N
 
 
 def prediction_table(model: Any, X: Features, proba: Array, *, every_class: bool) -> pa.Table:
-    """A row for each task: its id or number, the most probable class, and how sure that is."""
+    """Return one row per task: its id or number, the most probable class and its probability."""
     import numpy as np
     import pyarrow as pa
 
     codes = proba.argmax(axis=1)
     columns = {
-        "task": np.arange(len(proba)) if X.tasks is None else pa.array(_written(X.tasks, model.tasks_)),
+        "task": np.arange(len(proba)) if X.tasks is None else pa.array(_task_ids(X.tasks, model.tasks_)),
         "label": model.answers_.class_ids.take(pa.array(codes)),
         "confidence": proba[np.arange(len(proba)), codes],
     }
@@ -315,11 +297,11 @@ def prediction_table(model: Any, X: Features, proba: Array, *, every_class: bool
     return pa.table(columns)
 
 
-def _written(names: Array, known: Array) -> list[Any]:
-    """Ids of rows as the model's own tasks are written: numbers as numbers, files without ending where those have none.
+def _task_ids(names: Array, known: Array) -> list[Any]:
+    """Write row names like the training task ids: numbers as numbers, file names without a suffix if those have none.
 
     >>> import numpy as np
-    >>> _written(np.array(["7.png", "8.png"]), np.array([1, 2])), _written(np.array(["a.b"]), np.array(["x.y"]))
+    >>> _task_ids(np.array(["7.png", "8.png"]), np.array([1, 2])), _task_ids(np.array(["a.b"]), np.array(["x.y"]))
     ([7, 8], ['a.b'])
     """
     from crowdwise.learn.features.pictures import SUFFIXES
@@ -336,17 +318,17 @@ def _written(names: Array, known: Array) -> list[Any]:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a place where no model could be written, or where it would replace files that are no model's."""
+    """Reject a folder that cannot be written, or that holds files which are not a model."""
     if folder.exists() and not folder.is_dir():
-        message = f"{folder} is a file: --out names a folder for the model."
+        message = f"--out {folder} is a file; name a folder for the model."
         raise ParameterError(message)
-    near = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
-    if not (near.is_dir() and os.access(near, os.W_OK)):
-        message = f"{folder} cannot be written: {near} is not a folder you may write to."
+    parent = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
+    if not (parent.is_dir() and os.access(parent, os.W_OK)):
+        message = f"--out {folder} cannot be written: {parent} is not a writable folder."
         raise ParameterError(message)
     taken = [name for name in (MODEL, FACTS, LABELS) if (folder / name).exists()]
     if taken and not _is_model(folder):
-        message = f"{folder} holds {', '.join(taken)} of something else, which the model would replace: name another."
+        message = f"--out {folder} holds {', '.join(taken)} that do not belong to a model. Name another folder."
         raise ParameterError(message)
 
 
@@ -359,33 +341,33 @@ def _is_model(folder: Path) -> bool:
 
 
 def write_folder(folder: Path, model: Any, facts: Mapping[str, Any], labels: pa.Table) -> None:
-    """Write a model, all files at once: what else is in the folder stays."""
+    """Write all files of a model at once; other files in the folder stay."""
     from crowdwise._core.atomic_io import atomic_folder
     from crowdwise.io import write
 
-    with atomic_folder(folder) as beside:
-        (beside / FACTS).write_text(to_json(facts) + "\n", "utf-8")
-        write(labels, beside / LABELS)
-        model.save(beside / MODEL)
+    with atomic_folder(folder) as partial:
+        (partial / FACTS).write_text(to_json(facts) + "\n", "utf-8")
+        write(labels, partial / LABELS)
+        model.save(partial / MODEL)
 
 
 def show(result: Mapping[str, Any]) -> None:
-    """The result as a few lines of text."""
+    """Print the result as a few lines of text."""
     last = result["history"][-1] if result["history"] else {}
     effort = [result["method"]]
     if "epoch" in last:
         effort.append(f"{len(result['history'])} epochs")
-    elif "iteration" in last:  # self-training counts from 0: the first fit
-        effort.append(f"{last['iteration']} iterations" + (", the last undone" if last.get("undone") else ""))
+    elif "iteration" in last:  # self-training: iteration 0 is the first fit
+        effort.append(f"{last['iteration']} iterations" + (", the last one undone" if last.get("undone") else ""))
     shared = f" on {result['processes']} processes" if result["processes"] > 1 else ""
     effort += [f"{figure} {last[figure]:.4g}" for figure in ("loss", "bound") if figure in last]
     lines = [
         ("answers", f"{result['answers']:,} by {result['workers']:,} workers to {result['tasks']:,} tasks, "
-                    f"{result['classes']} classes, {result['answers'] / max(result['tasks'], 1):.1f} a task"),
-        *(("left out", f"{count:,} {why}") for why, count in result["removed"].items()),
+                    f"{result['classes']} classes, {result['answers'] / max(result['tasks'], 1):.1f} per task"),
+        *(("dropped", f"{count:,} {why}") for why, count in result["removed"].items()),
         ("features", " x ".join(map(str, result["features"]))),
         ("method", ", ".join([*effort, f"{result['seconds']:.2f} s{shared}"])),
-        ("sure of", f"{percent(result['confident_share'])} of the tasks (confidence above {CONFIDENT})"),
+        ("confident", f"{percent(result['confident_share'])} of the tasks (confidence above {CONFIDENT})"),
         *((f"{what} in", path) for what, path in result["written"].items()),
     ]  # fmt: skip
     fields(lines)

@@ -1,4 +1,4 @@
-"""Commands that are stopped, by Ctrl-C or SIGTERM, or may not write: what is said, and how to go on."""
+"""Interrupted commands: messages after Ctrl-C, SIGTERM or a failed write, and how to resume."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 from crowdwise.errors import CrowdwiseError, SparkError, UnwritableError
 
 NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
-ANEW = "Files that were written are whole; the same command starts anew."
+RERUN = "Completed files are intact. Rerun the command to start over."
 
 
-class Stopped(KeyboardInterrupt):
-    """The process was asked to end: what it has begun is tidied up, as after Ctrl-C."""
+class Interrupted(KeyboardInterrupt):
+    """The process received SIGINT or SIGTERM; unfinished work is cleaned up."""
 
     def __init__(self, number: int = signal.SIGINT) -> None:
         self.number = number
@@ -23,14 +23,14 @@ class Stopped(KeyboardInterrupt):
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
-    """Raise `Stopped` where this process is asked to end; asked twice, it ends at once."""
+def interruptible() -> Iterator[None]:
+    """Raise `Interrupted` on SIGINT and SIGTERM; a second signal ends the process at once."""
 
     def stop(number: int, frame: Any) -> None:
         for each in NAMES:
             signal.signal(each, signal.SIG_DFL)
-        sys.unraisablehook = lambda unraisable: None  # what was half made cannot be unmade, and would say so: no news
-        raise Stopped(number)
+        sys.unraisablehook = lambda unraisable: None  # errors of half-constructed objects are expected now
+        raise Interrupted(number)
 
     before = {each: signal.signal(each, stop) for each in NAMES}
     try:
@@ -41,39 +41,39 @@ def stoppable() -> Iterator[None]:
 
 
 @contextmanager
-def goes_on(how: Callable[[], str]) -> Iterator[None]:
-    """Say how to go on after what is in here was stopped, or could not write; nothing where there is no such way."""
+def resume_hint(hint: Callable[[], str]) -> Iterator[None]:
+    """Add a hint on how to resume to an interruption or a failed write; an empty hint adds nothing."""
     try:
         yield
     except (KeyboardInterrupt, SparkError, UnwritableError) as error:
-        if words := how():
-            error.add_note(words)
+        if text := hint():
+            error.add_note(text)
         raise
 
 
-def code_of(stop: KeyboardInterrupt) -> int:
-    """The exit code of a process that was stopped, as shells have it.
+def exit_code(interruption: KeyboardInterrupt) -> int:
+    """Return the exit code of an interrupted process, by the convention of shells.
 
-    >>> code_of(KeyboardInterrupt()), code_of(Stopped(signal.SIGTERM))
+    >>> exit_code(KeyboardInterrupt()), exit_code(Interrupted(signal.SIGTERM))
     (130, 143)
     """
-    return 128 + getattr(stop, "number", signal.SIGINT)
+    return 128 + getattr(interruption, "number", signal.SIGINT)
 
 
-def words(error: BaseException) -> str:
-    """What to say of an error.
+def error_message(error: BaseException) -> str:
+    """Return the message to print for an error.
 
-    >>> words(PermissionError(13, "Permission denied", "answers.csv"))
+    >>> error_message(PermissionError(13, "Permission denied", "answers.csv"))
     'answers.csv: permission denied.'
-    >>> words(KeyboardInterrupt())
-    'stopped by Ctrl-C. Files that were written are whole; the same command starts anew.'
+    >>> error_message(KeyboardInterrupt())
+    'stopped by Ctrl-C. Completed files are intact. Rerun the command to start over.'
     """
     notes = getattr(error, "__notes__", [])
     if isinstance(error, KeyboardInterrupt):
-        first = f"stopped by {NAMES[signal.Signals(code_of(error) - 128)]}."
-        notes = notes or [ANEW]
+        first = f"stopped by {NAMES[signal.Signals(exit_code(error) - 128)]}."
+        notes = notes or [RERUN]
     elif isinstance(error, OSError) and not isinstance(error, CrowdwiseError) and error.strerror:
-        place = error.filename or "what is printed cannot be written"  # files that we write have their names in errors
+        place = error.filename or "cannot write the output"
         first = f"{place}: {error.strerror[:1].lower()}{error.strerror[1:]}."
     else:
         first = str(error)

@@ -1,4 +1,4 @@
-"""`crowdwise next`: which answers to buy next."""
+"""`crowdwise next`: the answers to buy next."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from crowdwise.learn.base import Array
 
 EXAMPLE = "Example: crowdwise next answers.csv --budget 100 --out next.csv"
-SHOWN = 5  # pairs
-LISTS = (".txt", ".lst", ".csv", ".tsv", ".json", ".jsonl", ".parquet")  # what a file of workers may end in
+MAX_SHOWN = 5  # pairs and ids that are printed
+WORKER_FILES = (".txt", ".lst", ".csv", ".tsv", ".json", ".jsonl", ".parquet")  # suffixes of a file of worker ids
 
 
 class Strategy(StrEnum):
-    """What the answers are chosen by."""
+    """Strategies that choose the answers to buy."""
 
     information = "information"
     uncertainty = "uncertainty"
@@ -39,56 +39,64 @@ class Strategy(StrEnum):
     random = "random"
 
 
+@options.with_reading_options
 def next(
     files: options.Files,
-    budget: Annotated[int, typer.Option("--budget", "-b", metavar="N", min=1, help="How many answers to buy.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the pairs go: .csv or .parquet.")] = None,
-    method: Annotated[str, typer.Option("--method", "-m", help="See `crowdwise methods`.")] = "dawid-skene",
-    features: Annotated[
-        Path | None, typer.Option("--features", "-x", metavar="X", help=f"For methods that need them: {FEATURES}.")
+    budget: Annotated[int, typer.Option("--budget", "-b", metavar="N", min=1, help="Number of answers to buy.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="File for the proposed pairs of task and worker: .csv or .parquet."),
     ] = None,
-    strategy: Annotated[Strategy, typer.Option(help="What answers are chosen by.")] = Strategy.information,
-    balance: Annotated[bool, typer.Option("--balance", help="Count tasks of rare classes for more.")] = False,
+    method: Annotated[
+        str, typer.Option("--method", "-m", help="Method to fit; `crowdwise methods` lists them.")
+    ] = "dawid-skene",
+    features: Annotated[
+        Path | None,
+        typer.Option(
+            "--features", "-x", metavar="X", help=f"Features of the tasks, for methods that need them: {FEATURES}."
+        ),
+    ] = None,
+    strategy: Annotated[Strategy, typer.Option(help="Strategy that chooses the answers.")] = Strategy.information,
+    balance: Annotated[bool, typer.Option("--balance", help="Give more weight to tasks of rare classes.")] = False,
     workers: Annotated[
         str | None,
-        typer.Option(metavar="IDS", help="Who can be asked: ids with commas between, or a file with one a line."),
+        typer.Option(
+            metavar="IDS",
+            help="Workers who can be asked: comma-separated ids, or a file with one id per line. Default: all.",
+        ),
     ] = None,
-    per_task: Annotated[int, typer.Option(metavar="N", min=1, help="At most so many answers to a task.")] = 1,
+    per_task: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of new answers per task.")] = 1,
     per_worker: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="At most so many answers by a worker.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="Maximum number of new answers per worker. Default: no limit."),
     ] = None,
     hopeless: Annotated[
         Path | None,
         typer.Option(
-            metavar="RANKING", help="Pay for none of the most ambiguous tasks of what `crowdwise rank` wrote."
+            metavar="RANKING", help="Ranking written by `crowdwise rank`; its most ambiguous tasks are excluded."
         ),
     ] = None,
     alpha: Annotated[
         float | None,
-        typer.Option(metavar="N", help="Share of the tasks that --hopeless leaves out: 0.01 if not given."),
+        typer.Option(metavar="N", help="Share of the tasks that --hopeless excludes. Default: 0.01."),
     ] = None,
     caution: Annotated[
-        float, typer.Option(metavar="N", min=0, help="Mix each worker with so many answers of the average one.")
+        float,
+        typer.Option(metavar="N", min=0, help="Weight of the average worker in each worker's estimate, in answers."),
     ] = 2.0,
     gold: options.Gold = None,
     set_: options.Set = None,
     pseudonymise: options.Pseudonymise = None,
     seed: options.Seed = 0,
     json: options.Json = False,
-    format: options.Format = None,
-    question: options.Question = None,
-    task: options.Task = None,
-    worker: options.Worker = None,
-    label: options.Label = None,
-    duplicates: options.TwiceAnswered = options.Duplicates.error,
-    nulls: options.Missing = options.Nulls.error,
-    max_classes: options.MaxClasses = options.MAX_CLASSES,
+    *,
+    reading: options.Reading,
 ) -> None:
-    """Say which answers to buy next: whom to ask about which task, and why."""
+    """Propose which answers to buy next: which worker to ask about which task."""
     import pyarrow as pa
 
     from crowdwise.acquire import propose
-    from crowdwise.answers.pseudonyms import key_of, names
+    from crowdwise.answers.pseudonyms import hash_ids, read_key
     from crowdwise.io import check_target, write
 
     if out is not None:
@@ -96,44 +104,45 @@ def next(
     refuse_same_file([*files, features, gold, hopeless, _file(workers)], [out], pseudonymise)
     check_features(method, features)
     if alpha is not None and hopeless is None:
-        message = f"--alpha {alpha:g} is a share of the tasks that --hopeless ranks: give --hopeless RANKING too."
+        message = "--alpha needs --hopeless RANKING, the ranking of the tasks."
         raise ParameterError(message)
     model = build(method, settings(set_ or []), seed, features=features is not None)
     with options.withheld(files, really=pseudonymise is not None):
         answers = read_answers(
-            files, format=format, question=question, task=task, worker=worker, label=label,
-            duplicates=duplicates, nulls=nulls, max_classes=max_classes,
+            files, **reading,
         )  # fmt: skip
-    with options.withheld(["--workers"], "leave that out to see it", really=pseudonymise is not None):
-        asked = None if workers is None else worker_ids(workers, answers)
+    with options.withheld(["--workers"], "run without --pseudonymise to see them", really=pseudonymise is not None):
+        candidates = None if workers is None else worker_ids(workers, answers)
     answers, _ = options.renamed(answers, pseudonymise)
-    if asked is not None:
-        if pseudonymise is not None:  # names that a run has shown are taken as they are
-            known, given = set(answers.workers.tolist()), names(pa.array(asked), key_of(pseudonymise)).to_pylist()
-            asked = [each if each in known else name for each, name in zip(asked, given, strict=True)]
-        tell_new(asked, answers)
-    answers, _, held_fixed = known_labels(answers, None, gold)
-    left_out = None if hopeless is None else hopeless_of(hopeless, alpha, answers)
+    if candidates is not None:
+        if pseudonymise is not None:  # pseudonyms from an earlier output are accepted too
+            known = set(answers.workers.tolist())
+            pseudonyms = hash_ids(pa.array(candidates), read_key(pseudonymise)).to_pylist()
+            pairs = zip(candidates, pseudonyms, strict=True)
+            candidates = [worker if worker in known else pseudonym for worker, pseudonym in pairs]
+        note_new_workers(candidates, answers)
+    answers, _, fixed = known_labels(answers, None, gold)
+    excluded = None if hopeless is None else excluded_tasks(hopeless, alpha, answers)
     X = None if features is None else match(features, answers)
-    seconds = fit(model, method, answers, held_fixed) if X is None else train(model, method, X, answers, held_fixed)
+    seconds = fit(model, method, answers, fixed) if X is None else train(model, method, X, answers, fixed)
     start = time.perf_counter()
-    with progress(f"Looking for the best {budget:,} answers"):
+    with progress(f"Choosing {budget:,} answers"):
         proposal = propose(
             model, budget, X=X, strategy=strategy.value, balance=balance, per_task=per_task, per_worker=per_worker,
-            workers=asked, hopeless=left_out, caution=caution, random_state=seed,
+            workers=candidates, hopeless=excluded, caution=caution, random_state=seed,
         )  # fmt: skip
         if len(proposal) == 0:
-            which = "every task" if left_out is None else "every task that is not hopeless"
-            message = f"there is nothing to buy: everybody who can be asked has answered {which}."
+            which = "every task" if excluded is None else "every task that is not excluded"
+            message = f"There is nothing to buy: every available worker has answered {which}."
             raise EmptyError(message)
         if out is not None:
             write(proposal.table, out)
     if answers.n_answers < 1.5 * answers.n_tasks and strategy is not Strategy.random:
-        note("Most tasks have one answer, which tells little of the workers: --method one-coin errs less than others.")
+        note("Most tasks have one answer, which says little about the workers. Consider --method one-coin.")
     if len(proposal) < budget:
-        note(fewer(len(proposal), proposal.available, budget, per_task, per_worker))
+        note(fewer_message(len(proposal), proposal.available, budget, per_task, per_worker))
     if not proposal.whole:
-        note("There are too many pairs to look at all: the least informative workers were left out.")
+        note("There are too many pairs to score all of them, so the least informative workers were not considered.")
     result: dict[str, Any] = {
         "files": [str(file) for file in files],
         **sizes(answers),
@@ -143,12 +152,12 @@ def next(
         "budget": budget,
         "proposed": len(proposal),
         "available": proposal.available,
-        "hopeless": None if left_out is None else int(left_out.sum()),
+        "hopeless": None if excluded is None else int(excluded.sum()),
         "gain_bits": proposal.gain,
         "pairs_scored": proposal.pairs_scored,
         "whole": proposal.whole,
         "seconds": {"fit": seconds, "choice": time.perf_counter() - start},
-        "pairs": proposal.table.slice(0, None if json else SHOWN).to_pylist(),
+        "pairs": proposal.table.slice(0, None if json else MAX_SHOWN).to_pylist(),
         "written": {} if out is None else {"pairs": str(out)},
     }
     if json:
@@ -158,124 +167,126 @@ def next(
 
 
 def check_features(method: str, features: Path | None) -> None:
-    """Refuse a method without the features it needs, or features that it would not use."""
+    """Reject a method without the features it needs, and features that the method does not use."""
     from crowdwise._core.registry import find_method
 
     if find_method(method).needs_features and features is None:
-        message = f"{method} learns from features too: add --features FILE, or leave out --method."
+        message = f"{method} needs features. Add --features FILE, or choose another --method."
         raise ParameterError(message)
     if features is not None and not find_method(method).needs_features:
-        message = f"{method} uses no features: leave out --features, or choose a learner such as --method crowdlayer."
+        message = f"{method} does not use features. Remove --features, or choose a learner such as --method joint-em."
         raise ParameterError(message)
 
 
-def fewer(n_pairs: int, available: int, budget: int, per_task: int, per_worker: int | None) -> str:
-    """Why fewer pairs came than were asked for.
+def fewer_message(n_pairs: int, available: int, budget: int, per_task: int, per_worker: int | None) -> str:
+    """Explain why there are fewer pairs than the budget.
 
-    >>> fewer(80, 560, 500, 1, None)
-    'Of 500 asked for, 80 can be bought with at most 1 to a task: raise --per-task.'
-    >>> fewer(560, 560, 600, 9, None)
-    'Of 600 asked for, 560 can be bought: there are no others.'
+    >>> fewer_message(80, 560, 500, 1, None)
+    'Only 80 of 500 answers can be bought with at most 1 per task. Raise --per-task.'
+    >>> fewer_message(560, 560, 600, 9, None)
+    'Only 560 of 600 answers can be bought; there are no other pairs.'
     """
-    start = f"Of {budget:,} asked for, {n_pairs:,} can be bought"
+    start = f"Only {n_pairs:,} of {budget:,} answers can be bought"
     if n_pairs == available:
-        return f"{start}: there are no others."
-    limits, remedy = f"at most {per_task:,} to a task", "--per-task"
+        return f"{start}; there are no other pairs."
+    limits, remedy = f"at most {per_task:,} per task", "--per-task"
     if per_worker is not None:
-        limits, remedy = f"{limits} and {per_worker:,} by a worker", f"{remedy} or --per-worker"
-    return f"{start} with {limits}: raise {remedy}."
+        limits, remedy = f"{limits} and {per_worker:,} per worker", f"{remedy} or --per-worker"
+    return f"{start} with {limits}. Raise {remedy}."
 
 
-def hopeless_of(path: Path, alpha: float | None, answers: Answers) -> Array:
-    """Which tasks a ranking holds hopeless, (tasks,) flags; those it has no score of are not."""
+def excluded_tasks(path: Path, alpha: float | None, answers: Answers) -> Array:
+    """Return a flag per task for the most ambiguous tasks of a ranking; tasks without a score are not among them."""
     import numpy as np
 
     from crowdwise.acquire.strategies import hopeless_tasks
 
     code, score = read_ranking(path, answers)
     if len(np.unique(code)) < len(code):
-        message = f"{path} names a task twice: give the ranking of one run."
+        message = f"{path} lists a task twice. Use the ranking of one run."
         raise ParameterError(message)
     scores = np.full(answers.n_tasks, np.nan)
     scores[code] = score
     unknown = int(np.isnan(scores).sum())
     if unknown == answers.n_tasks:
-        message = f"{path} has a score for none of the tasks of these answers. Are the ids the same?"
+        message = f"{path} has no score for any task of these answers. Check that the task ids are the same."
         raise ParameterError(message)
     if unknown:
-        note(f"{unknown:,} of the tasks have no score in {path}: they are not held hopeless.")
+        note(f"{unknown:,} of the tasks have no score in {path} and are not excluded.")
     return hopeless_tasks(scores, alpha, answers.tasks)
 
 
 def read_ranking(path: Path, answers: Answers) -> tuple[Array, Array]:
-    """Codes of the tasks and their scores (NaN: none), from a table that `crowdwise rank` wrote; others are skipped."""
+    """Return the codes and scores (NaN if missing) of the tasks in a table that `crowdwise rank` wrote."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     from crowdwise.answers.columns import recognise
-    from crowdwise.io.files import files, guard
+    from crowdwise.io.files import file_errors, find_files
     from crowdwise.io.format_detection import detect_format
     from crowdwise.io.format_table import FORMATS
-    from crowdwise.io.raw_columns import combine, plain
+    from crowdwise.io.raw_columns import concat_files, decode
 
-    file, *others = files(path)
+    file, *others = find_files(path)
     if others:
-        message = f"{path}: a ranking is one file, and this names {1 + len(others)}."
+        message = f"{path} names {1 + len(others)} files; a ranking is one file."
         raise FormatError(message)
-    with guard(file):
+    with file_errors(file):
         form = FORMATS[detect_format(file)]
         if not form.long:
-            message = f"a ranking is read from CSV, TSV, Parquet or JSONL, not from {form.name!r}."
+            message = f"A ranking is a CSV, TSV, Parquet or JSONL file, not {form.name!r}."
             raise FormatError(message)
-        try:  # a score is read as weights are: a number, or nothing
+        try:  # a score is read like a weight: a number, or missing
             raw = form.load()(file, lambda names: recognise(names, task="task", weight="score"))
-            columns = combine([raw]).columns
-            code = pc.index_in(plain(columns["task"]).cast(answers.task_ids.type), answers.task_ids)
+            columns = concat_files([raw]).columns
+            code = pc.index_in(decode(columns["task"]).cast(answers.task_ids.type), answers.task_ids)
         except (pa.ArrowInvalid, MissingColumnError, WeightError):
-            message = "give the ranking of these tasks that `crowdwise rank` wrote: `task`, and `score`, a number."
+            message = "The ranking needs a column `task` and a numeric column `score`, as `crowdwise rank` writes them."
             raise FormatError(message) from None
     score = columns["weight"].filter(code.is_valid())
     return code.drop_null().to_numpy(), score.to_numpy(zero_copy_only=False)
 
 
 def worker_ids(text: str, answers: Answers) -> list[Any]:
-    """Ids of workers from a file or a list with commas, written as the answers' are."""
-    from crowdwise.io.files import guard
+    """Parse worker ids from a file or a comma-separated list; they get the type of the ids in the answers."""
+    from crowdwise.io.files import file_errors
 
     file = _file(text)
     if file is None:
-        like_a_path = "," not in text and ("/" in text or os.sep in text or text.lower().endswith(LISTS))
-        if like_a_path and text not in map(str, answers.workers.tolist()):
-            message = f"--workers {text}: there is no such file, nor a worker of that name (a new one: add a comma)."
+        is_path = "," not in text and ("/" in text or os.sep in text or text.lower().endswith(WORKER_FILES))
+        if is_path and text not in map(str, answers.workers.tolist()):
+            message = f"--workers {text}: no file or worker named {text}. To add a new worker, write `{text},`."
             raise ParameterError(message)
         names = text.split(",")
     else:
-        with guard(file):
+        with file_errors(file):
             names = file.read_text("utf-8-sig").splitlines()
     names = [name.strip() for name in names]
     names = list(dict.fromkeys(name for name in names if name))
-    if file is not None and names[:1] == ["worker"]:  # the heading of a table of one column
+    if file is not None and names[:1] == ["worker"]:  # the header of a table with one column
         del names[0]
     if not names:
-        message = f"--workers {text}: no worker is named there."
+        message = f"--workers {text}: the list is empty."
         raise ParameterError(message)
     ids: list[Any] = names
     if answers.workers.dtype.kind in "iu":
         wrong = [name for name in names if not name.lstrip("-").isdecimal()]
         if wrong:
-            message = f"--workers: the workers of these answers are numbers, {wrong[0]!r} is not (nor a file)."
+            message = f"--workers: {wrong[0]!r} is not a file or a number; the worker ids of these answers are numbers."
             raise ParameterError(message)
         ids = [int(name) for name in names]
     return ids
 
 
-def tell_new(ids: list[Any], answers: Answers) -> None:
-    """Say which of the workers have not answered yet."""
+def note_new_workers(ids: list[Any], answers: Answers) -> None:
+    """Print which of the workers have not answered yet."""
     known = set(answers.workers.tolist())
     new = [str(name) for name in ids if name not in known]
     if new:
-        more = ", ..." if len(new) > SHOWN else ""
-        note(f"{len(new):,} workers have not answered yet and are taken for average: {', '.join(new[:SHOWN])}{more}.")
+        more = ", ..." if len(new) > MAX_SHOWN else ""
+        note(
+            f"{len(new):,} workers have no answers yet and are treated as average: {', '.join(new[:MAX_SHOWN])}{more}."
+        )
 
 
 def _file(text: str | None) -> Path | None:
@@ -283,17 +294,17 @@ def _file(text: str | None) -> Path | None:
 
 
 def show(result: Mapping[str, Any]) -> None:
-    """The result as a few lines of text."""
+    """Print the result as a few lines of text."""
     per_task = result["answers"] / max(result["tasks"], 1)
     lines = [
         ("answers", f"{result['answers']:,} by {result['workers']:,} workers to {result['tasks']:,} tasks, "
-                    f"{result['classes']} classes, {per_task:.1f} a task"),
-        *(("left out", f"{count:,} {why}") for why, count in result["removed"].items()),
+                    f"{result['classes']} classes, {per_task:.1f} per task"),
+        *(("dropped", f"{count:,} {why}") for why, count in result["removed"].items()),
         ("method", f"{result['method']}, {result['seconds']['fit']:.2f} s"),
-        ("to buy", f"{result['proposed']:,} answers by {result['strategy']}, {result['pairs_scored']:,} pairs looked "
-                   f"at, {result['seconds']['choice']:.2f} s"),
-        *([] if result["hopeless"] is None else [("hopeless", f"{result['hopeless']:,} tasks are not paid for")]),
-        ("gain", f"{result['gain_bits']:.4g} bits expected in all"),
+        ("to buy", f"{result['proposed']:,} answers by {result['strategy']}, {result['pairs_scored']:,} pairs scored, "
+                   f"{result['seconds']['choice']:.2f} s"),
+        *([] if result["hopeless"] is None else [("excluded", f"{result['hopeless']:,} most ambiguous tasks")]),
+        ("gain", f"{result['gain_bits']:.4g} bits of information expected in total"),
         *((f"{what} in", path) for what, path in result["written"].items()),
     ]  # fmt: skip
     fields(lines)

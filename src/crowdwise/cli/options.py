@@ -1,4 +1,4 @@
-"""Options that several commands share, and how they become arguments of the library."""
+"""Options that several commands share, and their conversion to arguments of the library."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import difflib
 import json as jsons
 import shlex
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -21,10 +23,13 @@ from crowdwise.errors import CrowdwiseError, CrowdwiseWarning, ParameterError
 
 if TYPE_CHECKING:
     from crowdwise.answers import Answers
+    from crowdwise.io import SideColumns
+
+T = TypeVar("T")
 
 
 class Duplicates(StrEnum):
-    """What to do when a worker answered a task twice."""
+    """What to do if a worker answered a task more than once."""
 
     error = "error"
     first = "first"
@@ -33,58 +38,91 @@ class Duplicates(StrEnum):
 
 
 class Nulls(StrEnum):
-    """What to do with rows that lack a value."""
+    """What to do with rows that have a missing value."""
 
     error = "error"
     drop = "drop"
 
 
-READING = "Reading the answers"  # heading of these options in --help
-Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="Answers: CSV, TSV, Parquet, JSONL or an export.")]
-Sources = Annotated[  # not paths, which would not keep the two slashes of an address
-    list[str],
-    typer.Argument(metavar="FILE", help="Answers: CSV, TSV, Parquet, JSONL or an export; for Spark also addresses."),
-]
-Format = Annotated[
-    str | None,
-    typer.Option("--format", help="Format of the file, when it cannot be told from it.", rich_help_panel=READING),
-]
-Question = Annotated[
-    str | None,
-    typer.Option("--question", help="Which question, when an export holds several.", rich_help_panel=READING),
-]
-Task = Annotated[str | None, typer.Option("--task", help="Column of the task.", rich_help_panel=READING)]
-Worker = Annotated[str | None, typer.Option("--worker", help="Column of the worker.", rich_help_panel=READING)]
-Label = Annotated[str | None, typer.Option("--label", help="Column of the label.", rich_help_panel=READING)]
-TwiceAnswered = Annotated[
-    Duplicates,
-    typer.Option("--duplicates", help="When a worker answered a task twice.", rich_help_panel=READING),
-]
+Reading = dict[str, Any]  # the values of READING_OPTIONS
+PANEL = "Reading the answers"  # heading of the reading options in --help
 MAX_CLASSES = 1000
-MaxClasses = Annotated[
-    int,
-    typer.Option("--max-classes", min=1, help="More distinct labels are taken for a mistake.", rich_help_panel=READING),
+Files = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE", help="Answers: CSV, TSV, Parquet, JSONL, or an export of a labelling tool."),
 ]
-Missing = Annotated[Nulls, typer.Option("--nulls", help="Rows that lack a value.", rich_help_panel=READING)]
+Sources = Annotated[  # strings, because a Path would collapse the two slashes of an address
+    list[str],
+    typer.Argument(
+        metavar="FILE",
+        help="Answers: CSV, TSV, Parquet, JSONL, or an export of a labelling tool; with Spark, also addresses.",
+    ),
+]
+
+
+def _reading_option(name: str, kind: Any, default: Any, help: str, **limits: Any) -> Parameter:
+    option = typer.Option(f"--{name.replace('_', '-')}", help=help, rich_help_panel=PANEL, **limits)
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+
+
+# The options of every command that reads answers, in the order of --help.
+READING_OPTIONS = (
+    _reading_option("format", str | None, None, "Format of the files. Default: detected from their content."),
+    _reading_option("question", str | None, None, "Question to read, if the export has several."),
+    _reading_option("task", str | None, None, "Column of the task ids. Default: recognised by its name."),
+    _reading_option("worker", str | None, None, "Column of the worker ids. Default: recognised by its name."),
+    _reading_option("label", str | None, None, "Column of the labels. Default: recognised by its name."),
+    _reading_option(
+        "duplicates", Duplicates, Duplicates.error,
+        "If a worker answered a task more than once: stop with an error, keep the first or the last answer, or let the "
+        "answers vote.",
+    ),
+    _reading_option("nulls", Nulls, Nulls.error, "Rows with a missing value: stop with an error, or drop them."),
+    _reading_option("max_classes", int, MAX_CLASSES, "Stop if there are more distinct labels than this.", min=1),
+)  # fmt: skip
+
+
+def with_reading_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options for reading answers; it receives them as the mapping `reading`."""
+    own = [
+        parameter for parameter in signature(command, eval_str=True).parameters.values() if parameter.name != "reading"
+    ]
+    parameters = [*(parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in own), *READING_OPTIONS]
+
+    @wraps(command)
+    def wrapper(**arguments: Any) -> None:
+        reading = {option.name: arguments.pop(option.name) for option in READING_OPTIONS}
+        command(**arguments, reading=reading)
+
+    wrapper.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return wrapper
+
+
 Pseudonymise = Annotated[
     Path | None,
     typer.Option(
         "--pseudonymise", metavar="KEYFILE",
-        help="Workers under other names, by the key in this file (made if need be): no id is shown or written.",
+        help="Replace worker ids with pseudonyms derived from this key file (created if missing).",
     ),
 ]  # fmt: skip
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")]
-Truth = Annotated[Path | None, typer.Option("--truth", help="Known labels to score against; never used to fit.")]
-Gold = Annotated[Path | None, typer.Option("--gold", help="Known labels of some tasks, held fixed in the fit.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Random seed.")]
+Truth = Annotated[
+    Path | None,
+    typer.Option("--truth", help="Known labels (task, label) to score the result against. Never used to fit."),
+]
+Gold = Annotated[
+    Path | None, typer.Option("--gold", help="Known labels (task, label) of some tasks, fixed in the fit.")
+]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the method; may be repeated."),
+    typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter of the method. Repeatable."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
 def method_names(incomplete: str) -> list[str]:
-    """Names of methods that begin like this, for completion in the shell.
+    """Return the methods whose name starts with this text, for shell completion.
 
     >>> method_names("dawid")
     ['dawid-skene']
@@ -95,16 +133,18 @@ def method_names(incomplete: str) -> list[str]:
 
 
 def read_answers(files: list[Path], pseudonymise: Path | None = None, **options: Any) -> Answers:
-    """Read one or more files of answers into one set; options left at None are recognised by the reader."""
+    """Read one or more files into one set of answers; the reader detects every option that is None."""
+    from crowdwise.io import read
+
     if pseudonymise is None:
-        return _read(files, **options)
+        return _read(files, read, options)
     with withheld(files):
-        answers = _read(files, **options)
+        answers = _read(files, read, options)
     return renamed(answers, pseudonymise)[0]
 
 
 def renamed(answers: Answers, pseudonymise: Path | None) -> tuple[Answers, Any]:
-    """The answers with other names for the workers, and which row each stood in; as they are where there is no key."""
+    """Return the answers with pseudonyms, and the previous row of each; unchanged without a key file."""
     from crowdwise.answers.pseudonyms import pseudonymised
 
     return (answers, slice(None)) if pseudonymise is None else pseudonymised(answers, pseudonymise)
@@ -112,31 +152,31 @@ def renamed(answers: Answers, pseudonymise: Path | None) -> tuple[Answers, Any]:
 
 @contextmanager
 def withheld(what: Iterable[Path | str], remedy: str | None = None, *, really: bool = True) -> Iterator[None]:
-    """Say of errors and warnings no more than their kind, while they may name workers by their ids.
+    """Reduce errors and warnings to their kind while their text may contain worker ids.
 
-    A reader quotes the cell it stumbles over, and any cell may hold an id.
+    A reader quotes the cell that it rejects, and any cell may hold an id.
     """
     if not really:
         yield
         return
     named = " ".join(shlex.quote(str(each)) for each in what)
-    remedy = remedy or f"`crowdwise inspect {named}` shows it"
-    more = f"What it says may name workers, and is withheld under --pseudonymise: {remedy}."
-    with warnings.catch_warnings(record=True) as told:
+    remedy = remedy or f"`crowdwise inspect {named}` shows them"
+    more = f"The details may contain worker ids and are hidden by --pseudonymise; {remedy}."
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CrowdwiseWarning)
         try:
             yield
         except CrowdwiseError as error:
             message = f"{named}: {_kind(type(error))} {more}"
             raise type(error)(message) from None
-    for each in told:
-        own = issubclass(each.category, CrowdwiseWarning)
-        said = f"{named}: {_kind(each.category)} {more}" if own else str(each.message)
-        warnings.warn(said, each.category, stacklevel=3)
+    for warning in caught:
+        ours = issubclass(warning.category, CrowdwiseWarning)
+        text = f"{named}: {_kind(warning.category)} {more}" if ours else str(warning.message)
+        warnings.warn(text, warning.category, stacklevel=3)
 
 
 def _kind(cls: type) -> str:
-    """What a class of errors is about.
+    """Return the first line of the documentation of an error or warning class.
 
     >>> from crowdwise.errors import DuplicateError
     >>> _kind(DuplicateError)
@@ -145,59 +185,64 @@ def _kind(cls: type) -> str:
     return (cls.__doc__ or cls.__name__).strip().splitlines()[0]
 
 
-def _read(files: list[Path], **options: Any) -> Answers:
-    from crowdwise.io import read
+def read_answers_with_side_columns(files: list[Path], **options: Any) -> tuple[Answers, SideColumns]:
+    """Read one or more files of answers, and the texts, images and times in them; each file is parsed once."""
+    from crowdwise.io import read_with_side_columns
 
+    return _read(files, read_with_side_columns, options)
+
+
+def _read(files: list[Path], reader: Callable[..., T], options: dict[str, Any]) -> T:
     with progress(f"Reading {', '.join(file.name for file in files)}"):
-        given: dict[str, Any] = {
+        arguments = {
             name: value if isinstance(value, int) else str(value)
             for name, value in options.items()
             if value is not None
         }
-        return read(files if len(files) > 1 else files[0], **given)
+        return reader(files if len(files) > 1 else files[0], **arguments)
 
 
 def sizes(answers: Answers) -> dict[str, int]:
-    """How many of what there is."""
+    """Return the number of tasks, workers, answers and classes."""
     return {name: getattr(answers, f"n_{name}") for name in ("tasks", "workers", "answers", "classes")}
 
 
 def refuse_same_file(read: Iterable[Path | None], written: Iterable[Path | None], key: Path | None = None) -> None:
-    """Refuse to write over a file that is read, or two results to one file; and a key that is a file of data."""
+    """Reject outputs that overwrite an input or each other, and a key file that is an input."""
     taken = {file.resolve() for file in read if file is not None}
     if key is not None and key.resolve() in taken:
-        message = f"--pseudonymise {key}: that is a file of data. Name one that is not there: a key is made."
+        message = f"--pseudonymise {key}: this is an input file. Name a new file; a key is created in it."
         raise ParameterError(message)
     taken |= set() if key is None else {key.resolve()}
     for file in written:
         if file is None:
             continue
         if file.resolve() in taken:
-            message = f"{file} is named twice: a result would replace it. Write to another file."
+            message = f"{file} is named twice, and writing would overwrite it. Choose another output file."
             raise ParameterError(message)
         taken.add(file.resolve())
 
 
 def known_labels(answers: Answers, truth: Path | None, gold: Path | None) -> tuple[Answers, Any, Any]:
-    """The answers; codes of the labels to score against (not those the fit is told); codes of those it is told."""
+    """Return the answers, the codes of the labels to score against (gold excluded), and those of the gold labels."""
     import numpy as np
 
     from crowdwise.io.truth_files import attach_truth
 
-    known, held_fixed = answers.truth, None
+    known, fixed = answers.truth, None
     if gold is not None:
         answers = attach_truth(answers, gold)
-        held_fixed = answers.truth
-    if truth is not None:  # only for scoring: a class it alone names does not reach the fit
+        fixed = answers.truth
+    if truth is not None:  # for scoring only: a class that only the truth has does not reach the fit
         scored = attach_truth(answers, truth)
         known, answers = scored.truth, replace(answers, removed=scored.removed)
-    if known is not None and held_fixed is not None:
-        known = np.where(held_fixed >= 0, -1, known)  # what was told is no merit
-    return answers, known, held_fixed
+    if known is not None and fixed is not None:
+        known = np.where(fixed >= 0, -1, known)  # a label that the fit knows is not scored
+    return answers, known, fixed
 
 
 def settings(pairs: list[str]) -> dict[str, Any]:
-    """Turn `name=value` pairs into arguments: numbers, true or yes, none and lists are read as such, the rest is text.
+    """Convert `name=value` pairs to arguments: numbers, booleans, none and lists are parsed, the rest is text.
 
     >>> settings(["prior=diagonal", "max_iter=50", "hard=true", "class_prior=none"])
     {'prior': 'diagonal', 'max_iter': 50, 'hard': True, 'class_prior': None}
@@ -206,7 +251,7 @@ def settings(pairs: list[str]) -> dict[str, Any]:
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not (equals and name.isidentifier()):
-            message = f"--set {pair}: write name=value, for example --set max_iter=50."
+            message = f"--set {pair}: expected NAME=VALUE, for example --set max_iter=50."
             raise ParameterError(message)
         words = {"true": True, "false": False, "yes": True, "no": False, "none": None, "null": None}
         try:
@@ -217,52 +262,52 @@ def settings(pairs: list[str]) -> dict[str, Any]:
 
 
 def class_prior(text: str | None, classes: Iterable[Any]) -> Any:
-    """Declared shares of the classes: "balanced", or `class=share,...`, or a JSON file with such an object.
+    """Parse declared class shares: "balanced", `class=share,...`, or a JSON file with an object of shares.
 
-    Classes are named as they are written in the answers; whether all are named is for the method to see.
+    Class names are those of the answers. The method checks that none is missing.
 
     >>> class_prior("balanced", ["cat", "dog"]), class_prior("1=0.2, 2=0.8", [1, 2]), class_prior(None, [])
     ('balanced', {1: 0.2, 2: 0.8}, None)
     """
     if text is None or text == "balanced":
         return text
-    how = "give balanced, shares such as cat=0.3,dog=0.7, or a JSON file that holds an object of them"
+    expected = "expected balanced, shares such as cat=0.3,dog=0.7, or a JSON file with an object of shares"
     try:
         if not text:
             wrong = "it is empty"
             raise ValueError(wrong)
         if "=" in text and not Path(text).is_file():
             pairs = [pair.rsplit("=", 1) for pair in text.split(",")]
-            given: Any = dict(pairs)
-            if len(given) < len(pairs):
-                wrong = "a class is named twice"
+            values: Any = dict(pairs)
+            if len(values) < len(pairs):
+                wrong = "a class is listed twice"
                 raise ValueError(wrong)
         else:
-            given = jsons.loads(Path(text).read_text("utf-8"))
-        if not isinstance(given, dict):
-            wrong = f"it holds a {type(given).__name__}"
+            values = jsons.loads(Path(text).read_text("utf-8"))
+        if not isinstance(values, dict):
+            wrong = f"the file holds a {type(values).__name__}"
             raise TypeError(wrong)
-        shares = {str(name).strip(): float(share) for name, share in given.items()}
+        shares = {str(name).strip(): float(share) for name, share in values.items()}
     except (OSError, ValueError, TypeError) as error:
-        message = f"--class-prior {text}: {how} ({error})."
+        message = f"--class-prior {text}: {expected} ({error})."
         raise ParameterError(message) from None
     ids = {str(name): name for name in classes}
     return {ids.get(name, name): share for name, share in shares.items()}
 
 
 def build(method: str, parameters: dict[str, Any], seed: int, *, features: bool = False) -> Any:
-    """Make a method of the registry that learns from features or does without, refusing parameters it does not have.
+    """Build a registered method; reject parameters that it does not have.
 
-    A parameter that a framework such as `dasc(crowdlayer)` lacks is its learner's.
+    A parameter that a framework such as `dasc(crowdlayer)` does not have is passed to its learner.
     """
     from crowdwise._core.registry import find_method, make
     from crowdwise.learn.wrapper import resolve_base
 
     if find_method(method).needs_features != features:
-        message = f"{method} needs no features: use `crowdwise aggregate --method {method}`."
+        message = f"{method} does not use features. Run `crowdwise aggregate --method {method}` instead."
         if not features:
             name = shlex.quote(method)
-            message = f"{method} learns from features too: use `crowdwise fit --method {name} --features FILE`."
+            message = f"{method} needs features. Run `crowdwise fit --method {name} --features FILE` instead."
         raise ParameterError(message)
     model = resolve_base(make(method))
     known = model.get_params()
@@ -277,14 +322,14 @@ def build(method: str, parameters: dict[str, Any], seed: int, *, features: bool 
                 last = {each.rpartition("__")[2]: each for each in known}
                 close = difflib.get_close_matches(name.rpartition("__")[2], last, n=3)
                 meant = f" Did you mean {', '.join(last[each] for each in close)}?" if close else ""
-                message = f"{method} has no parameter {name!r}.{meant} It has {own or 'none'}."
+                message = f"{method} has no parameter {name!r}.{meant} Its parameters are {own or 'none'}."
                 raise ParameterError(message)
         model.set_params(**part)
     return model
 
 
 def _within(name: str, known: Mapping[str, Any]) -> str:
-    """The parameter of this name of a framework, or else of the learner within it, however deep.
+    """Return the full name of a parameter of a framework or, failing that, of the learner inside it.
 
     >>> _within("lr", {"base": 1, "base__base": 1, "base__base__lr": 1})
     'base__base__lr'

@@ -1,4 +1,4 @@
-"""`crowdwise rank`: which tasks are ambiguous, and why; and the answers without them."""
+"""`crowdwise rank`: the most ambiguous tasks, and the answers without them."""
 
 from __future__ import annotations
 
@@ -19,48 +19,48 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 RANK = "Example: crowdwise rank answers.csv --features X.npy --out ranking.csv --alpha 0.01 --kept kept.csv"
-LISTS = ("workers", "labels", "aum", "trust")  # columns of the ranking with a value for each answer
+LISTS = ("workers", "labels", "aum", "trust")  # columns of the ranking with one value per answer
 
 
 class Rankers(StrEnum):
-    """What ranks tasks."""
+    """Methods that rank tasks."""
 
     waum = "waum"
     aum = "aum"
 
 
+@options.with_reading_options
 def rank(
     files: options.Files,
-    features: Annotated[Path, typer.Option("--features", "-x", metavar="X", help=f"Features: {FEATURES}.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the ranking goes: .csv or .parquet.")],
+    features: Annotated[
+        Path, typer.Option("--features", "-x", metavar="X", help=f"Features of the tasks: {FEATURES}.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File for the ranking: .csv or .parquet.")],
     method: Annotated[
-        Rankers, typer.Option("--method", "-m", help="waum looks at each answer, aum at the vote's label.")
+        Rankers,
+        typer.Option("--method", "-m", help="waum scores each answer; aum scores the label of the majority vote."),
     ] = Rankers.waum,
-    alpha: Annotated[float, typer.Option(metavar="N", min=0, help="Share of the tasks that --kept leaves out.")] = 0.01,
-    kept: Annotated[Path | None, typer.Option(help="Where the answers to the tasks kept go.")] = None,
+    alpha: Annotated[float, typer.Option(metavar="N", min=0, help="Share of the tasks that --kept drops.")] = 0.01,
+    kept: Annotated[
+        Path | None, typer.Option(help="File for the answers to the remaining tasks: .csv or .parquet.")
+    ] = None,
     random: Annotated[
-        bool, typer.Option("--random", help="The control: --kept leaves out as many tasks at random.")
+        bool, typer.Option("--random", help="Drop the same number of tasks at random, as a control.")
     ] = False,
-    top: Annotated[int, typer.Option(metavar="N", min=0, help="How many of the most ambiguous tasks to show.")] = 10,
-    network: Annotated[Networks | None, typer.Option(help="The classifier; by the shape of X if not given.")] = None,
-    epochs: Annotated[int | None, typer.Option(metavar="N", min=1, help="How long to train.")] = None,
+    top: Annotated[int, typer.Option(metavar="N", min=0, help="Number of most ambiguous tasks to print.")] = 10,
+    network: Annotated[Networks | None, typer.Option(help="Network. Default: chosen by the shape of X.")] = None,
+    epochs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Training epochs.")] = None,
     set_: options.Set = None,
     pseudonymise: options.Pseudonymise = None,
     seed: options.Seed = 0,
     json: options.Json = False,
-    format: options.Format = None,
-    question: options.Question = None,
-    task: options.Task = None,
-    worker: options.Worker = None,
-    label: options.Label = None,
-    duplicates: options.TwiceAnswered = options.Duplicates.error,
-    nulls: options.Missing = options.Nulls.error,
-    max_classes: options.MaxClasses = options.MAX_CLASSES,
+    *,
+    reading: options.Reading,
 ) -> None:
-    """Rank tasks by how ambiguous they are, the most ambiguous first.
+    """Rank the tasks, most ambiguous first.
 
-    A network learns the answers; a task scores low where it struggled to learn what trusted workers said. The ranking
-    shows the workers, labels, margins (aum) and trust of each task, so that you can see why.
+    A network is trained on the answers. A task gets a low score if the network struggles to learn the answers of
+    trusted workers. The ranking lists the workers, labels, margins (aum) and trust of each task, so you can see why.
     """
     from crowdwise.io import check_target, write
 
@@ -68,19 +68,18 @@ def rank(
         check_target(target)
     refuse_same_file([*files, features], [out, kept], pseudonymise)
     if alpha >= 1:
-        message = f"--alpha {alpha:g}: give the share of tasks to leave out, below 1."
+        message = f"--alpha {alpha:g}: expected a share of the tasks, at least 0 and below 1."
         raise ParameterError(message)
     if random and kept is None:
-        message = "--random: say with --kept where the answers that are left go."
+        message = "--random needs --kept FILE, the file for the remaining answers."
         raise ParameterError(message)
     model = build(method, parameters(set_ or [], network, epochs, None), seed)
     answers = read_answers(
-        files, format=format, question=question, task=task, worker=worker, label=label,
-        duplicates=duplicates, nulls=nulls, max_classes=max_classes, pseudonymise=pseudonymise,
+        files, **reading, pseudonymise=pseudonymise,
     )  # fmt: skip
     seconds = train(model, method, match(features, answers), answers, None)
     ranking, pruned = model.ranking(), model.prune(alpha, random=random)
-    write(ranking if out.suffix == ".parquet" else joined(ranking), out)
+    write(ranking if out.suffix == ".parquet" else lists_to_json(ranking), out)
     if kept is not None:
         write(pruned.answers, kept)
     result: dict[str, Any] = {
@@ -103,27 +102,27 @@ def rank(
         show(result)
 
 
-def build(method: Rankers, given: dict[str, Any], seed: int) -> Any:
-    """The ranker with these parameters, `network__hidden` among them."""
+def build(method: Rankers, settings: dict[str, Any], seed: int) -> Any:
+    """Build the ranking method with these parameters, nested ones such as `network__hidden` included."""
     from crowdwise.ambiguity.aum import AUM
     from crowdwise.ambiguity.waum import WAUM
 
-    nested = {name: value for name, value in given.items() if "__" in name}
-    plain = {name: value for name, value in given.items() if name not in nested}
+    nested = {name: value for name, value in settings.items() if "__" in name}
+    plain = {name: value for name, value in settings.items() if name not in nested}
     model = (AUM if method == Rankers.aum else WAUM)(**{"random_state": seed, **plain})
     known = model.get_params()
     for name in nested:
         if name not in known:
-            message = f"{method} has no parameter {name!r}; it has {', '.join(known)}."
+            message = f"{method} has no parameter {name!r}. Its parameters are {', '.join(known)}."
             raise ParameterError(message)
     return model.set_params(**nested)
 
 
-def joined(ranking: pa.Table) -> pa.Table:
-    """The ranking with each list in one cell, as JSON, for text formats.
+def lists_to_json(ranking: pa.Table) -> pa.Table:
+    """Return the ranking with each list as JSON in one cell, for text formats.
 
     >>> import pyarrow as pa
-    >>> joined(pa.table({"labels": [["cat", "dog"]], "aum": [[0.25, -1 / 3]]})).to_pylist()
+    >>> lists_to_json(pa.table({"labels": [["cat", "dog"]], "aum": [[0.25, -1 / 3]]})).to_pylist()
     [{'labels': '["cat", "dog"]', 'aum': '[0.25, -0.3333]'}]
     """
     import pyarrow as pa
@@ -139,23 +138,23 @@ def joined(ranking: pa.Table) -> pa.Table:
 
 
 def show(result: dict[str, Any]) -> None:
-    """The result as a few lines and the most ambiguous tasks."""
+    """Print the result and the most ambiguous tasks."""
     if result["most_ambiguous"]:
         rows = [
-            [str(row["task"]), said(row), "" if row["score"] is None else f"{row['score']:.3f}"]
+            [str(row["task"]), answers_text(row), "" if row["score"] is None else f"{row['score']:.3f}"]
             for row in result["most_ambiguous"]
         ]
         table(["most ambiguous", "answers (trust)", "score"], rows, left=2)
         say()
-    what = "are left out"
+    what = "are dropped"
     if result["random"]:
         what += ", chosen at random"
     elif len(result["left_out"]):
-        what += f": they score {result['threshold']:.3g} or less"
+        what += f" (score {result['threshold']:.3g} or less)"
     lines = [
         ("answers", f"{result['answers']:,} by {result['workers']:,} workers to {result['tasks']:,} tasks, "
                     f"{result['classes']} classes"),
-        *(("left out", f"{count:,} {why}") for why, count in result["removed"].items()),
+        *(("dropped", f"{count:,} {why}") for why, count in result["removed"].items()),
         ("method", f"{result['method']}, {result['seconds']:.2f} s"),
         (f"at {result['alpha']:g}", f"{len(result['left_out']):,} of the tasks {what}"),
         *((f"{what} in", path) for what, path in result["written"].items()),
@@ -163,10 +162,10 @@ def show(result: dict[str, Any]) -> None:
     fields(lines)
 
 
-def said(row: dict[str, Any]) -> str:
-    """Who said what of a task.
+def answers_text(row: dict[str, Any]) -> str:
+    """Return the answers to a task as text, with the trust in each worker.
 
-    >>> said({"workers": ["ann", "bob"], "labels": ["cat", "dog"], "trust": [0.9, 0.5]})
+    >>> answers_text({"workers": ["ann", "bob"], "labels": ["cat", "dog"], "trust": [0.9, 0.5]})
     'ann: cat (0.90), bob: dog (0.50)'
     """
     parts = zip(row["workers"], row["labels"], row["trust"], strict=True)

@@ -1,4 +1,4 @@
-"""`crowdwise run`: the main job. `crowdwise report` and `crowdwise compare`: what is done with a run afterwards."""
+"""`crowdwise run`, the main job, and `crowdwise report`, which writes the report of a run again."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import typer
 
 from crowdwise.cli import options
 from crowdwise.cli.fit import FEATURES, match
-from crowdwise.cli.interruption import goes_on
-from crowdwise.cli.options import read_answers, refuse_same_file, renamed, sizes, withheld
+from crowdwise.cli.interruption import resume_hint
+from crowdwise.cli.options import read_answers_with_side_columns, refuse_same_file, renamed, sizes, withheld
 from crowdwise.cli.screen import as_json, console, fields, note, percent, progress, say, table
 from crowdwise.errors import ParameterError
 
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 
 RUN = "Example: crowdwise run answers.csv --out runs/today"
 REPORT = "Example: crowdwise report runs/today"
-SHOWN = 5  # changed labels
-EVERY = 10  # seconds between lines where there is no terminal
+MAX_SHOWN = 5  # changed labels that are printed
+INTERVAL = 10  # seconds between progress lines if there is no terminal
 
-Folder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `crowdwise run` wrote.")]
+Folder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder written by `crowdwise run`.")]
 
 
+@options.with_reading_options
 def run(
     files: options.Files,
     features: Annotated[
@@ -38,13 +39,15 @@ def run(
     images: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER", help="Images named like the tasks: shown, and features when there are no others."
+            metavar="FOLDER",
+            help="Images named like the tasks: shown in the report, and encoded as features without --features.",
         ),
     ] = None,
     text: Annotated[
         str | None,
         typer.Option(
-            metavar="COLUMN", help="Column of the tasks' texts: shown, and features when there are no others."
+            metavar="COLUMN",
+            help="Column with the text of the tasks: shown in the report, and encoded as features without --features.",
         ),
     ] = None,
     truth: options.Truth = None,
@@ -54,99 +57,108 @@ def run(
             "--method",
             "-m",
             autocompletion=options.method_names,
-            help="auto tries a handful, joint-em the default; a name takes that one; repeat it to choose from some.",
+            help="Method to use. `auto` compares several; repeat the option to compare only those. Default: auto.",
         ),
     ] = None,
     class_prior: Annotated[
         str | None,
         typer.Option(
             metavar="SHARES",
-            help="How frequent the classes are, if you know, for joint-em: balanced, cat=0.3,dog=0.7, or a JSON file.",
+            help="Class shares, if you know them (joint-em only): balanced, cat=0.3,dog=0.7, or a JSON file.",
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Where the run goes: runs/NAME if not given.")
+        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the run. Default: runs/NAME.")
     ] = None,
-    accept: Annotated[float, typer.Option(metavar="N", help="How sure a label must be to be used as it is.")] = 0.9,
+    accept: Annotated[float, typer.Option(metavar="N", help="Confidence from which a label is accepted.")] = 0.9,
     budget: Annotated[
-        int | None, typer.Option("--budget", "-b", metavar="N", min=1, help="How many answers to propose to buy.")
+        int | None,
+        typer.Option(
+            "--budget",
+            "-b",
+            metavar="N",
+            min=1,
+            help="Number of answers to propose. Default: a tenth of the tasks, at most 1,000.",
+        ),
     ] = None,
     time_budget: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", min=1, help="Time for choosing a method: what would take longer is left out."),
+        typer.Option(
+            metavar="SECONDS",
+            min=1,
+            help="Time limit for comparing methods; slower methods are skipped. Default: no limit.",
+        ),
     ] = None,
-    folds: Annotated[int, typer.Option(metavar="N", min=2, max=100, help="Parts of the answers held out in turn.")] = 5,
-    jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Fits at once.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was killed.")] = False,
+    folds: Annotated[int, typer.Option(metavar="N", min=2, max=100, help="Number of folds of held-out answers.")] = 5,
+    jobs: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Number of parallel fits. Default: the number of cores, at most 4."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
     pseudonymise: options.Pseudonymise = None,
     seed: options.Seed = 0,
     json: options.Json = False,
-    format: options.Format = None,
-    question: options.Question = None,
-    task: options.Task = None,
-    worker: options.Worker = None,
-    label: options.Label = None,
-    duplicates: options.TwiceAnswered = options.Duplicates.error,
-    nulls: options.Missing = options.Nulls.error,
-    max_classes: options.MaxClasses = options.MAX_CLASSES,
+    *,
+    reading: options.Reading,
 ) -> None:
-    """Do the whole job: labels with confidence, workers, hard tasks, what to buy next, a model and a report.
+    """Run the main job: labels with confidence, workers, ambiguous tasks, answers to buy, a model and a report.
 
-    Methods are compared by how well they predict answers they have not seen; the result says which was chosen and why,
-    and when nothing beats majority vote. With features, JointEM is taken unless another is better by its error.
+    Methods are compared by how well they predict held-out answers. The result says which method was chosen and why, and
+    whether any of them beats majority vote. With features, JointEM is used unless another method is better by more than
+    one standard error.
     """
-    from crowdwise.io import read_side_columns
-    from crowdwise.run import run as whole_job
+    from crowdwise.run import run as run_pipeline
     from crowdwise.run.progress import check_place
 
-    place = default_folder(files[0]) if out is None else out
-    refuse_same_file([*files, features, truth], [place], pseudonymise)
-    check_place(place)  # before much is read
-    columns: dict[str, Any] = {"format": format, "question": question, "task": task, "worker": worker, "label": label}
+    folder = default_folder(files[0]) if out is None else out
+    refuse_same_file([*files, features, truth], [folder], pseudonymise)
+    check_place(folder)  # before anything large is read
     with withheld(files, really=pseudonymise is not None):
-        answers = read_answers(files, **columns, duplicates=duplicates, nulls=nulls, max_classes=max_classes)
-        beside = read_side_columns(files, answers, text=text, **columns)
+        answers, side = read_answers_with_side_columns(files, text=text, **reading)
     answers, row = renamed(answers, pseudonymise)
-    seconds = None if beside.seconds is None else beside.seconds[row]
-    for sentence in beside.notes:
+    seconds = None if side.seconds is None else side.seconds[row]
+    for sentence in side.notes:
         note(sentence)
-    how = f"What is finished is kept in {place}: --resume goes on from there."
-    with goes_on(lambda: how), shown() as told:
-        made = whole_job(
-            answers, place, features=None if features is None else match(features, answers), images=images,
-            texts=beside.texts, encode=text is not None or images is not None, seconds=seconds, truth=truth,
+    hint = f"Finished steps are saved in {folder}. Rerun the command with --resume to continue."
+    with resume_hint(lambda: hint), progress_display() as callback:
+        result = run_pipeline(
+            answers, folder, features=None if features is None else match(features, answers), images=images,
+            texts=side.texts, encode=text is not None or images is not None, seconds=seconds, truth=truth,
             method=method or "auto", class_prior=options.class_prior(class_prior, answers.classes.tolist()),
             accept=accept, budget=budget, folds=folds, time_budget=time_budget, seed=seed,
-            n_jobs=jobs, resume=resume, callback=told,
+            n_jobs=jobs, resume=resume, callback=callback,
             inputs=list(inputs(answers=files, features=features, images=images, truth=truth)),
         )  # fmt: skip
     if json:
-        as_json({**sizes(answers), "removed": dict(answers.removed), **brief(made)})
+        as_json({**sizes(answers), "removed": dict(answers.removed), **summary_of(result)})
     else:
-        show(made)
+        show(result)
 
 
 def report(
     folder: Folder,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where it goes: report.html in the folder.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="File for the report. Default: report.html in the folder of the run."),
+    ] = None,
     json: options.Json = False,
 ) -> None:
-    """Write the report of a run again: one HTML file that needs no network."""
+    """Write the report of a run again: one self-contained HTML file."""
     from crowdwise.run import Run
 
     if out is not None and out.suffix.lower() not in (".html", ".htm"):
-        message = f"--out {out}: the report is an HTML file; give it a name that ends in .html."
+        message = f"--out {out}: the report is an HTML file; the name must end in .html."
         raise ParameterError(message)
     with progress("Writing the report"):
-        place = Run(folder).report(out)
+        path = Run(folder).report(out)
     if json:
-        as_json({"written": {"report": str(place)}, "bytes": place.stat().st_size})
+        as_json({"written": {"report": str(path)}, "bytes": path.stat().st_size})
     else:
-        fields([("report in", f"{place} ({place.stat().st_size / 1e6:.1f} MB)")])
+        fields([("report in", f"{path} ({path.stat().st_size / 1e6:.1f} MB)")])
 
 
 def default_folder(file: Path) -> Path:
-    """A new folder under runs/ named like the answers.
+    """Return a new folder under runs/ with the name of the answers file.
 
     >>> default_folder(Path("no-such/answers.csv.gz"))
     PosixPath('runs/answers')
@@ -157,7 +169,7 @@ def default_folder(file: Path) -> Path:
 
 
 def inputs(answers: list[Path], **others: Path | None) -> Iterator[dict[str, Any]]:
-    """Where the data came from, with checksums of files."""
+    """Yield the input files with their role, size and checksum."""
     named = [("answers", file) for file in answers]
     named += [(role, path) for role, path in others.items() if path is not None]
     for role, path in named:
@@ -169,32 +181,32 @@ def inputs(answers: list[Path], **others: Path | None) -> Iterator[dict[str, Any
 
 
 @contextmanager
-def shown() -> Iterator[Any]:
-    """A bar that says which step it is, what is being done, and how long is left; lines where nobody looks."""
+def progress_display() -> Iterator[Any]:
+    """Show the current step and the time left: a bar on a terminal, otherwise lines on stderr."""
     screen = console(stderr=True)
-    at_step, said = 0, 0.0
+    current_step, last_time = 0, 0.0
 
-    def line(at: Progress) -> None:
-        nonlocal at_step, said
+    def print_line(at: Progress) -> None:
+        nonlocal current_step, last_time
         now = time.monotonic()
-        if at.step != at_step or now - said > EVERY:
+        if at.step != current_step or now - last_time > INTERVAL:
             count = "" if at.done is None else f", {at.done:,} of {at.total:,}"
             say(f"[{at.step}/{at.steps}] {at.what}{count}{time_left(at.left)}", stderr=True)
-            at_step, said = at.step, now
+            current_step, last_time = at.step, now
 
     if not screen.is_terminal:
-        yield line
+        yield print_line
         return
     with progress("Starting") as step:
 
-        def told(at: Progress) -> None:
+        def update_bar(at: Progress) -> None:
             step(f"[{at.step}/{at.steps}] {at.what}{time_left(at.left)}".replace("[", r"\["), at.done, at.total)
 
-        yield told
+        yield update_bar
 
 
 def time_left(seconds: float | None) -> str:
-    """How long is left, in words.
+    """Return the time left as text.
 
     >>> time_left(42.0), time_left(300.0), time_left(None)
     (', about 42 s left', ', about 5 min left', '')
@@ -204,44 +216,44 @@ def time_left(seconds: float | None) -> str:
     return f", about {seconds:.0f} s left" if seconds < 100 else f", about {seconds / 60:.0f} min left"
 
 
-def brief(made: Run) -> dict[str, Any]:
-    """A run as one JSON object."""
+def summary_of(result: Run) -> dict[str, Any]:
+    """Return the main figures of a run, for JSON output."""
     from crowdwise.run.folder import TIMES
     from crowdwise.run.folder_format import read_json
 
-    figures = made.metrics
+    figures = result.metrics
     names = ("method", "why", "beats_vote", "words", "counts", "expected_accuracy", "truth", "calibration", "methods",
              "notes", "spammers")  # fmt: skip
-    seconds = read_json(made.path / TIMES) if (made.path / TIMES).is_file() else {}
-    return {name: figures[name] for name in names} | {"seconds": seconds, "written": {"run": str(made.path)}}
+    seconds = read_json(result.path / TIMES) if (result.path / TIMES).is_file() else {}
+    return {name: figures[name] for name in names} | {"seconds": seconds, "written": {"run": str(result.path)}}
 
 
-def show(made: Run) -> None:
-    """A run on the screen: the headline, the methods, the verdicts, and where everything is."""
-    figures = made.metrics
+def show(result: Run) -> None:
+    """Print a run: the headline, the methods, the verdicts, and the files."""
+    figures = result.metrics
     for sentence in figures["words"]:
         say(sentence)
     for sentence in figures["notes"]:
         note(sentence)
     say()
     scored = figures["truth"] is not None
-    headers = ["method", "nats an answer", "against the vote", "same labels"] + (
-        ["accuracy", "balanced", "ECE"] if scored else []
+    headers = ["method", "held-out log-lik.", "vs. vote", "same labels"] + (
+        ["accuracy", "balanced", "calib. error"] if scored else []
     )
     table(headers, [method_row(line, scored) for line in figures["methods"]])
     say()
     counts, n_tasks = figures["counts"], max(sum(figures["counts"].values()), 1)
     fields([(verdict, f"{count:,} ({percent(count / n_tasks)})") for verdict, count in counts.items()])
     say()
-    places = {"run": made.path, "labels": made.path / "labels.csv", "report": made.path / "report.html"}
-    fields([(f"{what} in", str(place)) for what, place in places.items() if place.exists()])
+    paths = {"run": result.path, "labels": result.path / "labels.csv", "report": result.path / "report.html"}
+    fields([(f"{what} in", str(path)) for what, path in paths.items() if path.exists()])
 
 
 def method_row(line: Mapping[str, Any], scored: bool) -> list[str]:
-    """A row of the table of methods; the one chosen has a star."""
+    """Return a row of the table of methods; a star marks the chosen one."""
     name = f"{line['name']} *" if line["chosen"] else line["name"]
     if line["failure"]:
-        return [name, "not scored", line["failure"][:60], "", *([""] * 3 if scored else [])]
+        return [name, "failed", line["failure"][:60], "", *([""] * 3 if scored else [])]
 
     def pair(value: str, error: str) -> str:
         return "" if line[value] is None else f"{line[value]:+.3f} ± {line[error]:.3f}"

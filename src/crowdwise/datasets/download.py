@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from crowdwise.errors import CrowdwiseError, FormatError
-from crowdwise.io.files import leads_out
+from crowdwise.io.files import is_outside_path
 
 TRIES = 3
 PAUSE = 1.0  # seconds before another try
@@ -118,7 +118,7 @@ def members(archive: Path, names: list[str]) -> dict[str, bytes]:
 
 def _is_wanted(archive: Path, name: str, size: int, wanted: set[str]) -> bool:
     path = PurePosixPath(name.replace("\\", "/"))
-    if leads_out(name):
+    if is_outside_path(name):
         message = f"{archive} holds the path {name!r}, which leads out of its folder: it is refused."
         raise FormatError(message)
     if path.name in wanted and size > MAX_BYTES:

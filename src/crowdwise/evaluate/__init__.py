@@ -1,4 +1,4 @@
-"""How good are labels, probabilities and crowds.
+"""Metrics of labels and probabilities, calibration, and agreement between workers.
 
 >>> import crowdwise as cw
 >>> answers = cw.simulate.simulate(300, n_classes=2)

@@ -1,17 +1,17 @@
-"""Do workers agree with one another? No truth needed.
+"""Agreement between workers. No truth is needed.
 
-    n[t, c]  answers to task t that say c          n[t] their sum, m[c] their sum over the tasks of two answers or more
+    n[t, c]  answers c to task t          n[t] their sum over c, m[c] their sum over tasks with two answers or more
 
     pairwise agreement  = sum_t sum_c n[t, c] (n[t, c] - 1)  /  sum_t n[t] (n[t] - 1)
     Krippendorff alpha  = 1 - observed / expected disagreement, nominal
-                observed = sum_t (n[t]^2 - sum_c n[t, c]^2) / (n[t] - 1)       tasks of one answer say nothing
+                observed = sum_t (n[t]^2 - sum_c n[t, c]^2) / (n[t] - 1)       tasks with one answer do not count
                 expected = sum_c m[c] (m - m[c]) / (m - 1)                     m = sum_c m[c]
     Fleiss kappa        = (P - E) / (1 - E), P = pairwise agreement, E = sum_c (m[c] / m)^2
 
 Krippendorff, "Content Analysis" (1980); Fleiss, "Measuring nominal scale agreement among many raters", Psychological
-Bulletin 76 (1971), for tasks that all have the same number of answers. All are read off vote counts in one pass, linear
-in answers. Weights are not used. Where every answer names the same class the coefficients are 0/0: that is perfect
-agreement, and 1 here. Without a task of two answers they are undefined: None.
+Bulletin 76 (1971), for tasks that all have the same number of answers. All are computed from vote counts in one pass,
+linear in answers. Weights are not used. If every answer names the same class, the coefficients are 0/0; this is perfect
+agreement, and 1 is returned. If no task has two answers, they are undefined, and None is returned.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class PairCounts(NamedTuple):
-    """What every coefficient is made of; tasks of fewer than two answers are left out of all."""
+    """The counts from which all coefficients are computed, over tasks with two answers or more."""
 
     pairs: int  # ordered pairs of answers to one task
     agreeing: int
-    disagreement: float  # disagreeing pairs, those of each task divided by n[t] - 1
+    disagreement: float  # disagreeing pairs, divided by n[t] - 1 in each task
     votes: Array  # (classes,): m[c]
-    fewest: int  # answers to a task that has any
+    fewest: int  # smallest and largest number of answers per answered task
     most: int
 
 
@@ -45,42 +45,44 @@ def count_pairs(answers: Answers) -> PairCounts:
 
 
 def pairwise_agreement(answers: Answers) -> float | None:
-    """Share of agreeing pairs among all pairs of answers to the same task; None without a pair.
+    """Return the share of agreeing pairs among all pairs of answers to the same task; None without a pair.
 
     >>> answers = Answers.from_arrays([1, 1, 1, 2, 2], list("abcab"), list("xxyyy"))
     >>> pairwise_agreement(answers)
     0.5
     """
-    return agreement_of(count_pairs(answers))
+    return agreement_from_counts(count_pairs(answers))
 
 
 def krippendorff_alpha(answers: Answers) -> float | None:
-    """Agreement beyond chance, nominal, right with missing answers: 1 perfect, 0 chance, below 0 worse than chance.
+    """Return nominal Krippendorff's alpha: 1 is perfect agreement, 0 chance, below 0 worse than chance.
+
+    It is correct with missing answers, that is, with different numbers of answers per task.
 
     >>> answers = Answers.from_arrays([1, 1, 2, 2, 3, 3], list("ababab"), ["yes", "yes", "no", "no", "yes", "no"])
     >>> round(krippendorff_alpha(answers), 4)
     0.4444
     """
-    return alpha_of(count_pairs(answers))
+    return alpha_from_counts(count_pairs(answers))
 
 
 def fleiss_kappa(answers: Answers) -> float | None:
-    """Agreement beyond chance where all answered tasks have the same number of answers, two or more; else None.
+    """Return Fleiss' kappa; None unless all answered tasks have the same number of answers, at least two.
 
     >>> answers = Answers.from_arrays([1, 1, 2, 2, 3, 3], list("ababab"), ["yes", "yes", "no", "no", "yes", "no"])
     >>> round(fleiss_kappa(answers), 4)
     0.3333
     """
-    return kappa_of(count_pairs(answers))
+    return kappa_from_counts(count_pairs(answers))
 
 
-def agreement_of(count: PairCounts) -> float | None:
-    """Pairwise agreement from counts."""
+def agreement_from_counts(count: PairCounts) -> float | None:
+    """Return the pairwise agreement."""
     return count.agreeing / count.pairs if count.pairs else None
 
 
-def alpha_of(count: PairCounts) -> float | None:
-    """Krippendorff's alpha from counts."""
+def alpha_from_counts(count: PairCounts) -> float | None:
+    """Return Krippendorff's alpha."""
     if not count.pairs:
         return None
     if not count.disagreement:
@@ -90,8 +92,8 @@ def alpha_of(count: PairCounts) -> float | None:
     return 1 - count.disagreement / float(expected)
 
 
-def kappa_of(count: PairCounts) -> float | None:
-    """Fleiss' kappa from counts."""
+def kappa_from_counts(count: PairCounts) -> float | None:
+    """Return Fleiss' kappa."""
     if not count.pairs or count.fewest != count.most:
         return None
     if count.agreeing == count.pairs:
@@ -101,17 +103,17 @@ def kappa_of(count: PairCounts) -> float | None:
 
 
 def consistency(answers: Answers, codes: Array, skill: Array) -> Array:
-    """Posterior probability of each task's label `codes`, (tasks,), given one accuracy for each worker.
+    """Return the posterior probability of each task's label `codes`, (tasks,), given one accuracy `skill` per worker.
 
-    Errors are even over the other classes and so is the prior. A label ruled out together with all others (workers of
-    accuracy 1 who contradict each other) has consistency 0, as crowd-kit defines it.
+    The prior and the errors of workers are uniform over classes. If all classes have probability zero (workers of
+    accuracy 1 contradict each other), the consistency is 0, as crowd-kit defines it.
 
     >>> answers = Answers.from_arrays([1, 1], ["a", "b"], ["x", "y"])
     >>> consistency(answers, np.array([0]), np.array([0.9, 0.5])).round(2).tolist()
     [0.9]
     """
     skill = np.asarray(skill, dtype=float)
-    with np.errstate(divide="ignore"):  # an accuracy of 0 or 1 rules answers out: log 0 is right
+    with np.errstate(divide="ignore"):  # an accuracy of 0 or 1 makes answers impossible: -inf is correct
         right, wrong = np.log(skill), np.log((1 - skill) / max(answers.n_classes - 1, 1))  # (workers,)
     return _consistency(
         answers.task_starts, answers.worker, answers.label, right, wrong, np.asarray(codes), answers.n_classes
@@ -119,10 +121,10 @@ def consistency(answers: Answers, codes: Array, skill: Array) -> Array:
 
 
 def uncertainty(answers: Answers, skill: Array | None = None, by: Literal["task", "worker"] = "task") -> Array:
-    """Entropy, in nats, of the labels each task got or each worker gave.
+    """Return the entropy, in nats, of the labels of each task or each worker.
 
-    With `skill`, an answer of accuracy s counts s for its class and (1 - s) / (classes - 1) for each other one, as in
-    crowd-kit. A task or worker without answers has the entropy of even shares.
+    With `skill`, an answer of a worker of accuracy s counts s for its class and (1 - s) / (classes - 1) for each other
+    one, as in crowd-kit. A task or worker without answers has the entropy of the uniform distribution.
 
     >>> answers = Answers.from_arrays([1, 1, 2, 2], list("abab"), ["yes", "no", "yes", "yes"])
     >>> uncertainty(answers).round(3).tolist(), uncertainty(answers, by="worker").round(3).tolist()
@@ -141,8 +143,8 @@ def uncertainty(answers: Answers, skill: Array | None = None, by: Literal["task"
 
 @njit(cache=True, error_model="numpy")
 def _count_pairs(starts: Array, label: Array, votes: Array) -> tuple[int, int, float, Array, int, int]:
-    """Fields of PairCounts; `votes` (classes,) comes as zeros and is filled."""
-    here = np.zeros(votes.shape[0], np.int64)  # votes of the present task
+    """Return the fields of `PairCounts`; `votes` (classes,) must be zeros and is filled."""
+    task_votes = np.zeros(votes.shape[0], np.int64)  # of the current task
     pairs, agreeing, disagreement = 0, 0, 0.0
     fewest, most = label.shape[0], 0
     for t in range(starts.shape[0] - 1):
@@ -153,11 +155,11 @@ def _count_pairs(starts: Array, label: Array, votes: Array) -> tuple[int, int, f
             continue
         agree = 0
         for a in range(starts[t], starts[t + 1]):
-            agree += 2 * here[label[a]]  # one more ordered pair each way with every equal answer before it
-            here[label[a]] += 1
+            agree += 2 * task_votes[label[a]]  # an ordered pair each way with every equal answer before it
+            task_votes[label[a]] += 1
         for a in range(starts[t], starts[t + 1]):
             votes[label[a]] += 1
-            here[label[a]] = 0
+            task_votes[label[a]] = 0
         pairs += n * (n - 1)
         agreeing += agree
         disagreement += (n * (n - 1) - agree) / (n - 1)
@@ -168,7 +170,7 @@ def _count_pairs(starts: Array, label: Array, votes: Array) -> tuple[int, int, f
 def _consistency(
     starts: Array, worker: Array, label: Array, right: Array, wrong: Array, codes: Array, n_classes: int
 ) -> Array:
-    """Softmax over classes of the log-likelihood of each task's answers, at the class given."""
+    """Return the softmax over classes of the log-likelihood of each task's answers, at the class in `codes`."""
     out = np.empty(starts.shape[0] - 1)
     score = np.empty(n_classes)
     for t in range(out.shape[0]):

@@ -1,11 +1,12 @@
-"""Is a confidence of 0.8 right eight times in ten? Bins of confidence against accuracy.
+"""Calibration: is a confidence of 0.8 correct eight times in ten? Bins of confidence against accuracy.
 
     ECE = sum over bins of (tasks in the bin / tasks) * |accuracy of the bin - mean confidence of the bin|
 
-Guo et al., "On calibration of modern neural networks", ICML 2017: confidence is the probability of the class predicted,
-bins are of equal width, each without its lower edge and with its upper one.
+Guo et al., "On calibration of modern neural networks", ICML 2017: confidence is the probability of the predicted class.
+Bins have equal width and contain their upper edge but not their lower one.
 
-`tempered` and `vote_belief` make a belief less sure, or more; `crowdwise.choose` finds out how much, without truth.
+`tempered` and `vote_belief` make probabilities less or more confident; `crowdwise.choose` estimates by how much, from
+held-out answers.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 N_BINS = 15
-LEAST = 1e-10  # a probability of zero has no logarithm
+MIN_PROBABILITY = 1e-10  # smaller ones are raised to this before taking logarithms
 
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """Bins that hold tasks, in order of confidence; empty ones are left out."""
+    """The bins that contain tasks, in order of confidence."""
 
     low: Array  # (bins,) edges
     high: Array
@@ -45,14 +46,14 @@ class Reliability:
 
 
 def reliability(confidence: Array, correct: Array, n_bins: int = N_BINS) -> Reliability:
-    """Confidence against accuracy, bin by bin.
+    """Compare confidence with accuracy, bin by bin.
 
     Parameters
     ----------
     confidence : (tasks,) array
-        Probability given to the class predicted.
+        Probability of the predicted class.
     correct : (tasks,) bool array
-        Whether it is the true one.
+        Whether the predicted class is the true one.
     n_bins : int
         Bins of equal width from 0 to 1.
 
@@ -63,19 +64,19 @@ def reliability(confidence: Array, correct: Array, n_bins: int = N_BINS) -> Reli
     ([0.55, 0.95], [0.5, 1.0], [2, 1])
     """
     confidence = np.asarray(confidence, dtype=float)
-    where = np.clip(np.ceil(confidence * n_bins).astype(np.int64) - 1, 0, n_bins - 1)  # (tasks,)
-    count = np.bincount(where, minlength=n_bins)
+    bin_index = np.clip(np.ceil(confidence * n_bins).astype(np.int64) - 1, 0, n_bins - 1)  # (tasks,)
+    count = np.bincount(bin_index, minlength=n_bins)
     used = np.flatnonzero(count)
-    sums = [np.bincount(where, values, minlength=n_bins)[used] for values in (confidence, correct)]
+    sums = [np.bincount(bin_index, values, minlength=n_bins)[used] for values in (confidence, correct)]
     count = count[used]
     return Reliability(used / n_bins, (used + 1) / n_bins, sums[0] / count, sums[1] / count, count)
 
 
 def tempered(proba: Array, temperature: float) -> Array:
-    """Belief (tasks, classes) with its logarithms divided by the temperature: above 1 less sure, below 1 surer.
+    """Return probabilities (tasks, classes) rescaled by a temperature: above 1 less confident, below 1 more.
 
-    The order of the classes stays, so labels do. Nothing is taken to be less probable than 1e-10: what a belief rules
-    out altogether, a temperature brings back.
+    Logarithms are divided by the temperature. The order of the classes, and so the labels, do not change. Probabilities
+    below 1e-10 are raised to 1e-10 first, so a class of probability zero can become possible.
 
     >>> tempered(np.array([[0.8, 0.2]]), 2.0).round(3).tolist()
     [[0.667, 0.333]]
@@ -83,12 +84,14 @@ def tempered(proba: Array, temperature: float) -> Array:
     _require_positive("temperature", temperature)
     if temperature == 1:
         return proba
-    log = np.log(np.maximum(proba, LEAST)) / temperature  # (tasks, classes)
-    return _normalised(log)
+    log = np.log(np.maximum(proba, MIN_PROBABILITY)) / temperature  # (tasks, classes)
+    return _softmax_in_place(log)
 
 
 def vote_belief(answers: Answers, sharpness: float) -> Array:
-    """Votes as a belief, (tasks, classes): each vote for a class adds `sharpness` to its log odds; even without votes.
+    """Return probabilities (tasks, classes) from votes: each vote for a class adds `sharpness` to its log odds.
+
+    Tasks without votes get the uniform distribution.
 
     >>> from crowdwise import Answers
     >>> vote_belief(Answers.from_arrays([1, 1, 1], list("abc"), ["no", "yes", "yes"]), 1.0).round(3).tolist()
@@ -97,11 +100,11 @@ def vote_belief(answers: Answers, sharpness: float) -> Array:
     _require_positive("sharpness", sharpness)
     votes = answers.counts(dense=True)
     assert isinstance(votes, np.ndarray)
-    return _normalised(sharpness * votes)
+    return _softmax_in_place(sharpness * votes)
 
 
-def _normalised(log: Array) -> Array:
-    """exp(log) in shares of each row; `log` is used up."""
+def _softmax_in_place(log: Array) -> Array:
+    """Return the softmax of each row; `log` is overwritten."""
     log -= log.max(axis=1, keepdims=True)
     proba = np.exp(log, out=log)
     proba /= proba.sum(axis=1, keepdims=True)

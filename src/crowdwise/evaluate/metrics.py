@@ -1,11 +1,11 @@
-"""How good are labels and probabilities, against known truth. Functions on arrays.
+"""Metrics of labels and probabilities against known truth, as functions of arrays.
 
-    truth      (tasks,)          int codes; tasks of unknown truth (-1) are left out
+    truth      (tasks,)          int codes; tasks of unknown truth (-1) are ignored
     predicted  (tasks,)          int codes; -1 where a method gives no label, which counts as wrong
     proba      (tasks, classes)  rows sum to one
 
-What cannot be computed (no task of known truth, one class only) is None, never NaN. Most figures are read off one
-confusion matrix; scikit-learn gives the same ones, but warns or refuses where a class is missing.
+An undefined metric (no task of known truth, only one class) is None, never NaN. Values are those of scikit-learn, which
+warns or raises an error where a class is missing.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from crowdwise.evaluate.calibration import N_BINS, reliability
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-LEAST = float(np.finfo(np.float64).eps)  # log loss takes a smaller probability of the true class for this
+MIN_PROBABILITY = float(np.finfo(np.float64).eps)  # smaller probabilities are raised to this in the log loss
 
 
 class ClassScore(NamedTuple):
-    """One line of the table of classes; None where undefined (nothing predicted, or no task of the class)."""
+    """The scores of one class; None where undefined (class never predicted, or no task of the class)."""
 
     name: Any
     support: int
@@ -34,7 +34,7 @@ class ClassScore(NamedTuple):
 
 
 def decide(proba: Array, seed: int = 0) -> Array:
-    """Most probable class of each row; ties are broken at random, so that no class gains by its place.
+    """Return the most probable class of each row; ties are broken at random, so that no class is favoured.
 
     >>> decide(np.array([[0.2, 0.8], [1.0, 0.0]])).tolist()
     [1, 0]
@@ -43,13 +43,13 @@ def decide(proba: Array, seed: int = 0) -> Array:
     codes = proba.argmax(axis=1)
     tied = proba >= proba.max(axis=1, keepdims=True) - 1e-12
     rows = np.flatnonzero(tied.sum(axis=1) > 1)
-    lots = np.random.default_rng(seed).random((len(rows), proba.shape[1]))
-    codes[rows] = np.where(tied[rows], lots, -1.0).argmax(axis=1)
+    draws = np.random.default_rng(seed).random((len(rows), proba.shape[1]))
+    codes[rows] = np.where(tied[rows], draws, -1.0).argmax(axis=1)
     return codes
 
 
 def accuracy(truth: Array, predicted: Array) -> float | None:
-    """Share of tasks given their true class; both as codes of classes, -1 where the truth is unknown.
+    """Return the share of tasks whose predicted class is the true one.
 
     >>> accuracy([0, 1, 1, -1], [0, 1, 0, 0])
     0.6666666666666666
@@ -59,7 +59,9 @@ def accuracy(truth: Array, predicted: Array) -> float | None:
 
 
 def confusion(truth: Array, predicted: Array, n_classes: int | None = None) -> Array:
-    """Tasks of each true class (rows) given each class (columns); those without a label are in no column.
+    """Return the number of tasks per true class (rows) and predicted class (columns).
+
+    Tasks without a label are not counted.
 
     >>> confusion([0, 1, 1], [0, 1, 0]).tolist()
     [[1, 0], [1, 1]]
@@ -72,7 +74,7 @@ def confusion(truth: Array, predicted: Array, n_classes: int | None = None) -> A
 
 
 def balanced_accuracy(truth: Array, predicted: Array) -> float | None:
-    """Mean recall over the classes that occur in the truth.
+    """Return the mean recall over the classes that occur in the truth.
 
     >>> balanced_accuracy([0, 0, 0, 1], [0, 0, 0, 0])
     0.5
@@ -81,7 +83,7 @@ def balanced_accuracy(truth: Array, predicted: Array) -> float | None:
 
 
 def macro_f1(truth: Array, predicted: Array) -> float | None:
-    """Mean F1 over the classes that occur in the truth or among the predictions.
+    """Return the mean F1 over the classes that occur in the truth or among the predictions.
 
     >>> macro_f1([0, 0, 0, 1], [0, 0, 1, 1])
     0.7333333333333334
@@ -90,7 +92,7 @@ def macro_f1(truth: Array, predicted: Array) -> float | None:
 
 
 def per_class(truth: Array, predicted: Array, classes: Sequence[Any] | Array | None = None) -> list[ClassScore]:
-    """Support, precision, recall and F1 of each class.
+    """Return support, precision, recall and F1 of each class.
 
     >>> per_class([0, 0, 1], [0, 0, 0], ["cat", "dog"])[1]
     ClassScore(name='dog', support=1, precision=None, recall=0.0, f1=0.0)
@@ -98,18 +100,18 @@ def per_class(truth: Array, predicted: Array, classes: Sequence[Any] | Array | N
     matrix = confusion(truth, predicted, None if classes is None else len(classes))
     names = range(len(matrix)) if classes is None else classes
     support = np.bincount(_known(truth)[0], minlength=len(matrix)).tolist()
-    given = matrix.sum(axis=0).tolist()
-    right = matrix.diagonal().tolist()
+    n_predicted = matrix.sum(axis=0).tolist()
+    n_correct = matrix.diagonal().tolist()
     return [
-        ClassScore(name, n, _ratio(hit, said), _ratio(hit, n), _ratio(2 * hit, n + said))
-        for name, n, said, hit in zip(names, support, given, right, strict=True)
+        ClassScore(name, n, _ratio(hits, guesses), _ratio(hits, n), _ratio(2 * hits, n + guesses))
+        for name, n, guesses, hits in zip(names, support, n_predicted, n_correct, strict=True)
     ]
 
 
 def log_loss(truth: Array, proba: Array) -> float | None:
-    """Mean of -log(probability of the true class), in nats.
+    """Return the mean of -log(probability of the true class), in nats.
 
-    A probability below 2.2e-16 is taken as that: a certain and wrong answer costs 36, not infinity.
+    Probabilities below 2.2e-16 are raised to it, so a certain but wrong prediction costs 36 and not infinity.
 
     >>> round(log_loss([0, 1], np.array([[0.5, 0.5], [0.0, 1.0]])), 4)
     0.3466
@@ -118,11 +120,11 @@ def log_loss(truth: Array, proba: Array) -> float | None:
     if not len(truth):
         return None
     right = proba[np.arange(len(truth)), truth].astype(float)
-    return float(-np.log(np.clip(right, LEAST, 1.0)).mean())
+    return float(-np.log(np.clip(right, MIN_PROBABILITY, 1.0)).mean())
 
 
 def brier(truth: Array, proba: Array) -> float | None:
-    """Mean squared distance between the probabilities and the truth, summed over classes: 0 (best) to 2.
+    """Return the mean squared distance between probabilities and truth, summed over classes: 0 (best) to 2.
 
     >>> brier([0, 1], np.array([[0.5, 0.5], [0.0, 1.0]]))
     0.25
@@ -135,7 +137,7 @@ def brier(truth: Array, proba: Array) -> float | None:
 
 
 def ece(truth: Array, proba: Array, predicted: Array | None = None, n_bins: int = N_BINS) -> float | None:
-    """Expected calibration error of the class predicted (by default the most probable); see `calibration`.
+    """Return the expected calibration error of the predicted class (default: the most probable); see `calibration`.
 
     >>> ece([0, 0, 1, 1], np.full((4, 2), 0.5), [0, 0, 0, 0])
     0.0
@@ -147,33 +149,32 @@ def ece(truth: Array, proba: Array, predicted: Array | None = None, n_bins: int 
 
 
 def auc(truth: Array, proba: Array) -> float | None:
-    """Area under the ROC curve; with several classes the mean over classes, each against the rest.
+    """Return the area under the ROC curve; with several classes, the mean over classes, each against the rest.
 
-    Classes that do not occur in the truth have no curve and are left out of the mean.
+    Classes that do not occur in the truth have no curve and are not part of the mean.
 
     >>> auc([0, 0, 1, 1], np.array([[0.9, 0.1], [0.6, 0.4], [0.65, 0.35], [0.2, 0.8]]))
     0.75
     """
     truth, proba = _known(truth, proba)
-    present = np.unique(truth)
-    if len(present) < 2:
+    occurring = np.unique(truth)
+    if len(occurring) < 2:
         return None
-    # With two classes both curves are the same one.
-    return float(np.mean([_roc_area(proba[truth == c, c], proba[truth != c, c]) for c in present]))
+    # With two classes, both curves have the same area.
+    return float(np.mean([_roc_area(proba[truth == c, c], proba[truth != c, c]) for c in occurring]))
 
 
 def _roc_area(positive: Array, negative: Array) -> float:
-    """Probability that a positive task ranks above a negative one, ties half: ten times faster than scikit-learn."""
+    """Return the probability that a positive task ranks above a negative one; ten times faster than scikit-learn."""
     positive, negative = np.sort(positive), np.sort(negative)
     below = np.searchsorted(negative, positive, "left") + np.searchsorted(negative, positive, "right")
     return float(below.mean() / (2 * len(negative)))
 
 
 def imbalance_ratio(counts: Array) -> float | None:
-    """R of the papers: the size of the largest class over that of the smallest (DASC, table 1 and figure 4).
+    """Return the imbalance ratio R: the size of the largest class over that of the smallest.
 
-    Of answers and of truth alike. Classes that do not occur are left out: a class declared but never chosen says
-    nothing about those that were.
+    Defined for answers and for truth alike (DASC, table 1 and figure 4). Classes that do not occur are ignored.
 
     >>> imbalance_ratio([40, 10, 0])
     4.0
@@ -184,26 +185,26 @@ def imbalance_ratio(counts: Array) -> float | None:
 
 
 def _known(truth: Any, *others: Any) -> list[Array]:
-    """The arrays without the tasks of unknown truth."""
+    """Validate the arrays and return them without the tasks of unknown truth."""
     truth = np.asarray(truth)
     arrays = [np.asarray(other) for other in others]
     for codes in (array for array in (truth, *arrays) if array.ndim == 1):
         if len(codes) and codes.dtype.kind not in "iu":
             message = (
-                f"classes are given as codes 0, 1, ... (-1 where unknown), as in `answers.truth` and `model.codes_`; "
-                f"these are of type {codes.dtype}. `evaluate(model, truth)` takes labels by their names."
+                f"classes of type {codes.dtype}: pass integer codes 0, 1, ... (-1 where unknown), as in "
+                f"`answers.truth` and `model.codes_`. To score labels by name, use `evaluate(model, truth)`."
             )
             raise ParameterError(message)
     for array in arrays:
         if len(array) != len(truth):
-            message = f"{len(array)} predictions for {len(truth)} tasks: give one for each, in the order of the truth."
+            message = f"{len(array)} predictions for {len(truth)} tasks: pass one per task, in the order of the truth."
             raise ParameterError(message)
     known = truth >= 0
     return [array if known.all() else array[known] for array in (truth, *arrays)]
 
 
-def _ratio(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
+def _ratio(part: int, total: int) -> float | None:
+    return part / total if total else None
 
 
 def _mean(values: list[float | None]) -> float | None:

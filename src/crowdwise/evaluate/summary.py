@@ -1,4 +1,4 @@
-"""What is in a set of answers: sizes, sparsity, imbalance, agreement. The page `crowdwise inspect` prints."""
+"""Summary of a set of answers, as `crowdwise inspect` prints it: sizes, sparsity, imbalance, agreement."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 from crowdwise._core.display import html_table
 from crowdwise.answers import Answers
-from crowdwise.evaluate.agreement import agreement_of, alpha_of, count_pairs, kappa_of
+from crowdwise.evaluate.agreement import agreement_from_counts, alpha_from_counts, count_pairs, kappa_from_counts
 from crowdwise.evaluate.metrics import Array, imbalance_ratio
 
-SHOWN_CLASSES = 12  # more than this are counted, not listed, on the page
+MAX_CLASSES_SHOWN = 12  # the others are only counted
 
 
 class Spread(NamedTuple):
-    """How a count is spread over tasks or workers."""
+    """Distribution of a count over tasks or workers."""
 
     min: int
     q1: float
@@ -35,33 +35,32 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Summary:
-    """Facts about a set of answers; `str(summary)` is a page of text. What is undefined is None.
+    """Statistics of a set of answers; `str(summary)` is a page of text. Undefined values are None.
 
     Attributes
     ----------
     n_tasks, n_workers, n_answers, n_classes : int
-        Sizes of the tables, and number of answers.
+        Number of tasks, workers, answers and classes.
     unanswered : int
-        Tasks without an answer.
+        Number of tasks without an answer.
     per_task, per_worker : Spread or None
-        Answers of each task and of each worker, those without any included.
+        Answers per task and per worker, including those without any.
     classes, votes : list
-        The classes, and how many answers name each.
+        The classes, and the number of answers per class.
     imbalance : float or None
-        R: answers that name the class named most over those that name the class named least (of those named).
+        R: answers for the most frequent class over answers for the least frequent one, among classes with answers.
     agreement, alpha, kappa : float or None
-        Share of agreeing pairs of answers, Krippendorff's alpha, Fleiss' kappa; between workers, so without pseudo
-        answers.
+        Share of agreeing pairs of answers, Krippendorff's alpha, Fleiss' kappa. Pseudo answers are excluded.
     n_pseudo : int
-        Answers made by a model.
+        Number of answers made by a model.
     n_known : int
-        Tasks of known truth.
+        Number of tasks of known truth.
     answer_accuracy : float or None
-        Share of right answers to tasks of known truth.
+        Share of correct answers to tasks of known truth.
     truth_imbalance : float or None
         R of the known truth.
     removed : dict
-        Rows left out on the way in, by reason.
+        Number of rows dropped when the answers were read, by reason.
     """
 
     n_tasks: int
@@ -84,7 +83,7 @@ class Summary:
     removed: Mapping[str, int]
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
+        """Return all values in types that JSON can represent."""
         plain = dict(self.__dict__)
         for name in ("per_task", "per_worker"):
             spread = getattr(self, name)
@@ -92,7 +91,7 @@ class Summary:
         return {**plain, "removed": dict(self.removed)}
 
     def rows(self) -> list[tuple[str, str]]:
-        """The page as pairs of what and how much, in plain words."""
+        """Return the page as pairs of a name and a value."""
         rows = [
             ("tasks", f"{self.n_tasks:,}" + (f" ({self.unanswered:,} without an answer)" if self.unanswered else "")),
             ("workers", f"{self.n_workers:,}"),
@@ -104,35 +103,42 @@ class Summary:
             for what, spread in (("task", self.per_task), ("worker", self.per_worker))
             if spread is not None
         ]
-        rows.append(("imbalance ratio R", f"{_figure(self.imbalance)} (answers for the class named most over least)"))
-        rows.append(("pairwise agreement", f"{_figure(self.agreement)} of pairs of answers to the same task agree"))
+        rows.append(
+            (
+                "imbalance ratio R",
+                f"{_format(self.imbalance)} (answers for the most frequent class over the least frequent)",
+            )
+        )
+        rows.append(("pairwise agreement", f"{_format(self.agreement)} of pairs of answers to the same task agree"))
         rows.append(("Krippendorff's alpha", self.reading))
         if self.kappa is not None:
-            rows.append(("Fleiss' kappa", _figure(self.kappa)))
+            rows.append(("Fleiss' kappa", _format(self.kappa)))
         if self.n_known:
-            accuracy = "" if self.answer_accuracy is None else f", {self.answer_accuracy:.1%} of their answers right"
-            rows.append(("known truth", f"{self.n_known:,} tasks{accuracy}, R {_figure(self.truth_imbalance)}"))
-        rows += [("left out", f"{count:,} {why}") for why, count in self.removed.items()]
+            accuracy = (
+                "" if self.answer_accuracy is None else f", {self.answer_accuracy:.1%} of their answers are correct"
+            )
+            rows.append(("known truth", f"{self.n_known:,} tasks{accuracy}, R {_format(self.truth_imbalance)}"))
+        rows += [("left out", f"{count:,} {reason}") for reason, count in self.removed.items()]
         return rows
 
     @property
     def reading(self) -> str:
-        """Krippendorff's alpha in plain words."""
+        """Krippendorff's alpha and what it means."""
         if self.alpha is None:
             return "undefined: no task has two answers"
-        words = next(words for least, words in _READINGS if self.alpha >= least)
-        return f"{self.alpha:.2f}: {words}"
+        meaning = next(meaning for least, meaning in _READINGS if self.alpha >= least)
+        return f"{self.alpha:.2f}: {meaning}"
 
     def __str__(self) -> str:
-        lines = [f"{what:<22}{how_much}" for what, how_much in self.rows()]
+        lines = [f"{name:<22}{value}" for name, value in self.rows()]
         order = np.argsort(self.votes, kind="stable")[::-1].tolist()
-        shown = order[:SHOWN_CLASSES]
+        shown = order[:MAX_CLASSES_SHOWN]
         width = max([len(str(self.classes[c])) for c in shown] + [5])
         lines += ["", f"{'class':<{width}}  answers   share"]
         lines += [f"{self.classes[c]!s:<{width}}  {self.votes[c]:7,}  {self._share(c):6.1%}" for c in shown]
         if len(order) > len(shown):
-            rest = sum(self.votes[c] for c in order[SHOWN_CLASSES:])
-            lines.append(f"and {len(order) - len(shown)} classes more, of {rest:,} answers together")
+            rest = sum(self.votes[c] for c in order[MAX_CLASSES_SHOWN:])
+            lines.append(f"and {len(order) - len(shown)} more classes with {rest:,} answers in total")
         return "\n".join(lines)
 
     def _share(self, c: int) -> float:
@@ -145,18 +151,18 @@ class Summary:
         return html_table(self.rows())
 
 
-# Krippendorff's own marks are 0.8 (rely on it) and 0.667 (draw tentative conclusions); below them the words are ours.
+# The thresholds 0.8 (reliable) and 0.667 (tentative conclusions) are Krippendorff's; the lower ones are ours.
 _READINGS = (
-    (0.8, "workers agree; majority vote will do for most tasks"),
-    (0.667, "workers agree fairly well; a model settles the doubtful tasks"),
-    (0.2, "workers disagree a lot; look at the task's instructions or use a model"),
-    (0.0, "workers hardly agree more than by chance; mend the task before trusting any label"),
-    (-np.inf, "workers agree less than by chance; is a label swapped, or the column the right one?"),
+    (0.8, "workers agree; majority vote is enough for most tasks"),
+    (0.667, "workers agree fairly well; use a model for the disputed tasks"),
+    (0.2, "workers often disagree; check the instructions or use a model"),
+    (0.0, "workers agree little more than by chance; fix the task before using any label"),
+    (-np.inf, "workers agree less than by chance; check for swapped labels or a wrong column"),
 )
 
 
 def summarise(answers: Answers) -> Summary:
-    """Count and measure, in time linear in the answers.
+    """Summarise a set of answers, in time linear in the answers.
 
     Examples
     --------
@@ -168,9 +174,9 @@ def summarise(answers: Answers) -> Summary:
     classes               2
     answers per task      1.67 on average, from 1 to 2 (quartiles 1.5, 2, 2)
     answers per worker    2.50 on average, from 2 to 3 (quartiles 2.25, 2.5, 2.75)
-    imbalance ratio R     4.00 (answers for the class named most over least)
+    imbalance ratio R     4.00 (answers for the most frequent class over the least frequent)
     pairwise agreement    0.50 of pairs of answers to the same task agree
-    Krippendorff's alpha  0.00: workers hardly agree more than by chance; mend the task before trusting any label
+    Krippendorff's alpha  0.00: workers agree little more than by chance; fix the task before using any label
     <BLANKLINE>
     class  answers   share
     cat          4   80.0%
@@ -178,10 +184,10 @@ def summarise(answers: Answers) -> Summary:
     """
     per_task = np.diff(answers.task_starts)
     votes = np.bincount(answers.label, minlength=answers.n_classes)
-    pairs = count_pairs(_of_workers(answers))
+    pairs = count_pairs(_without_pseudo(answers))
     truth = np.empty(0, np.int32) if answers.truth is None else answers.truth  # (tasks,), if any is known
     known = truth[answers.task] if len(truth) else truth  # (answers,)
-    right = answers.label[: len(known)][known >= 0] == known[known >= 0]
+    correct = answers.label[: len(known)][known >= 0] == known[known >= 0]
     return Summary(
         n_tasks=answers.n_tasks,
         n_workers=answers.n_workers,
@@ -193,19 +199,19 @@ def summarise(answers: Answers) -> Summary:
         classes=answers.classes.tolist(),
         votes=votes.tolist(),
         imbalance=imbalance_ratio(votes),
-        agreement=agreement_of(pairs),
-        alpha=alpha_of(pairs),
-        kappa=kappa_of(pairs),
+        agreement=agreement_from_counts(pairs),
+        alpha=alpha_from_counts(pairs),
+        kappa=kappa_from_counts(pairs),
         n_pseudo=0 if answers.pseudo is None else int(answers.pseudo.sum()),
         n_known=int((truth >= 0).sum()),
-        answer_accuracy=float(right.mean()) if len(right) else None,
+        answer_accuracy=float(correct.mean()) if len(correct) else None,
         truth_imbalance=imbalance_ratio(np.bincount(truth[truth >= 0])),
         removed=dict(answers.removed),
     )
 
 
-def _of_workers(answers: Answers) -> Answers:
-    """Without what a model added: it would agree with itself."""
+def _without_pseudo(answers: Answers) -> Answers:
+    """Return only the answers of workers: a model would agree with itself."""
     if answers.pseudo is None or not answers.pseudo.any():
         return answers
     real = ~answers.pseudo
@@ -220,5 +226,5 @@ def _spread(counts: Array) -> Spread | None:
     return Spread(int(low), q1, median, q3, int(high), float(counts.mean()))
 
 
-def _figure(value: float | None) -> str:
+def _format(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.2f}"

@@ -1,4 +1,4 @@
-r"""One reader per format, all giving Answers; and writers.
+r"""Reading answers from files of many formats, and writing them.
 
 >>> import tempfile, pathlib
 >>> file = pathlib.Path(tempfile.mkdtemp()) / "answers.csv"
@@ -12,7 +12,17 @@ from __future__ import annotations
 
 from crowdwise.io.format_table import FORMATS, Format
 from crowdwise.io.reader import read, read_truth
-from crowdwise.io.side_columns import SideColumns, read_side_columns
+from crowdwise.io.side_columns import SideColumns, read_side_columns, read_with_side_columns
 from crowdwise.io.writer import check_target, write
 
-__all__ = ["FORMATS", "Format", "SideColumns", "check_target", "read", "read_side_columns", "read_truth", "write"]
+__all__ = [
+    "FORMATS",
+    "Format",
+    "SideColumns",
+    "check_target",
+    "read",
+    "read_side_columns",
+    "read_truth",
+    "read_with_side_columns",
+    "write",
+]

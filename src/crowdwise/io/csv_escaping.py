@@ -37,13 +37,13 @@ def escape(values: pa.Array) -> pa.Array:
     for pattern in (INTEGER, BOOLEAN):
         typed = _matches(values, pattern)
         bare = pc.or_(bare, pc.and_not(typed, pa.scalar(pc.all(typed, min_count=0).as_py())))
-    return pc.if_else(pc.and_not(_special(values), bare), glue("'", values), values)
+    return pc.if_else(pc.and_not(_special(values), bare), join_text("'", values), values)
 
 
-def undo(values: pa.Array) -> pa.Array:
+def unescape(values: pa.Array) -> pa.Array:
     """Take the apostrophes of `escape` off the distinct cells of a column; one it cannot have written is left alone.
 
-    >>> undo(pa.array(["'=1+1", "cat"])).to_pylist(), undo(pa.array(["'=1", "=1"])).to_pylist()
+    >>> unescape(pa.array(["'=1+1", "cat"])).to_pylist(), unescape(pa.array(["'=1", "=1"])).to_pylist()
     (['=1+1', 'cat'], ["'=1", '=1'])
     """
     escaped = pc.and_(_special(values), pc.starts_with(values, "'"))
@@ -53,7 +53,7 @@ def undo(values: pa.Array) -> pa.Array:
     return plain if escape(plain).equals(values) else values
 
 
-def glue(*parts: str | pa.Array) -> pa.Array:
+def join_text(*parts: str | pa.Array) -> pa.Array:
     """Texts end to end, row by row; a string is the same in every row."""
     kind = next(part.type for part in parts if not isinstance(part, str))
     return pc.binary_join_element_wise(*(pa.scalar(p, kind) if isinstance(p, str) else p for p in (*parts, "")))

@@ -28,10 +28,10 @@ MARKS = {  # that text in another encoding begins with; the longer ones first
 }  # fmt: skip
 
 
-def files(path: Any) -> list[Path]:
+def find_files(path: Any) -> list[Path]:
     """The files a path, a folder, a glob or a list of these means, in order of name within a folder or a glob."""
     if isinstance(path, Sequence) and not isinstance(path, (str, bytes)):
-        found = [file for part in path for file in files(part)]
+        found = [file for part in path for file in find_files(part)]
         if not found:
             message = "an empty list of files; give at least one."
             raise ParameterError(message)
@@ -75,7 +75,7 @@ def _files_in(folder: Path) -> list[Path]:
 
 
 @contextmanager
-def guard(path: Path) -> Iterator[None]:
+def file_errors(path: Path) -> Iterator[None]:
     """Name the file in every error, and let nothing else through: damaged files fail in many ways."""
     try:
         yield
@@ -162,10 +162,10 @@ def check_unpacked(unpacked: int, packed: int) -> None:
         raise TooLargeError(message)
 
 
-def leads_out(name: str) -> bool:
+def is_outside_path(name: str) -> bool:
     r"""Whether the name of a member of an archive leads out of the folder it would be unpacked to.
 
-    >>> [leads_out(name) for name in ("a/b.csv", "../b.csv", "/b.csv", "C:/b.csv", r"a\..\..\b.csv")]
+    >>> [is_outside_path(name) for name in ("a/b.csv", "../b.csv", "/b.csv", "C:/b.csv", r"a\..\..\b.csv")]
     [False, True, True, True, True]
     """
     path = PurePosixPath(name.replace("\\", "/"))
@@ -182,7 +182,7 @@ def open_text(path: Path, newline: str = "\n") -> TextIO:
     return io.TextIOWrapper(open_binary(path), "utf-8-sig", newline=newline)
 
 
-def lines_of(stream: TextIO) -> Iterator[str]:
+def read_lines(stream: TextIO) -> Iterator[str]:
     """The lines of an open text, none of which may be endless."""
     number = 1
     while line := stream.readline(LINE):
@@ -209,7 +209,7 @@ def open_arrow(path: Path) -> Iterator[pa.NativeFile]:
             raise unpacked.error from None
 
 
-def head(path: Path) -> str:
+def read_head(path: Path) -> str:
     """The beginning of a text file."""
     with open_binary(path) as stream:
         data = stream.read(HEAD)

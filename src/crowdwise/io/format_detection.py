@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 from typing import Any, NoReturn
 
-from crowdwise.answers.columns import KNOWN
+from crowdwise.answers.columns import COLUMN_NAMES
 from crowdwise.errors import FormatError
-from crowdwise.io.files import head, is_gzip, is_parquet
+from crowdwise.io.files import is_gzip, is_parquet, read_head
 from crowdwise.io.format_table import FORMATS
 from crowdwise.io.formats import argilla, ground_truth, mturk, toloka
 from crowdwise.io.formats.delimited import long_cells
@@ -25,7 +25,7 @@ def detect_format(path: Path) -> str:
         return _of_parquet(path)
     if suffix == ".zip":
         return "doccano"
-    text = head(path).lstrip()
+    text = read_head(path).lstrip()
     if suffix not in TABLES and "\0" in text:
         _unknown("binary data")
     if text[0] in "{[":
@@ -99,7 +99,7 @@ def _of_table(text: str, suffix: str) -> str:
 
 
 def _has_worker(record: dict[str, Any]) -> bool:
-    return any(name.strip().lower() in KNOWN["worker"] for name in record)
+    return any(name.strip().lower() in COLUMN_NAMES["worker"] for name in record)
 
 
 def _listed(record: dict[str, Any]) -> str:

@@ -12,15 +12,15 @@ import pyarrow as pa
 
 from crowdwise.answers.encoding import as_arrow, preview
 from crowdwise.errors import DuplicateError, FormatError, IdTypeError, QuestionError
-from crowdwise.io.files import head, lines_of, open_text
-from crowdwise.io.raw_columns import Choose, Raw
+from crowdwise.io.files import open_text, read_head, read_lines
+from crowdwise.io.raw_columns import ChooseColumns, RawColumns
 
 T = TypeVar("T")
 
 
 def load_json(path: Path, *, keys_are_ids: bool = False) -> Any:
     """A whole JSON document. Where its keys are ids, one that stands twice in an object is refused."""
-    head(path)  # refuses an empty file, and text in another encoding
+    read_head(path)  # refuses an empty file, and text in another encoding
     try:
         with open_text(path) as stream:
             return json.load(stream, object_pairs_hook=_each_once if keys_are_ids else None)
@@ -38,36 +38,36 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return out
 
 
-def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The objects of a JSON lines file, each with its line number, the first line being 1."""
-    head(path)
+    read_head(path)
     with open_text(path) as stream:
-        yield from objects(stream)
+        yield from parse_json_lines(stream)
 
 
-def objects(stream: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
+def parse_json_lines(stream: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
     """The objects of an open JSON lines file."""
-    for number, line in enumerate(lines_of(stream), start=1):
+    for number, line in enumerate(read_lines(stream), start=1):
         if line.strip():
             try:
                 record = json.loads(line)
             except json.JSONDecodeError as error:
                 message = f"line {number} is not JSON at column {error.colno}: {error.msg}."
                 raise FormatError(message) from None
-            yield number, expect(record, dict, f"line {number}")
+            yield number, check_type(record, dict, f"line {number}")
 
 
-def json_records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def read_json_records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a JSON list, of JSON lines, or a lone one; each with words for where it stands."""
-    text = head(path).lstrip()
+    text = read_head(path).lstrip()
     first = text.splitlines()[0]
     if text.startswith("[") or not _is_json(first):
         document = load_json(path)
         for number, record in enumerate(document if isinstance(document, list) else [document]):
             where = f"record {number} (counted from 0)"
-            yield where, expect(record, dict, where)
+            yield where, check_type(record, dict, where)
     else:
-        for number, record in json_lines(path):
+        for number, record in read_json_lines(path):
             yield f"line {number}", record
 
 
@@ -79,7 +79,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def expect(value: Any, kind: type[T], what: str) -> T:
+def check_type(value: Any, kind: type[T], what: str) -> T:
     """The value, if it is of this kind."""
     names: dict[type, str] = {dict: "an object", list: "a list", str: "a string"}
     if not isinstance(value, kind):
@@ -107,19 +107,19 @@ def choose_question(questions: Iterable[str], wanted: str | None, prefix: str = 
     return names[0]
 
 
-class Collector:
-    """Answers, known labels and reasons for leaving things out, as a reader walks through an export.
+class AnswerCollector:
+    """Collects answers, known labels and the reasons for skipped records while a reader walks through an export.
 
-    With `beside`, which chooses among the fields that stand beside the answers, those are collected too.
+    With `choose_side`, which picks side fields (text, image, times) by name, those are collected too.
     """
 
-    def __init__(self, beside: Choose | None = None) -> None:
-        self.beside = beside
+    def __init__(self, choose_side: ChooseColumns | None = None) -> None:
+        self.choose_side = choose_side
         self.task: list[Any] = []
         self.worker: list[Any] = []
         self.label: list[Any] = []
-        self.fields: list[Mapping[str, Any]] = []  # what stands beside each answer, when `beside` is given
-        self.asides: list[tuple[Any, Mapping[str, Any]]] = []
+        self.fields: list[Mapping[str, Any]] = []  # the fields of each answer's record, if `choose_side` is given
+        self.other_records: list[tuple[Any, Mapping[str, Any]]] = []
         self.known: dict[Any, Any] = {}
         self.removed: dict[str, int] = {}
 
@@ -134,26 +134,26 @@ class Collector:
             return
         labels = self._single(value)
         for label in labels:
-            self._row(scalar(task, "task"), scalar(worker, "worker"), label, fields)
+            self._row(check_id(task, "task"), check_id(worker, "worker"), label, fields)
         if not labels:
-            self.aside(worker, fields)
+            self.add_other(worker, fields)
 
-    def aside(self, worker: Any, fields: Mapping[str, Any] | None) -> None:
-        """Something a worker did that is no answer: it took time, which is not to be added to the next answer's."""
-        if self.beside is not None:
-            self.asides.append((worker, fields or {}))
+    def add_other(self, worker: Any, fields: Mapping[str, Any] | None) -> None:
+        """Add a record that is not an answer: the worker spent time on it, which must not count for the next answer."""
+        if self.choose_side is not None:
+            self.other_records.append((worker, fields or {}))
 
     def _row(self, task: Any, worker: Any, label: Any, fields: Mapping[str, Any] | None) -> None:
         self.task.append(task)
         self.worker.append(worker)
         self.label.append(label)
-        if self.beside is not None:
+        if self.choose_side is not None:
             self.fields.append(fields or {})
 
     def gold(self, task: Any, value: Any) -> None:
         """The known label of a task."""
         for label in self._single(value):
-            if self.known.setdefault(scalar(task, "task"), label) != label:
+            if self.known.setdefault(check_id(task, "task"), label) != label:
                 message = f"task {task!r} has two known labels: {preview([self.known[task], label])}. Mend the export."
                 raise DuplicateError(message)
 
@@ -170,11 +170,12 @@ class Collector:
             return values
         return []
 
-    def raw(self, **rest: Any) -> Raw:
+    def raw(self, **rest: Any) -> RawColumns:
         """What was collected."""
         kinds = {type(worker) for worker in self.worker}
-        for worker, fields in self.asides:
-            if type(worker) in kinds:  # another is no worker of these answers
+        n_answers = len(self.task)
+        for worker, fields in self.other_records:
+            if type(worker) in kinds:  # ids of another type cannot be workers of these answers
                 self._row(None, worker, None, fields)
         columns = {"task": as_arrow(self.task, "task"), "worker": as_arrow(self.worker, "worker")}
         columns["label"] = as_arrow(self.label, "class")
@@ -184,14 +185,14 @@ class Collector:
             if unanswered:
                 self.skip("known labels of tasks nobody answered", unanswered)
         names: dict[str, str] = {}
-        if self.beside is not None and self.fields:
-            names = self.beside(list(dict.fromkeys(name for fields in self.fields for name in fields)))
+        if self.choose_side is not None and self.fields:
+            names = self.choose_side(list(dict.fromkeys(name for fields in self.fields for name in fields)))
             for role, name in names.items():
-                columns[role] = cells((fields.get(name) for fields in self.fields), role)
-        return Raw(columns, removed=self.removed, names=names, **rest)
+                columns[role] = text_cells((fields.get(name) for fields in self.fields), role)
+        return RawColumns(columns, removed=self.removed, names=names, n_extra=len(self.task) - n_answers, **rest)
 
 
-def cells(values: Iterable[Any], role: str) -> pa.Array:
+def text_cells(values: Iterable[Any], role: str) -> pa.Array:
     """Values of any type as the cells of a table would hold them: as text, lists and objects as JSON.
 
     A picture that is no text, but the bytes themselves, is left out.
@@ -206,7 +207,7 @@ def cells(values: Iterable[Any], role: str) -> pa.Array:
     return pa.array(map(cell, values), pa.large_string()).dictionary_encode()
 
 
-def scalar(value: Any, what: str) -> Any:
+def check_id(value: Any, what: str) -> Any:
     """An id, if it is one."""
     if not isinstance(value, (str, int, float)):
         message = f"the {what} is {json.dumps(value, default=str)[:60]}; ids are strings, integers or booleans."
@@ -217,7 +218,7 @@ def scalar(value: Any, what: str) -> Any:
     return value
 
 
-def field(record: Mapping[str, Any], names: Iterable[str], what: str, where: str) -> Any:
+def first_field(record: Mapping[str, Any], names: Iterable[str], what: str, where: str) -> Any:
     """The first of these fields that is there."""
     for name in names:
         if record.get(name) is not None:

@@ -8,7 +8,7 @@ same way it is of booleans when every value is `True` or `False`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,45 +16,58 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.answers.encoding import as_arrow, in_words, one_array
+from crowdwise.answers.encoding import as_arrow, combine_chunks, type_name
 from crowdwise.errors import FormatError, IdTypeError
-from crowdwise.io.csv_escaping import BOOLEAN, INTEGER, undo
+from crowdwise.io.csv_escaping import BOOLEAN, INTEGER, unescape
 
-Choose = Callable[[list[str]], dict[str, str]]  # names of a table's columns -> the column of each role
+ChooseColumns = Callable[[list[str]], dict[str, str]]  # names of a table's columns -> the column of each role
 
-IDS = ("task", "worker", "label", "truth")
-BESIDE = ("text", "image", "seconds", "started", "ended", "at")  # what only `read_beside` asks the readers for
+ID_ROLES = ("task", "worker", "label", "truth")
+SIDE_ROLES = ("text", "image", "seconds", "started", "ended", "at")  # read only for SideColumns
 
 
 @dataclass(frozen=True)
-class Raw:
-    """Columns by role, as they stand in one file, and how many rows were left out, by reason."""
+class RawColumns:
+    """The columns of one file by role, with the number of rows left out, by reason."""
 
-    columns: dict[str, pa.Array]  # task, worker, label [, truth][, weight][, pseudo], and of BESIDE what was asked for
+    columns: dict[str, pa.Array]  # task, worker, label [, truth][, weight][, pseudo], and the side roles asked for
     removed: Mapping[str, int] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)  # what the file calls each role, for messages
     numeric: frozenset[str] = frozenset()  # roles read as text in which every value is an integer
-    boolean: frozenset[str] = frozenset()  # or True or False
-    tasks: Any = None  # all tasks in the order of the file, where it lists them: features follow it
+    boolean: frozenset[str] = frozenset()  # ... in which every value is True or False
+    tasks: Any = None  # all tasks in file order, where the file lists them: features follow that order
     workers: Any = None
-    lines: Callable[[Sequence[int]], list[int]] | None = None  # line numbers of rows, the file's first line being 1
+    lines: Callable[[Sequence[int]], list[int]] | None = None  # line numbers of rows; the first line is 1
     first_line: int | None = None  # line of row 0, where each row is a line
+    n_extra: int = 0  # rows at the end that are not answers: they are there only for their times
+
+    @property
+    def n_answers(self) -> int:
+        """Number of rows that are answers."""
+        return len(self.columns["task"]) - self.n_extra
+
+    def without_side_columns(self) -> RawColumns:
+        """Return the rows and columns that make up the answers."""
+        columns = {role: array for role, array in self.columns.items() if role not in SIDE_ROLES}
+        if self.n_extra:
+            columns = {role: array.slice(0, self.n_answers) for role, array in columns.items()}
+        return replace(self, columns=columns, n_extra=0)
 
 
-def from_text(columns: Mapping[str, pa.Array], **rest: Any) -> Raw:
+def from_text(columns: Mapping[str, pa.Array], **rest: Any) -> RawColumns:
     """Columns of text cells (dictionary encoded; weights are floats): formula escapes undone, integers noticed."""
     out, numeric, boolean = dict(columns), set(), set()
-    for role in out.keys() & set(IDS):
+    for role in out.keys() & set(ID_ROLES):
         cells = out[role].dictionary
         if is_integers(cells):
             numeric.add(role)
         elif pc.all(pc.match_substring_regex(cells, BOOLEAN)).as_py():
             boolean.add(role)
         else:
-            out[role] = pa.DictionaryArray.from_arrays(out[role].indices, undo(cells))
+            out[role] = pa.DictionaryArray.from_arrays(out[role].indices, unescape(cells))
     for role in out.keys() & {"text", "image"}:
-        out[role] = pa.DictionaryArray.from_arrays(out[role].indices, undo(out[role].dictionary))
-    return Raw(out, numeric=frozenset(numeric), boolean=frozenset(boolean), **rest)
+        out[role] = pa.DictionaryArray.from_arrays(out[role].indices, unescape(out[role].dictionary))
+    return RawColumns(out, numeric=frozenset(numeric), boolean=frozenset(boolean), **rest)
 
 
 def is_integers(cells: pa.Array) -> bool:
@@ -83,19 +96,19 @@ def is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
-def encoded(column: pa.ChunkedArray) -> pa.Array:
+def encode_column(column: pa.ChunkedArray) -> pa.Array:
     """A column as one array; strings dictionary encoded, which is the smallest way to keep them."""
     if pa.types.is_string_view(column.type):
         column = column.cast(pa.large_string())
     if is_text(column.type):
         column = column.dictionary_encode()
-    array = one_array(column)
+    array = combine_chunks(column)
     if pa.types.is_dictionary(array.type) and is_text(array.type.value_type):
         return pa.DictionaryArray.from_arrays(array.indices, array.dictionary.cast(pa.large_string()))
     return array
 
 
-def combine(raws: Sequence[Raw], files: Sequence[Path] = ()) -> Raw:
+def concat_files(raws: Sequence[RawColumns], files: Sequence[Path] = ()) -> RawColumns:
     """The rows of all files one after the other, in their final types, with no id that no row uses.
 
     `files` are their names, for messages.
@@ -119,23 +132,23 @@ def combine(raws: Sequence[Raw], files: Sequence[Path] = ()) -> Raw:
             columns[role] = pa.concat_arrays([part.cast(pa.bool_()) for part in parts])
         else:
             kind = pa.int64() if role in numeric else pa.bool_() if role in boolean else None
-            columns[role] = _compact(joined(parts, role, places), kind)
+            columns[role] = _compact(concat_columns(parts, role, places), kind)
     removed: dict[str, int] = {}
     for raw in raws:
         for why, count in raw.removed.items():
             removed[why] = removed.get(why, 0) + count
     if "truth" in columns:
-        columns |= {role: plain(columns[role]) for role in ("label", "truth")}
+        columns |= {role: decode(columns[role]) for role in ("label", "truth")}
         label, truth = (columns[role].type for role in ("label", "truth"))
         if label != truth and not (pa.types.is_null(label) or pa.types.is_null(truth)):
-            message = f"labels are {in_words(label)} and known labels {in_words(truth)}; convert one of the columns."
+            message = f"labels are {type_name(label)} and known labels {type_name(truth)}; convert one of the columns."
             raise IdTypeError(message)
     first = raws[0]
     names = {role: first.names.get(role, role) for role in roles}
-    return Raw(columns, removed, names, tasks=first.tasks, workers=first.workers)
+    return RawColumns(columns, removed, names, tasks=first.tasks, workers=first.workers)
 
 
-def joined(parts: Sequence[pa.Array], role: str, places: Sequence[str]) -> pa.Array:
+def concat_columns(parts: Sequence[pa.Array], role: str, places: Sequence[str]) -> pa.Array:
     """Arrays of one type end to end; a part that is all null fits any type. `places` are where they come from."""
     parts = [part if pa.types.is_dictionary(part.type) else as_arrow(part, role) for part in parts]
     typed = [(part.type, place) for part, place in zip(parts, places, strict=True) if not pa.types.is_null(part.type)]
@@ -145,8 +158,8 @@ def joined(parts: Sequence[pa.Array], role: str, places: Sequence[str]) -> pa.Ar
     for theirs, there in typed[1:]:
         if ours != theirs:
             message = (
-                f"{here} has {in_words(ours)} for {role} ids and {there} {in_words(theirs)}. Convert the column of one "
-                f"of them."
+                f"{here} has {type_name(ours)} for {role} ids and {there} {type_name(theirs)}. Convert the "
+                f"column of one of them."
             )
             raise IdTypeError(message)
     parts = [pa.nulls(len(part), ours) if pa.types.is_null(part.type) else part for part in parts]
@@ -170,6 +183,6 @@ def _compact(array: pa.Array, kind: pa.DataType | None) -> pa.Array:
     return pa.DictionaryArray.from_arrays(indices, values if kind is None else values.cast(kind))
 
 
-def plain(array: pa.Array) -> pa.Array:
+def decode(array: pa.Array) -> pa.Array:
     """An array with its values spelt out."""
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array

@@ -1,4 +1,4 @@
-"""`read` and `read_truth`: find the files, tell the format, let its reader read, and build Answers."""
+"""`read` and `read_truth`: find the files, detect the format, parse each file once, and build Answers."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from crowdwise.errors import (
     NullError,
     ParameterError,
 )
-from crowdwise.io.files import files, guard
+from crowdwise.io.files import file_errors, find_files
 from crowdwise.io.format_detection import detect_format
 from crowdwise.io.format_table import FORMATS, Format
-from crowdwise.io.raw_columns import Choose, Raw, combine, plain
+from crowdwise.io.raw_columns import ChooseColumns, RawColumns, concat_files, decode
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
-ChooseBeside = Callable[..., dict[str, str]]  # (format, names of the columns[, those taken]) -> the column of each role
+ChooseSide = Callable[..., dict[str, str]]  # (format, column names[, names in use]) -> the column of each side role
 
-FILES = 10  # whose rows an error tells apart
-_TRUTH = ("truth", "gold", "label", "ground_truth", "true_label")  # names of the known label, in order of preference
+MAX_LISTED_FILES = 10  # files an error lists with the row each one starts at
+_TRUTH_NAMES = ("truth", "gold", "label", "ground_truth", "true_label")  # in order of preference
 
 
 def read(
@@ -49,57 +49,41 @@ def read(
     weight: str | None = None,
     **options: Any,
 ) -> Answers:
-    """Read answers from a file, several, a folder or a glob of them.
+    """Read answers from one file, several files, a folder or a glob.
 
     Parameters
     ----------
     path : path, folder, glob or list of these
-        `answers.csv`, `answers/`, `part-*.parquet`, ... All files are of one format and are read one after the other,
-        those of a folder in order of name, without the ones whose name begins with a dot or an underscore (as Spark's
-        `_SUCCESS`). Text files may be gzipped.
+        `answers.csv`, `answers/`, `part-*.parquet`, ... All files must have the same format; they are read one after
+        the other. The files of a folder are sorted by name, and names that begin with a dot or an underscore (such as
+        Spark's `_SUCCESS`) are skipped. Text files may be gzipped.
     format : str, optional
-        A name in `crowdwise.io.FORMATS`; told from the name and content of the (first) file when not given.
+        A name in `crowdwise.io.FORMATS`. By default it is detected from the name and content of the first file.
     question : str, optional
-        Which question of an export that holds several.
+        The question to read, for exports that contain several.
     task, worker, label : str, optional
-        Names of columns; recognised by themselves when not given (`item`, `annotator`, `answer`, ...).
+        Column names. By default common names are recognised (`item`, `annotator`, `answer`, ...).
     truth, weight : str, optional
-        Columns with the known class of the row's task, and with the weight of the answer. A column of a long table
-        that is called exactly `truth`, `weight` or `pseudo` (whether a model made it) is taken by itself.
+        Columns with the known class of the row's task and with the weight of the answer. In a long table, columns named
+        exactly `truth`, `weight` or `pseudo` (whether a model made the answer) are used by default.
     **options
         As in `Answers.from_frame`: classes, tasks, workers, duplicates, nulls, max_classes.
 
     Returns
     -------
     Answers
-        `answers.removed` counts what was left out, by reason.
+        `answers.removed` counts the rows that were left out, by reason.
 
     Notes
     -----
-    In text files a column whose every value is an integer, or a boolean, as Python prints it becomes such; `001` stays
-    text, and so does `true`. An empty cell is missing; `NA` is a value. Lines in errors are counted from 1.
+    In text files, a column becomes integers (or booleans) only if every value is written as Python prints an integer
+    (or a boolean). `001` stays text, and so does `true`. An empty cell is missing; `NA` is a value. Line numbers in
+    error messages start at 1.
     """
-    given = {"question": question, "task": task, "worker": worker, "label": label, "truth": truth, "weight": weight}
-    paths = files(path)
-    raws = load(paths, format, {name: value for name, value in given.items() if value is not None})
-    if options.get("nulls", "error") == "error":
-        for file, raw in zip(paths, raws, strict=True):
-            with guard(file):
-                _check_nulls(raw)
-    counted = "" if options.get("nulls") == "drop" else _counting(paths, raws)
-    with guard(paths[0]):
-        raw = combine(raws, paths)
-    del raws
-    for name in ("tasks", "workers"):
-        if getattr(raw, name) is not None:
-            options.setdefault(name, getattr(raw, name))
-    try:
-        answers = Answers.from_columns(raw.columns, raw.names, removed=raw.removed, **options)
-    except CrowdwiseError as error:
-        note = counted if "row" in str(error) else ""
-        message = f"{paths[0]}{' and others' if len(paths) > 1 else ''}: {error}{note}"
-        raise type(error)(message) from None
-    del raw
+    columns = column_options(question=question, truth=truth, task=task, worker=worker, label=label, weight=weight)
+    paths = find_files(path)
+    form = choose_format(paths[0], format, columns)
+    answers = build_answers(paths, load(paths, form, columns, detected=format is None), options)
     pa.default_memory_pool().release_unused()
     return answers
 
@@ -112,153 +96,200 @@ def read_truth(
     truth: str | None = None,
     like: Answers | None = None,
 ) -> pa.Table:
-    """Read known labels: a table with the columns `task` and `label`, for `answers.with_truth((task, label))`.
+    """Read known labels as a table with the columns `task` and `label`, for `answers.with_truth((task, label))`.
 
     Parameters
     ----------
     path, format
         As in `read`, for long tables: CSV, TSV, Parquet, JSONL. Rows without a label are left out.
     task, truth : str, optional
-        Names of the columns; the known label is recognised as `truth`, `gold` or `label`.
+        Column names. By default the known label is the column `truth`, `gold` or `label`.
     like : Answers, optional
-        Give ids the types they have here. A file of a few labels may look like numbers when they are text.
+        Convert the ids to the types they have in these answers. In a short file, text ids may look like integers.
     """
 
     def choose(names: list[str]) -> dict[str, str]:
-        plain_names = {name.strip().lower(): name for name in reversed(names)}
-        known = truth or next((plain_names[name] for name in _TRUTH if name in plain_names), None)
-        if known is None:
-            message = f"no column for the known label among {preview(names)}. Name it: truth='...'."
+        normalised = {name.strip().lower(): name for name in reversed(names)}
+        column = truth or next((normalised[name] for name in _TRUTH_NAMES if name in normalised), None)
+        if column is None:
+            message = f"no column for the known label among {preview(names)}. Name it with truth='...'."
             raise MissingColumnError(message)
-        return recognise([name for name in names if name != known], task=task) | recognise(names, label=known)
+        return recognise([name for name in names if name != column], task=task) | recognise(names, label=column)
 
-    paths, raws = files(path), []
+    paths, raws = find_files(path), []
     for file in paths:
-        with guard(file):
-            form = format_of(file, format)
+        with file_errors(file):
+            form = _find_format(file, format)
             if not form.long:
-                message = f"known labels are read from CSV, TSV, Parquet or JSONL, not from {form.name!r}."
+                message = f"known labels are read from CSV, TSV, Parquet or JSONL files, not from {form.name!r}."
                 raise FormatError(message)
             raws.append(form.load()(file, choose))
-    with guard(paths[0]):
-        columns = combine(raws, paths).columns
+    with file_errors(paths[0]):
+        columns = concat_files(raws, paths).columns
         tables = {"task": None, "label": None} if like is None else {"task": like.task_ids, "label": like.class_ids}
-        return _known_labels({role: cast_ids(plain(columns[role]), ids, role) for role, ids in tables.items()})
+        return _known_labels({role: cast_ids(decode(columns[role]), ids, role) for role, ids in tables.items()})
+
+
+def column_options(**names: str | None) -> dict[str, str]:
+    """Return the options that name a column or a question, without those left at None."""
+    return {option: name for option, name in names.items() if name is not None}
+
+
+def choose_format(file: Path, name: str | None, columns: Mapping[str, str]) -> Format:
+    """Return the format of the first file, and reject column options that the format does not have."""
+    with file_errors(file):
+        form = _find_format(file, name)
+        unknown = next((option for option in columns if option not in form.takes), None)
+        if unknown is not None:
+            takes = ", ".join(f"{option}=" for option in form.takes) or "none of these options"
+            message = f"the format {form.name!r} has no option {unknown}=; it takes {takes}."
+            raise ParameterError(message)
+        return form
 
 
 def load(
-    paths: Sequence[Path], format: str | None, given: Mapping[str, str], beside: ChooseBeside | None = None
-) -> list[Raw]:
-    """Each file as it is, all in the format of the first; with `beside`, the further columns it chooses."""
-    with guard(paths[0]):
-        form = format_of(paths[0], format)
-        strange = [name for name in given if name not in form.takes]
-        if strange:
-            takes = ", ".join(f"{name}=" for name in form.takes) or "none of these"
-            message = f"{strange[0]}= means nothing in the format {form.name!r}, which takes {takes}."
-            raise ParameterError(message)
-        reader, more = form.load(), partial(beside, form) if beside else None
-    raws: list[Raw] = []
+    paths: Sequence[Path],
+    form: Format,
+    columns: Mapping[str, str],
+    *,
+    detected: bool,
+    choose_side: ChooseSide | None = None,
+) -> list[RawColumns]:
+    """Parse each file once.
+
+    `detected` says that the format was detected from the first file rather than named by the user. `choose_side` picks
+    further columns to read from the same files: texts, images and times.
+    """
+    reader, side = form.load(), partial(choose_side, form) if choose_side else None
+    raws: list[RawColumns] = []
     for file in paths:
         try:
-            with guard(file):
+            with file_errors(file):
                 if form.long:
-                    raws.append(reader(file, _chooser(given, more)))
+                    raws.append(reader(file, _long_columns(columns, side)))
                 else:
-                    raws.append(reader(file, **given, **({"beside": more} if more else {})))
+                    raws.append(reader(file, **columns, **({"choose_side": side} if side else {})))
         except CrowdwiseError:
-            if format is None:
-                _check_format(file, form.name, paths[0])
+            if detected:
+                _check_same_format(file, form.name, paths[0])
             raise
     return raws
 
 
-def _counting(paths: Sequence[Path], raws: Sequence[Raw]) -> str:
-    """Where the rows that an error names are to be found."""
+def build_answers(paths: Sequence[Path], raws: list[RawColumns], options: Mapping[str, Any]) -> Answers:
+    """Build Answers from the parsed files. Empties `raws` once its rows are copied, to save memory."""
+    options = dict(options)
+    nulls = options.get("nulls", "error")
+    if nulls == "error":
+        _check_nulls(paths, raws)
+    row_hint = "" if nulls == "drop" else _row_hint(paths, raws)
+    with file_errors(paths[0]):
+        table = concat_files([raw.without_side_columns() for raw in raws], paths)
+    raws.clear()
+    for name in ("tasks", "workers"):
+        if getattr(table, name) is not None:
+            options.setdefault(name, getattr(table, name))
+    try:
+        return Answers.from_columns(table.columns, table.names, removed=table.removed, **options)
+    except CrowdwiseError as error:
+        hint = row_hint if "row" in str(error) else ""
+        message = f"{paths[0]}{' and others' if len(paths) > 1 else ''}: {error}{hint}"
+        raise type(error)(message) from None
+
+
+def _row_hint(paths: Sequence[Path], raws: Sequence[RawColumns]) -> str:
+    """Explain where to find the row numbers that an error names."""
     if len(raws) > 1:
-        starts = np.cumsum([0, *(len(raw.columns["task"]) for raw in raws)]).tolist()
-        listed = ", ".join(f"{path.name} from {start}" for path, start in zip(paths[:FILES], starts, strict=False))
-        return f" Rows are counted over all files: {listed}{', ...' if len(paths) > FILES else ''}."
+        starts = np.cumsum([0, *(raw.n_answers for raw in raws)]).tolist()
+        listed = ", ".join(
+            f"{path.name} from {start}" for path, start in zip(paths[:MAX_LISTED_FILES], starts, strict=False)
+        )
+        more = ", ..." if len(paths) > MAX_LISTED_FILES else ""
+        return f" Rows are counted over all files: {listed}{more}."
     line = raws[0].first_line
-    return "" if line is None else f" Row r is line r + {line} of the file, if no cell holds a line break."
+    return "" if line is None else f" Row r is line r + {line} of the file, unless a cell contains a line break."
 
 
-def _check_format(file: Path, name: str, first: Path) -> None:
-    """Whether a file that could not be read is of another format than the first, which is then the reason.
+def _check_same_format(file: Path, name: str, first: Path) -> None:
+    """If a file that could not be read has another format than the first one, report that as the reason.
 
-    Not asked of every file: exports often do not show what they are until far into them.
+    Only done after a failure: an export often does not show its format until far into the file.
     """
     own = name
-    with suppress(CrowdwiseError), guard(file):
+    with suppress(CrowdwiseError), file_errors(file):
         own = detect_format(file)
     if own != name:
         message = (
-            f"{first} and {file} are of different formats, {name} and {own}. Read them one by one; or, if both are of "
-            f"one, say format= (--format)."
+            f"{first} and {file} have different formats, {name} and {own}. Read them separately or, if both have the "
+            f"same format, name it with format= (--format)."
         )
         raise FormatError(message)
 
 
-def format_of(file: Path, name: str | None) -> Format:
-    """The format of a file, as named or as it looks."""
+def _find_format(file: Path, name: str | None) -> Format:
     name = detect_format(file) if name is None else name
     if name not in FORMATS:
-        message = f"no format {name!r}; known are {', '.join(FORMATS)}."
+        message = f"unknown format {name!r}; choose one of {', '.join(FORMATS)}."
         raise ParameterError(message)
     return FORMATS[name]
 
 
-def _chooser(given: Mapping[str, str], beside: ChooseBeside | None) -> Choose:
-    """Which column of a long table has which role: as named, else by its own name."""
+def _long_columns(columns: Mapping[str, str], choose_side: ChooseSide | None) -> ChooseColumns:
+    """Return a function that assigns the columns of a long table to roles: as named by the user, else recognised."""
 
     def choose(names: list[str]) -> dict[str, str]:
         try:
-            found = recognise(names, **{role: given.get(role) for role in ("task", "worker", "label")})
+            found = recognise(names, **{role: columns.get(role) for role in ("task", "worker", "label")})
         except MissingColumnError as error:
-            message = f"{error} A table with a column for each worker is read with format='cleanlab'."
+            message = f"{error} For a table with one column per worker, use format='cleanlab'."
             raise MissingColumnError(message) from None
         for role in ("truth", "weight", "pseudo"):
-            if role in given or (role in names and role not in found.values()):
-                found |= recognise(names, **{role: given.get(role, role)})
-        return found | (beside(names, found.values()) if beside else {})
+            if role in columns or (role in names and role not in found.values()):
+                found |= recognise(names, **{role: columns.get(role, role)})
+        return found | (choose_side(names, found.values()) if choose_side else {})
 
     return choose
 
 
-def _check_nulls(raw: Raw) -> None:
-    """Refuse missing ids by the lines of the file, where it has lines."""
-    for role in ("task", "worker", "label"):
-        column = raw.columns[role]
-        if raw.lines is not None and column.null_count:
-            rows = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
-            shown = preview(raw.lines(rows[:3].tolist()), len(rows))
-            message = (
-                f"column {raw.names[role]!r} is empty in {len(rows)} of {len(column)} rows (lines {shown}). Fill them "
-                f"in, or leave those rows out with nulls='drop' (--nulls drop), which counts them."
-            )
-            raise NullError(message)
+def _check_nulls(paths: Sequence[Path], raws: Sequence[RawColumns]) -> None:
+    """Reject missing ids and name their lines, for formats that have lines."""
+    for file, raw in zip(paths, raws, strict=True):
+        for role in ("task", "worker", "label"):
+            column = raw.columns[role]
+            if raw.lines is not None and column.null_count:
+                rows = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
+                with file_errors(file):
+                    shown = preview(raw.lines(rows[:3].tolist()), len(rows))
+                    message = (
+                        f"column {raw.names[role]!r} is empty in {len(rows)} of {len(column)} rows (lines {shown}). "
+                        f"Fill in the cells, or leave the rows out with nulls='drop' (--nulls drop), which counts them."
+                    )
+                    raise NullError(message)
 
 
 def cast_ids(ids: pa.Array, table: pa.Array | None, what: str) -> pa.Array:
-    """Ids in the type of a table."""
+    """Convert ids to the type of an id table."""
     if table is None:
         return ids
     try:
         return ids.cast(table.type)
     except pa.ArrowInvalid:
-        message = f"the {what} ids are {preview(ids.to_pylist())} where the answers have {preview(table.to_pylist())}."
+        message = (
+            f"the {what} ids are {preview(ids.to_pylist())}, but those of the answers are "
+            f"{preview(table.to_pylist())}. Use the same ids in both files."
+        )
         raise IdTypeError(message) from None
 
 
 def _known_labels(columns: dict[str, pa.Array]) -> pa.Table:
-    """One row a task; two different labels of one are an error."""
+    """Return one row per task, and reject a task with two different labels."""
     table = pa.table(columns)
     table = table.filter(table.column("label").is_valid())
     check_no_nulls(table.column("task").combine_chunks(), "task")
     table = table.group_by(["task", "label"], use_threads=False).aggregate([])
     counts = table.group_by("task", use_threads=False).aggregate([("label", "count")])
-    twice = counts.filter(pc.greater(counts.column("label_count"), 1)).column("task").to_pylist()
-    if twice:
-        message = f"two known labels are given for {preview(twice)}; a task has one."
+    repeated = counts.filter(pc.greater(counts.column("label_count"), 1)).column("task").to_pylist()
+    if repeated:
+        message = f"task {preview(repeated)} has two known labels; keep one label per task."
         raise DuplicateError(message)
     return table.select(["task", "label"])

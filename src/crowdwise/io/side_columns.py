@@ -1,16 +1,17 @@
-"""What stands beside the answers in the same files: the text or image of each task, and how long each answer took.
+"""Side columns of a file of answers: the text or image of each task, and the time each answer took.
 
-The readers of `read` are asked once more, for further columns; what they give is joined to the answers by task and
-worker, never by row, so that answers left out or settled on the way in shift nothing. Texts are the user's data and
-what is wrong with one asked for is an error; times are a bonus, and a cell that is none is counted and left unknown.
+They are parsed together with the answers and joined to them by task and worker, never by row, so that dropped or merged
+answers cannot shift them. A problem with a text column that the user asked for is an error. Times are optional: a cell
+that cannot be parsed is counted and left unknown.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,19 +20,19 @@ import pyarrow.compute as pc
 
 from crowdwise.answers import Answers
 from crowdwise.answers.columns import recognise
-from crowdwise.answers.encoding import dictionary, preview
+from crowdwise.answers.encoding import encode_dictionary, preview
 from crowdwise.answers.rows import Array
 from crowdwise.errors import DuplicateError, FormatError, MissingColumnError, ParameterError, UnknownIdError
-from crowdwise.io.files import files, guard
+from crowdwise.io.files import file_errors, find_files
 from crowdwise.io.format_table import Format
-from crowdwise.io.raw_columns import Raw, combine, encoded
-from crowdwise.io.reader import Paths, cast_ids, format_of, load
-from crowdwise.io.times import durations, moments, previous, sharing
+from crowdwise.io.raw_columns import RawColumns, concat_files, encode_column
+from crowdwise.io.reader import Paths, build_answers, cast_ids, choose_format, column_options, load
+from crowdwise.io.times import parse_durations, parse_times, previous_times, tasks_per_span
 
-BREAK = 30 * 60  # seconds between two answers of a worker after which there was a break in between
-LONGEST = 24 * 60 * 60  # seconds an answer can take: more is a page left open
+BREAK = 30 * 60  # seconds: a longer gap between two answers of a worker is taken as a break
+LONGEST = 24 * 60 * 60  # seconds: a longer time means that the page was left open
 
-# Names of columns, in order of preference; compared in lower case with spaces and dashes as underscores.
+# Column names in order of preference; compared in lower case, with spaces and dashes as underscores.
 IMAGE = ("image", "image_url", "image_path", "image_file", "image_uri", "img", "img_url", "img_path")
 TIMES = {
     "seconds": ("seconds", "duration", "duration_seconds", "lead_time", "time_spent", "work_time", "time_taken",
@@ -47,25 +48,82 @@ EXPORTED_TIMES = {
     "toloka": {"started": ("assignment:started",), "ended": ("assignment:submitted",)},
     "ground-truth": {"seconds": ("timespentinseconds",)},
 }
-_NO_REFERENCE = "^(data:|[0-9]+$)"  # the image itself, or its number
-_TELLS_TEXT = ("label-studio", "argilla", "prodigy", "doccano")  # exports where a field called text is one
+_NOT_A_REFERENCE = "^(data:|[0-9]+$)"  # the image itself, or its number
+_TEXT_FORMATS = ("label-studio", "argilla", "prodigy", "doccano")  # exports whose field `text` is the task's text
 
 
 class SideColumns(NamedTuple):
-    """What stood beside the answers; None for what did not."""
+    """What a file holds besides its answers; None for what it does not hold."""
 
-    texts: Array | None  # (tasks,) str, None where a task has none
+    texts: Array | None  # (tasks,) str, None where a task has no text
     seconds: Array | None  # (answers,) float64, NaN where unknown
-    images: Array | None  # (tasks,) str, a path or an address; None where a task has none
-    notes: list[str]  # sentences: which columns were taken, and what could not be used
+    images: Array | None  # (tasks,) str, a path or URL; None where a task has no image
+    notes: list[str]  # sentences: which columns were used, and what could not be used
 
 
 class _Rows(NamedTuple):
-    """Whose row is whose, in the codes of the answers; -1 for what is not there."""
+    """The task, worker and answer of each row, as codes of the answers; -1 where there is none."""
 
     task: Array  # (rows,)
     worker: Array  # (rows,)
     answer: Array  # (rows,)
+
+
+def read_with_side_columns(
+    path: Paths,
+    format: str | None = None,
+    *,
+    text: str | None = None,
+    question: str | None = None,
+    truth: str | None = None,
+    task: str | None = None,
+    worker: str | None = None,
+    label: str | None = None,
+    weight: str | None = None,
+    **options: Any,
+) -> tuple[Answers, SideColumns]:
+    r"""Read answers together with the texts, images and times in the same files. Each file is parsed once.
+
+    Parameters
+    ----------
+    path, format, question, truth, task, worker, label, weight, **options
+        As in `read`.
+    text : str, optional
+        The column of a long table, or the field of a task in an export, that holds the text. By default the field
+        `text` is used in exports of Label Studio, Argilla, Prodigy and doccano, and no column elsewhere.
+
+    Returns
+    -------
+    Answers
+        The same as `read` returns.
+    SideColumns
+        `texts` and `images` in the order of `answers.tasks`, `seconds` in the order of the answers, and `notes`.
+
+    Raises
+    ------
+    MissingColumnError, FormatError, DuplicateError
+        If the text column named does not exist, is empty for most tasks, or differs between rows of one task.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "answers.csv"
+    >>> _ = file.write_text("task,worker,label,tweet,seconds\n7,bob,no,hello,3\n7,ann,yes,hello,2.5\n")
+    >>> answers, side = read_with_side_columns(file, text="tweet")
+    >>> answers
+    Answers(1 tasks, 2 workers, 2 answers, 2 classes)
+    >>> side.texts.tolist(), side.seconds.tolist()
+    (['hello'], [2.5, 3.0])
+    >>> side.notes
+    ["Texts come from 'tweet'.", "Times come from 'seconds', known for 2 of 2 answers."]
+    """
+    columns = column_options(question=question, truth=truth, task=task, worker=worker, label=label, weight=weight)
+    paths, form, raws = _load(path, format, text, columns)
+    answers = build_answers(paths, list(raws), options)
+    side = _side_columns(paths, form, raws, answers, text)
+    del raws
+    pa.default_memory_pool().release_unused()
+    return answers, side
 
 
 def read_side_columns(
@@ -79,27 +137,23 @@ def read_side_columns(
     worker: str | None = None,
     label: str | None = None,
 ) -> SideColumns:
-    r"""Texts, images and times of answers, from the files they were read from.
+    r"""Read the texts, images and times of answers that were read before.
+
+    `read_with_side_columns` reads both at once, which is faster.
 
     Parameters
     ----------
     path, format, question, task, worker, label
-        As given to `read`.
+        As passed to `read`.
     answers : Answers
         What `read` returned, or a part of it.
     text : str, optional
-        The column of a long table, or the field of a task in an export, that holds the text. When not given, a field
-        called `text` is taken from Label Studio, Argilla, Prodigy and doccano, and nothing elsewhere.
+        As in `read_with_side_columns`.
 
     Returns
     -------
-    Beside
+    SideColumns
         `texts` and `images` in the order of `answers.tasks`, `seconds` in the order of the answers, and `notes`.
-
-    Raises
-    ------
-    MissingColumnError, FormatError, DuplicateError
-        When the text asked for is not there, is missing for most tasks, or is not the same in all rows of a task.
 
     Examples
     --------
@@ -107,47 +161,57 @@ def read_side_columns(
     >>> from crowdwise.io import read
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "answers.csv"
     >>> _ = file.write_text("task,worker,label,tweet,seconds\n7,bob,no,hello,3\n7,ann,yes,hello,2.5\n")
-    >>> beside = read_side_columns(file, read(file), text="tweet")
-    >>> beside.texts.tolist(), beside.seconds.tolist()
-    (['hello'], [2.5, 3.0])
-    >>> beside.notes
-    ["The texts are those of 'tweet'.", "The times are those of 'seconds', known for 2 of 2 answers."]
+    >>> read_side_columns(file, read(file), text="tweet").texts.tolist()
+    ['hello']
     """
+    columns = column_options(question=question, task=task, worker=worker, label=label)
+    paths, form, raws = _load(path, format, text, columns)
+    return _side_columns(paths, form, raws, answers, text)
+
+
+def _load(
+    path: Paths, format: str | None, text: str | None, columns: dict[str, str]
+) -> tuple[list[Path], Format, list[RawColumns]]:
+    """Parse the files of `path`, side columns included."""
     if text is not None and (not isinstance(text, str) or not text):
-        message = f"text={text!r}: give the name of a column or field."
+        message = f"text={text!r} is not the name of a column or field."
         raise ParameterError(message)
-    paths = files(path)
-    with guard(paths[0]):
-        form = format_of(paths[0], format)
-        if form.inputs is None:
-            if text is not None:
-                message = f"text= means nothing in the format {form.name!r}, which holds answers and nothing else."
-                raise ParameterError(message)
-            return SideColumns(None, None, None, [])
-    given = {"question": question, "task": task, "worker": worker, "label": label}
-    raws = load(paths, form.name, {n: v for n, v in given.items() if v is not None}, partial(_choose, text))
+    paths = find_files(path)
+    form = choose_format(paths[0], format, columns)
+    if form.inputs is None and text is not None:
+        message = f"{paths[0]}: the format {form.name!r} contains no texts; leave out text= (--text)."
+        raise ParameterError(message)
+    choose_side = None if form.inputs is None else partial(_choose_side, text)
+    return paths, form, load(paths, form, columns, detected=format is None, choose_side=choose_side)
+
+
+def _side_columns(
+    paths: Sequence[Path], form: Format, raws: Sequence[RawColumns], answers: Answers, text: str | None
+) -> SideColumns:
+    if form.inputs is None:
+        return SideColumns(None, None, None, [])
     notes: list[str] = []
-    with guard(paths[0]):
-        rows = _rows(raws, answers)
-        texts = _of_tasks(raws, "text", rows, answers, notes, asked=text)
-        images = _of_tasks(raws, "image", rows, answers, notes)
+    with file_errors(paths[0]):
+        rows = _match_rows(raws, answers)
+        texts = _task_values(raws, "text", rows, answers, notes, required=text)
+        images = _task_values(raws, "image", rows, answers, notes)
         seconds = _seconds(raws, rows, answers.n_answers, notes)
     return SideColumns(texts, seconds, images, notes)
 
 
-def _choose(text: str | None, form: Format, names: list[str], taken: Collection[str] = ()) -> dict[str, str]:
-    """The column of each role beside the answers; `taken` are the ids, which are no times and images."""
+def _choose_side(text: str | None, form: Format, names: list[str], taken: Collection[str] = ()) -> dict[str, str]:
+    """Return the column of each side role; `taken` are the columns of ids, which cannot be times or images."""
     prefix, counts, found = form.inputs or "", Counter(names), {}
-    known = {n.strip().lower().replace(" ", "_").replace("-", "_"): n for n in reversed(names) if counts[n] == 1}
-    free = {key: name for key, name in known.items() if name not in taken}
+    normalised = {n.strip().lower().replace(" ", "_").replace("-", "_"): n for n in reversed(names) if counts[n] == 1}
+    free = {key: name for key, name in normalised.items() if name not in taken}
     if text is not None:
         name = next((name for name in (text, prefix + text) if name in counts), None)
         if name is None:
-            own = [name for name in names if name.startswith(prefix)] or names
-            message = f"no column or field {text!r} for the text; there are {', '.join(map(repr, own))}."
+            inputs = [name for name in names if name.startswith(prefix)] or names
+            message = f"no column or field {text!r} for the text; the file has {', '.join(map(repr, inputs))}."
             raise MissingColumnError(message)
         found = recognise(names, text=name)
-    elif form.name in _TELLS_TEXT and f"{prefix}text" in counts:
+    elif form.name in _TEXT_FORMATS and f"{prefix}text" in counts:
         found = {"text": f"{prefix}text"}
 
     def first(candidates: Sequence[str]) -> str | None:
@@ -157,103 +221,112 @@ def _choose(text: str | None, form: Format, names: list[str], taken: Collection[
     if image is not None:
         found["image"] = image
     times = TIMES if form.long else EXPORTED_TIMES.get(form.name, {})
-    there = {role: name for role, candidates in times.items() if (name := first(candidates)) is not None}
+    present = {role: name for role, candidates in times.items() if (name := first(candidates)) is not None}
     for roles in (("seconds",), ("started", "ended"), ("at",)):
-        if there.keys() >= {*roles}:
-            return found | {role: there[role] for role in roles}
+        if present.keys() >= {*roles}:
+            return found | {role: present[role] for role in roles}
     return found
 
 
-def _rows(raws: Sequence[Raw], answers: Answers) -> _Rows:
-    """Which task, worker and answer each row of the files is about."""
-    ids = combine([replace(raw, columns={role: raw.columns[role] for role in ("task", "worker")}) for raw in raws])
+def _match_rows(raws: Sequence[RawColumns], answers: Answers) -> _Rows:
+    """Find the task, worker and answer that each row of the files belongs to."""
+    ids = concat_files([replace(raw, columns={role: raw.columns[role] for role in ("task", "worker")}) for raw in raws])
 
     def codes(role: str, table: pa.Array) -> Array:
-        column = dictionary(ids.columns[role])
+        column = encode_dictionary(ids.columns[role])
         position = pc.index_in(cast_ids(column.dictionary, table, role), value_set=table).fill_null(-1)
         return np.append(position.to_numpy().astype(np.int64), -1)[column.indices.fill_null(-1).to_numpy()]
 
     task, worker = codes("task", answers.task_ids), codes("worker", answers.worker_ids)
     if not (task >= 0).any():
-        message = f"none of its tasks is among those of the answers, {preview(answers.tasks)}: is it another file?"
+        message = f"the file contains none of the tasks of the answers ({preview(answers.tasks)}). Is it another file?"
         raise UnknownIdError(message)
-    answered = np.concatenate([raw.columns["label"].is_valid().to_numpy(zero_copy_only=False) for raw in raws])
-    pair = np.where(answered & (task >= 0) & (worker >= 0), task * answers.n_workers + worker, -1)
-    of_answers = answers.task.astype(np.int64) * answers.n_workers + answers.worker
-    answer = pc.index_in(pa.array(pair), value_set=pa.array(of_answers)).fill_null(-1)
+    labelled = np.concatenate([raw.columns["label"].is_valid().to_numpy(zero_copy_only=False) for raw in raws])
+    row_pair = np.where(labelled & (task >= 0) & (worker >= 0), task * answers.n_workers + worker, -1)
+    answer_pair = answers.task.astype(np.int64) * answers.n_workers + answers.worker
+    answer = pc.index_in(pa.array(row_pair), value_set=pa.array(answer_pair)).fill_null(-1)
     return _Rows(task, worker, answer.to_numpy(zero_copy_only=False))
 
 
-def _of_tasks(
-    raws: Sequence[Raw], role: str, rows: _Rows, answers: Answers, notes: list[str], asked: str | None = None
+def _task_values(
+    raws: Sequence[RawColumns],
+    role: str,
+    rows: _Rows,
+    answers: Answers,
+    notes: list[str],
+    required: str | None = None,
 ) -> Array | None:
-    """The text or image of each task, from a column that may say it in any of the task's rows."""
+    """Return the text or image of each task, which may be in any of the task's rows.
+
+    `required` is the column that the user named: problems with it are errors. Otherwise they are only noted.
+    """
     names = {raw.names[role]: None for raw in raws if role in raw.columns}
-    if asked is not None and any(role not in raw.columns and len(raw.columns["task"]) for raw in raws):
-        message = f"the column {asked!r} holds lists, objects or bytes, not text. Name another with text=."
+    if required is not None and any(role not in raw.columns and len(raw.columns["task"]) for raw in raws):
+        message = f"the column {required!r} contains lists, objects or bytes, not text. Name another with text=."
         raise FormatError(message)
     if not names:
         return None
-    column = encoded(pa.chunked_array([_as_text(raw, role) for raw in raws]))
-    code = _usable(column, role, notes)  # (rows,)
+    column = encode_column(pa.chunked_array([_as_text(raw, role) for raw in raws]))
+    code = _usable_codes(column, role, notes)  # (rows,)
     filled = np.flatnonzero((rows.task >= 0) & (code >= 0))
     task, code = rows.task[filled], code[filled]
     chosen = np.full(answers.n_tasks, -1)  # (tasks,)
     chosen[task] = code
-    clash = np.flatnonzero(chosen[task] != code)
-    if len(clash):
-        twice = np.unique(task[clash])
-        if asked is not None:
-            first = clash[0]
+    conflicts = np.flatnonzero(chosen[task] != code)
+    if len(conflicts):
+        ambiguous = np.unique(task[conflicts])
+        if required is not None:
+            first = conflicts[0]
             both = preview([column.dictionary[int(c)].as_py()[:60] for c in (chosen[task[first]], code[first])])
             message = (
-                f"task {preview(answers.tasks[task[first : first + 1]])} has two texts in {asked!r}: {both} "
-                f"({len(twice)} tasks have several). A task has one; mend the column."
+                f"task {preview(answers.tasks[task[first : first + 1]])} has two texts in {required!r}: {both} "
+                f"({len(ambiguous)} tasks have several). Keep one text per task."
             )
             raise DuplicateError(message)
-        chosen[twice] = -1
-        notes.append(f"Tasks with several {role}s, left without: {len(twice)} ({preview(answers.tasks[twice])}).")
-    there, without = np.flatnonzero(chosen >= 0), np.flatnonzero(chosen < 0)
-    if asked is not None:
-        _refuse_gaps(rows, without, answers, asked)
-    if not len(there):
+        chosen[ambiguous] = -1
+        notes.append(
+            f"Tasks with several {role}s, which are ignored: {len(ambiguous)} ({preview(answers.tasks[ambiguous])})."
+        )
+    present, missing = np.flatnonzero(chosen >= 0), np.flatnonzero(chosen < 0)
+    if required is not None:
+        _check_mostly_filled(rows, missing, answers, required)
+    if not len(present):
         return None
-    lack = f"; tasks without one: {len(without)} of {answers.n_tasks} ({preview(answers.tasks[without])})"
-    notes.append(f"The {role}s are those of {_and(names)}{lack if len(without) else ''}.")
+    gaps = f"; missing for {len(missing)} of {answers.n_tasks} tasks ({preview(answers.tasks[missing])})"
+    notes.append(f"{role.capitalize()}s come from {_listed(names)}{gaps if len(missing) else ''}.")
     out = np.full(answers.n_tasks, None, object)
-    out[there] = column.dictionary.take(pa.array(chosen[there])).to_numpy(zero_copy_only=False)
+    out[present] = column.dictionary.take(pa.array(chosen[present])).to_numpy(zero_copy_only=False)
     return out
 
 
-def _usable(column: pa.Array, role: str, notes: list[str]) -> Array:
-    """Which distinct value each row holds, -1 where it is blank or, for an image, no reference."""
+def _usable_codes(column: pa.Array, role: str, notes: list[str]) -> Array:
+    """Return the dictionary code of each row, -1 where the value is blank or, for an image, not a path or URL."""
     values = column.dictionary
     usable = pc.not_equal(pc.utf8_trim_whitespace(values), "").to_numpy(zero_copy_only=False)
     if role == "image":
-        useless = usable & pc.match_substring_regex(values, _NO_REFERENCE).to_numpy(zero_copy_only=False)
-        usable = usable & ~useless
-        if useless.any():
-            notes.append(f"Images that are no path or address, left out: {useless.sum()}.")
+        invalid = usable & pc.match_substring_regex(values, _NOT_A_REFERENCE).to_numpy(zero_copy_only=False)
+        usable = usable & ~invalid
+        if invalid.any():
+            notes.append(f"Images that are not a path or URL, ignored: {invalid.sum()}.")
     code = column.indices.fill_null(-1).to_numpy().astype(np.int64)
     return np.where(np.append(usable, False)[code], code, -1)
 
 
-def _refuse_gaps(rows: _Rows, without: Array, answers: Answers, asked: str) -> None:
-    """An error when most of the tasks the files name have no text."""
-    named = np.zeros(answers.n_tasks, bool)
-    named[rows.task[rows.task >= 0]] = True
-    bare = without[named[without]]
-    if 2 * len(bare) > named.sum():
+def _check_mostly_filled(rows: _Rows, missing: Array, answers: Answers, column: str) -> None:
+    """Reject a text column that is empty for most of the tasks in the files."""
+    in_files = np.zeros(answers.n_tasks, bool)
+    in_files[rows.task[rows.task >= 0]] = True
+    empty = missing[in_files[missing]]
+    if 2 * len(empty) > in_files.sum():
         message = (
-            f"{asked!r} is empty for {len(bare)} of {named.sum()} tasks ({preview(answers.tasks[bare])}): is "
-            f"it the text? "
-            f"Fill it in, or name another column with text=."
+            f"the text column {column!r} is empty for {len(empty)} of {in_files.sum()} tasks "
+            f"({preview(answers.tasks[empty])}). Fill it in, or name another column with text=."
         )
         raise FormatError(message)
 
 
-def _as_text(raw: Raw, role: str) -> pa.Array:
-    """The column as text, dictionary encoded; nulls where the file does not have it."""
+def _as_text(raw: RawColumns, role: str) -> pa.Array:
+    """Return a column as dictionary-encoded text, all null where the file does not have it."""
     column = raw.columns.get(role)
     if column is None:
         column = pa.nulls(len(raw.columns["task"]), pa.large_string())
@@ -263,13 +336,13 @@ def _as_text(raw: Raw, role: str) -> pa.Array:
     return column.cast(pa.large_string()).dictionary_encode()
 
 
-def _seconds(raws: Sequence[Raw], rows: _Rows, n_answers: int, notes: list[str]) -> Array | None:
-    """How long each answer took, from whichever kind of time each file has."""
+def _seconds(raws: Sequence[RawColumns], rows: _Rows, n_answers: int, notes: list[str]) -> Array | None:
+    """Return the time each answer took, from whichever kind of time each file has."""
     times = [(raw.names[role], raw.columns[role]) for raw in raws for role in TIMES if role in raw.columns]
     names = {name: None for name, column in times if column.null_count < len(column)}
     if not names:
         return None
-    bad = np.zeros(len(rows.task), bool)
+    invalid = np.zeros(len(rows.task), bool)
 
     def parsed(role: str, parse: Callable[[pa.Array], Array]) -> Array:
         parts = []
@@ -277,39 +350,42 @@ def _seconds(raws: Sequence[Raw], rows: _Rows, n_answers: int, notes: list[str])
             column = raw.columns.get(role, pa.nulls(len(raw.columns["task"]), pa.float64()))
             unit = 1e-3 if role == "seconds" and raw.names.get(role, "").lower().endswith(("ms", "milliseconds")) else 1
             parts.append((unit * parse(column), column.is_valid().to_numpy(zero_copy_only=False)))
-        values, written = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-        bad[written & ~np.isfinite(values)] = True
+        values, filled = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        invalid[filled & ~np.isfinite(values)] = True
         return np.where(np.isfinite(values), values, np.nan)
 
-    spent = parsed("seconds", durations)  # (rows,)
-    started, ended, at = (parsed(role, moments) for role in ("started", "ended", "at"))
+    spent = parsed("seconds", parse_durations)  # (rows,)
+    started, ended, at = (parsed(role, parse_times) for role in ("started", "ended", "at"))
     clock = np.flatnonzero(~np.isnan(at) & (rows.worker >= 0))
-    started[clock], ended[clock] = previous(rows.worker[clock], at[clock]), at[clock]
+    started[clock], ended[clock] = previous_times(rows.worker[clock], at[clock]), at[clock]
     span = np.flatnonzero(~np.isnan(ended - started) & (rows.worker >= 0))
-    shared = sharing(rows.worker[span], started[span], ended[span], rows.task[span])
+    shared = tasks_per_span(rows.worker[span], started[span], ended[span], rows.task[span])
     took = ended[span] - started[span]
     paused = ~np.isnan(at[span]) & (took > BREAK)
     spent[span] = np.where(paused, np.nan, took / shared)
-    bad |= (spent < 0) | (spent > LONGEST)
-    spent[bad] = np.nan
+    invalid |= (spent < 0) | (spent > LONGEST)
+    spent[invalid] = np.nan
 
     known = np.flatnonzero((rows.answer >= 0) & ~np.isnan(spent))
     counts = np.bincount(rows.answer[known], minlength=n_answers)  # (answers,)
     totals = np.bincount(rows.answer[known], spent[known], minlength=n_answers)
     seconds = np.divide(totals, counts, out=np.full(n_answers, np.nan), where=counts > 0)
-    of_answers = rows.answer >= 0
-    how = "the gaps between a worker's answers by" if len(clock) else "those of"
-    notes.append(f"The times are {how} {_and(names)}, known for {(counts > 0).sum()} of {n_answers} answers.")
-    for words, count in (
-        (f"Gaps over {BREAK // 60} minutes, taken for breaks", (paused & of_answers[span]).sum()),
-        (f"Times not understood, negative or over {LONGEST // 3600} hours, left unknown", (bad & of_answers).sum()),
-        ("Answers that share a span of time, an equal part each", ((shared > 1) & of_answers[span]).sum()),
-        ("Answers given more than once, whose time is the mean", (counts > 1).sum()),
+    is_answer = rows.answer >= 0
+    source = "are the gaps between a worker's answers in" if len(clock) else "come from"
+    notes.append(f"Times {source} {_listed(names)}, known for {(counts > 0).sum()} of {n_answers} answers.")
+    for what, count in (
+        (f"Gaps over {BREAK // 60} minutes, taken as breaks", (paused & is_answer[span]).sum()),
+        (
+            f"Times that are invalid, negative or over {LONGEST // 3600} hours, left unknown",
+            (invalid & is_answer).sum(),
+        ),
+        ("Answers that share one time span, which is divided equally", ((shared > 1) & is_answer[span]).sum()),
+        ("Answers given more than once, with the mean of their times", (counts > 1).sum()),
     ):
         if count:
-            notes.append(f"{words}: {count}.")
+            notes.append(f"{what}: {count}.")
     return seconds if (counts > 0).any() else None
 
 
-def _and(names: Any) -> str:
+def _listed(names: Iterable[str]) -> str:
     return " and ".join(map(repr, names))

@@ -22,19 +22,19 @@ _ISO = (  # 2024-02-06T10:57:29.5+01:00; the T may be a space, the seconds and t
 )
 
 
-def durations(column: pa.Array) -> Array:
+def parse_durations(column: pa.Array) -> Array:
     """Numbers, as numbers or as text, and Arrow's durations: in the column's own unit, or in seconds.
 
-    >>> durations(pa.array(["12.5", " 3 ", "soon", None])).tolist()
+    >>> parse_durations(pa.array(["12.5", " 3 ", "soon", None])).tolist()
     [12.5, 3.0, nan, nan]
     """
     return _by_value(column, _numbers)
 
 
-def moments(column: pa.Array) -> Array:
+def parse_times(column: pa.Array) -> Array:
     """Points in time: ISO 8601, Arrow's timestamps, or seconds (or milli-, micro-, nanoseconds) since 1970.
 
-    >>> moments(pa.array(["1970-01-02T00:00:00.5Z", "1970-01-01 01:00+01:00", "1707211049000", "noon"])).tolist()
+    >>> parse_times(pa.array(["1970-01-02T00:00:00.5Z", "1970-01-01 01:00+01:00", "1707211049000", "noon"])).tolist()
     [86400.5, 0.0, 1707211049.0, nan]
     """
     return _by_value(column, _moments)
@@ -91,10 +91,10 @@ def _floats(values: pa.Array) -> Array:
     return values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).astype(np.float64)
 
 
-def previous(worker: Array, at: Array) -> Array:
+def previous_times(worker: Array, at: Array) -> Array:
     """The worker's moment before this one, NaN for the first; answers of one moment have the same one before them.
 
-    >>> previous(np.array([0, 1, 0, 0, 0]), np.array([30.0, 5.0, 10.0, 30.0, 37.0])).tolist()
+    >>> previous_times(np.array([0, 1, 0, 0, 0]), np.array([30.0, 5.0, 10.0, 30.0, 37.0])).tolist()
     [10.0, nan, nan, 10.0, 30.0]
     """
     order = np.lexsort((at, worker))  # (rows,)
@@ -108,10 +108,11 @@ def previous(worker: Array, at: Array) -> Array:
     return out
 
 
-def sharing(worker: Array, started: Array, ended: Array, task: Array) -> Array:
+def tasks_per_span(worker: Array, started: Array, ended: Array, task: Array) -> Array:
     """How many tasks a worker did in the same span: a page of ten tasks has one time, and each a tenth of it.
 
-    >>> sharing(*map(np.array, ([0, 0, 0, 1], [5.0, 5.0, 9.0, 5.0], [9.0, 9.0, 12.0, 9.0], [1, 2, 3, 1]))).tolist()
+    >>> worker, started, ended = np.array([0, 0, 0, 1]), np.array([5.0, 5, 9, 5]), np.array([9.0, 9, 12, 9])
+    >>> tasks_per_span(worker, started, ended, task=np.array([1, 2, 3, 1])).tolist()
     [2, 2, 1, 1]
     """
     order = np.lexsort((task, ended, started, worker))  # (rows,)

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 
 from crowdwise._core.atomic_io import atomic_write
 from crowdwise.answers import Answers
-from crowdwise.answers.encoding import one_array
+from crowdwise.answers.encoding import combine_chunks
 from crowdwise.errors import FormatError
-from crowdwise.io.csv_escaping import escape, glue
+from crowdwise.io.csv_escaping import escape, join_text
 from crowdwise.io.raw_columns import is_text
 
 ROWS = 200_000  # rows put into text at a time
@@ -125,7 +125,7 @@ def _quoted(texts: pa.Array) -> pa.Array:
     """Cells in quotation marks where one holds any separator: a spreadsheet may split at another than ours."""
     inside = pc.replace_substring(texts, '"', '""')
     needed = pc.match_substring_regex(texts, '[,;\t"\r\n]')
-    return pc.if_else(needed, glue('"', inside, '"'), texts)
+    return pc.if_else(needed, join_text('"', inside, '"'), texts)
 
 
 def _write_jsonl(table: pa.Table, stream: IO[bytes]) -> None:
@@ -155,10 +155,10 @@ def _write_rows(
     for column in table.columns:
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
-        distinct = one_array(column)
+        distinct = combine_chunks(column)
         columns.append(pa.DictionaryArray.from_arrays(distinct.indices, cells(distinct.dictionary)))
     for start in range(0, table.num_rows, ROWS):
         parts: list[str | pa.Array] = [between[0]]
         for column, after in zip(columns, between[1:], strict=True):
             parts += [column.slice(start, ROWS).cast(pa.large_string()).fill_null(null), after]
-        stream.write(memoryview(glue(*parts).buffers()[2]))  # the texts of an Arrow array stand end to end
+        stream.write(memoryview(join_text(*parts).buffers()[2]))  # the texts of an Arrow array stand end to end

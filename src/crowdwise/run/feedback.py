@@ -32,13 +32,13 @@ from crowdwise.truth.base import Array
 from crowdwise.truth.peer_quality import (
     CAUTION,
     EDGE,
-    base_of,
+    base_rates,
     crowd_counts,
-    errors_of,
-    look,
+    error_distribution,
+    judge_by_peers,
     pair_counts,
-    seen_of,
     smoothed,
+    tasks_per_class,
     workers_of_pairs,
 )
 
@@ -104,7 +104,7 @@ class _Crowd:
         self.place = {str(worker): code for code, worker in enumerate(self.ids)}
         self.classes = answers.classes.tolist()
         self.counts = pair_counts(answers, run.proba)  # (pairs, classes)
-        self.seen = seen_of(answers, self.counts)  # (workers, classes)
+        self.seen = tasks_per_class(answers, self.counts)  # (workers, classes)
         self.total = crowd_counts(answers, self.counts)  # (classes, labels)
         self.found = self._found()
         self.codes = run.codes  # (tasks,)
@@ -116,7 +116,8 @@ class _Crowd:
         self.workers = {name: run.workers.column(name).to_pylist() for name in names}
         self.quality = _crowd_quality(run.workers)
         quality = np.clip(run.workers.column("quality").fill_null(0.5).to_numpy(), EDGE, 1 - EDGE)
-        by_others = look(answers, quality, base_of(answers, run.proba), errors_of(smoothed(self.total)))
+        wrong = error_distribution(smoothed(self.total))
+        by_others = judge_by_peers(answers, quality, base_rates(answers, run.proba), wrong)
         self.by_others = by_others[2]  # (pairs, classes): as `counts`, by the belief of the others
         self.recognised = smoothed(crowd_counts(answers, self.by_others)).diagonal()  # (classes,)
 

@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 from crowdwise._core.display import html_table
 from crowdwise.answers import Answers
 from crowdwise.errors import FormatError
-from crowdwise.io.csv_escaping import undo
+from crowdwise.io.csv_escaping import unescape
 from crowdwise.io.model_files import load, load_answers
 from crowdwise.run.folder_format import check_file, read_figures, read_json, understood
 
@@ -210,7 +210,7 @@ def _read_csv(path: Path, kinds: dict[str, pa.DataType]) -> pa.Table:
         table = _with_columns(pyarrow.csv.read_csv(path, parse_options=parse, convert_options=convert), kinds)
         for name, kind in kinds.items():
             cells = table.column(name).combine_chunks().dictionary_encode()
-            column = pa.DictionaryArray.from_arrays(cells.indices, undo(cells.dictionary)).dictionary_decode()
+            column = pa.DictionaryArray.from_arrays(cells.indices, unescape(cells.dictionary)).dictionary_decode()
             table = table.set_column(table.column_names.index(name), name, column.cast(kind))
         return table
 

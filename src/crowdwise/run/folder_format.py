@@ -81,7 +81,7 @@ def read_figures(path: Path) -> dict[str, Any]:
         message = f"{path} is damaged or was edited: its checksum does not fit. {REMEDY}"
         raise FormatError(message)
     try:
-        check(content, FIGURES, others=True)
+        check(content, FIGURES, allow_unknown=True)
     except ValueError as error:
         message = f"{path} is damaged: {error}. {REMEDY}"
         raise FormatError(message) from None

@@ -14,9 +14,9 @@ from crowdwise._core.atomic_io import exclusive_access, remove_partial_files
 from crowdwise._core.fingerprints import fingerprint
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers
+from crowdwise.choose.candidates import select_candidates
 from crowdwise.errors import CrowdwiseWarning, MissingDependencyError
 from crowdwise.learn.joint_em.class_prior import ClassPrior
-from crowdwise.run.candidates import candidates
 from crowdwise.run.folder import REPORT, TIMES, Run
 from crowdwise.run.inputs import check_inputs
 from crowdwise.run.pipeline import Pipeline
@@ -107,7 +107,9 @@ def run(
     """
     _check(accept, budget, folds, time_budget, seed, n_jobs)
     given = check_inputs(answers, features, images, texts, encode, seconds, truth)
-    tried = candidates(given.answers, method, features=given.X is not None, seed=seed, class_prior=class_prior)
+    tried = select_candidates(
+        given.answers, method, with_features=given.X is not None, seed=seed, class_prior=class_prior
+    )
     budget = min(MOST_BOUGHT, max(1, given.answers.n_tasks // 10)) if budget is None else budget
     options = {"method": method if isinstance(method, str) else list(method), "accept": accept, "budget": budget,
                "folds": folds, "time_budget": time_budget, "class_prior": _plain(class_prior)}  # fmt: skip

@@ -11,8 +11,8 @@ import numpy as np
 from crowdwise._core.atomic_io import atomic_write
 from crowdwise.answers import Answers
 from crowdwise.errors import FeaturesError
-from crowdwise.learn.features.opening import open_source
 from crowdwise.learn.features.pictures import Pictures
+from crowdwise.learn.features.sources import open_source
 from crowdwise.run.folder import IMAGES
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -8,7 +8,7 @@ from typing import Any
 from crowdwise._core.display import percent, pluralise
 from crowdwise.ambiguity.ranking import TaskRanker
 from crowdwise.choose import Choice
-from crowdwise.choose.comparison import VOTE
+from crowdwise.choose.candidates import VOTE
 from crowdwise.run.tables.labels import CHEAP, HOPELESS, Disagreement
 
 NAMED = 5  # workers of a group that are named

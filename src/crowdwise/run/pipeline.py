@@ -28,14 +28,13 @@ from crowdwise.acquire import propose
 from crowdwise.ambiguity.ranking import TaskRanker
 from crowdwise.answers import Answers
 from crowdwise.choose import Choice, choose
-from crowdwise.choose.comparison import VOTE
+from crowdwise.choose.candidates import VOTE, Candidates
 from crowdwise.choose.scores import Criterion
 from crowdwise.errors import ClassPriorWarning, CrowdwiseError, CrowdwiseWarning, UnwritableError
 from crowdwise.evaluate import vote_belief
 from crowdwise.io import write
 from crowdwise.io.model_files import load
 from crowdwise.run import folder, folder_format, messages, metrics
-from crowdwise.run.candidates import Candidates
 from crowdwise.run.folder import Run
 from crowdwise.run.forecast import curve_of, forecast_of, history_of
 from crowdwise.run.inputs import RunInput
@@ -94,7 +93,7 @@ class Pipeline:
                 "forecast": forecast_of(proposal, labelled),
                 "curve": points, "curve_method": name, **history_of(models),
             }  # fmt: skip
-            why, beats = messages.why(choice, best, self.tried.told)
+            why, beats = messages.why(choice, best, self.tried.requested)
             figures |= {"why": why, "beats_vote": beats}
             figures["words"] = messages.headline(figures, why)
             work.write(folder.METRICS, folder_format.sealed(figures, work.folder, folder.READ))
@@ -128,8 +127,8 @@ class Pipeline:
             return None
 
     def _best(self, choice: Choice | None) -> str:
-        if self.tried.told is not None:
-            return self.tried.told
+        if self.tried.requested is not None:
+            return self.tried.requested
         return VOTE if choice is None else choice.best_
 
     def _fit(self, choice: Choice | None, best: str) -> tuple[dict[str, Any], TaskRanker | None]:

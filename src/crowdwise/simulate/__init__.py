@@ -1,16 +1,16 @@
-"""Crowds with known truth: make tasks, make workers, let them answer.
+"""Simulated crowds with known truth: draw tasks, draw workers, and let them answer.
 
-    truth       how many tasks, and how uneven the classes are              `draw_truth`, `shares`
-    crowd       a confusion matrix for each worker, from named kinds        `crowd`
-    assignment  who answers what: sparse, uneven, no worker twice on a task `assign`
-    answers     what they say: own confusion, blurred by difficulty,        `answer`
-                or led astray together
+    truth       number of tasks, and balance of the classes                  `draw_truth`, `shares`
+    crowd       one confusion matrix per worker, from named kinds            `crowd`
+    assignment  which worker answers which task, each task at most once      `assign`
+    answers     drawn from the confusion matrices, made worse by difficult   `answer`
+                tasks or by errors that workers share
 
-`simulate` runs the four in turn; `digits_crowd` gives real images with a simulated crowd. The crowds that the papers
-simulate are in `reproduction.crowds`, outside the package.
+`simulate` combines the four steps; `digits_crowd` returns real images with a simulated crowd. The simulated crowds of
+the papers are in `reproduction.crowds`, outside the package.
 
-Everything follows from `seed`, an integer or a numpy Generator. Each piece draws from a stream of its own: the same
-seed gives the same truth whatever the crowd, and the same assignment whatever is said.
+Everything is determined by `seed`, an integer or a numpy Generator. Each step has its own random stream: the same seed
+gives the same truth for any crowd, and the same assignment for any answers.
 """
 
 from __future__ import annotations
@@ -55,24 +55,25 @@ def simulate(
     classes: Any = None,
     seed: Seed = 0,
 ) -> Answers:
-    """Make answers of a crowd to tasks of known truth.
+    """Simulate the answers of a crowd to tasks of known truth.
 
     Parameters
     ----------
     n_tasks : int, optional
-        How many tasks, 1000 unless `truth` is given.
+        Number of tasks; 1000 unless `truth` is passed.
     truth : int codes, optional
-        The true class of each task, in place of drawing it.
+        The true class of each task; drawn by default.
     n_workers, n_classes : int
-        Size of the crowd, and number of classes (4 unless `truth`, `classes` or `workers` say otherwise).
+        Number of workers and of classes (4 classes unless `truth`, `classes` or `workers` imply another number).
     answers_per_task : float or int array
-        Mean number of answers a task, at least 1; 2.5 gives half of the tasks 2 and half 3. Or a number for each task.
+        Mean number of answers per task, at least 1: with 2.5, half of the tasks have 2 and half have 3. Or one number
+        per task.
     class_balance, activity : "even", "long-tail", number or array
-        Share of each class among the tasks, and of each worker among the answers; see `shares`.
+        Shares of the classes among the tasks, and of the workers among the answers; see `shares`.
     workers, accuracy
-        What the workers are like; see `crowd`.
+        Kinds of workers and their accuracy; see `crowd`.
     difficulty, together
-        What makes answers worse; see `answer`.
+        Difficulty of tasks, and shared errors; see `answer`.
     classes : sequence, optional
         Ids of the classes.
     seed : int or Generator
@@ -91,7 +92,7 @@ def simulate(
     >>> np.bincount(answers.truth).tolist()
     [114, 57, 29]
     """
-    tasks, make, speak = np.random.default_rng(seed).spawn(3)
+    truth_rng, crowd_rng, answer_rng = np.random.default_rng(seed).spawn(3)
     if n_classes is None:
         if classes is not None:
             n_classes = len(classes)
@@ -100,13 +101,13 @@ def simulate(
         else:
             n_classes = 4 if truth is None else int(np.max(truth)) + 1
     if truth is None:
-        truth = draw_truth(1000 if n_tasks is None else n_tasks, n_classes, class_balance, seed=tasks)
+        truth = draw_truth(1000 if n_tasks is None else n_tasks, n_classes, class_balance, seed=truth_rng)
     elif n_tasks not in (None, len(truth)):
-        message = f"n_tasks={n_tasks}, but truth holds {len(truth)} tasks: give one of the two."
+        message = f"n_tasks={n_tasks}, but truth has {len(truth)} tasks: pass only one of them."
         raise ParameterError(message)
-    confusion = crowd(n_workers, n_classes, workers, accuracy=accuracy, seed=make)
+    confusion = crowd(n_workers, n_classes, workers, accuracy=accuracy, seed=crowd_rng)
     return answer(
         truth, confusion, answers_per_task,
         activity=shares(activity, len(confusion)), difficulty=difficulty, together=together,
-        classes=classes, seed=speak,
+        classes=classes, seed=answer_rng,
     )  # fmt: skip

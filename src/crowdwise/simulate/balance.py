@@ -1,4 +1,4 @@
-"""How uneven: shares of classes among tasks, or of workers among answers."""
+"""Shares of classes among tasks, or of workers among answers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Seed = int | np.random.Generator
 Balance = Literal["even", "long-tail"] | float | Array
 
-LONG_TAIL = 10.0  # "long-tail" is a fall from 1 to 1/10
+LONG_TAIL = 10.0  # ratio of the largest share to the smallest for "long-tail"
 
 
 def shares(balance: Balance, n: int) -> Array:
-    """Shares of n classes (or workers) that sum to one.
+    """Return shares of n classes (or workers) that sum to one.
 
-    "even" is 1/n each; a number is the ratio of the largest to the smallest, the shares falling geometrically between
-    them; "long-tail" is a ratio of 10; an array is taken as it is, up to its sum.
+    "even" means 1/n each. A number is the ratio of the largest share to the smallest, with a geometric decrease between
+    them; "long-tail" is a ratio of 10. An array is only divided by its sum.
 
     >>> shares(4.0, 3).round(3).tolist()
     [0.571, 0.286, 0.143]
@@ -32,17 +32,17 @@ def shares(balance: Balance, n: int) -> Array:
     value = np.asarray(balance, dtype=float)
     if value.ndim == 0:
         if not (np.isfinite(value) and value >= 1):
-            message = f"balance {balance}: the ratio of the largest share to the smallest is 1 or more."
+            message = f"balance {balance}: the ratio of the largest share to the smallest must be 1 or more."
             raise ParameterError(message)
         value = value ** -np.linspace(0, 1, n)
     if value.shape != (n,) or not np.isfinite(value).all() or (value < 0).any() or value.sum() <= 0:
-        message = f"balance of shape {value.shape}: give {n} shares, finite, none negative, not all zero."
+        message = f"balance of shape {value.shape}: pass {n} shares, finite, not negative, not all zero."
         raise ParameterError(message)
     return value / value.sum()
 
 
 def split(n: int, share: Array) -> Array:
-    """Whole counts that sum to n, as near to the shares as they can be (largest remainders).
+    """Return integer counts that sum to n, as close to the shares as possible (largest remainder method).
 
     >>> split(10, np.array([0.55, 0.25, 0.2])).tolist()
     [6, 2, 2]
@@ -54,7 +54,7 @@ def split(n: int, share: Array) -> Array:
 
 
 def draw_truth(n_tasks: int, n_classes: int, class_balance: Balance = "even", *, seed: Seed = 0) -> Array:
-    """True classes in random order; their counts are as asked, not merely on average."""
+    """Return true classes in random order; their counts match the shares exactly, not only on average."""
     truth = np.repeat(np.arange(n_classes, dtype=np.int32), split(n_tasks, shares(class_balance, n_classes)))
     np.random.default_rng(seed).shuffle(truth)
     return truth

@@ -1,4 +1,4 @@
-"""Embedded data: real images of digits, long-tailed, answered by a simulated crowd."""
+"""Example data: real images of digits with imbalanced classes, labelled by a simulated crowd."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from crowdwise.simulate.workers import crowd
 
 
 def digits_crowd(seed: Seed = 0) -> tuple[Array, Answers]:
-    """Long-tailed digits, answered by a simulated crowd: scikit-learn's 8 x 8 images with 40 workers.
+    """Return scikit-learn's 8 x 8 images of digits with answers of 40 simulated workers.
 
-    Of class c a share is kept that falls geometrically from 1 (zeros) to 1/10 (nines). Workers differ in skill and
-    activity, give about 2.5 answers a task, and confuse digits that look alike.
+    The share of images kept decreases geometrically from 1 (zeros) to 1/10 (nines). Workers differ in skill and
+    activity, give about 2.5 answers per task, and confuse digits that look alike.
 
     Returns
     -------
     X : (tasks, 64) array
-        Pixels from 0 to 16; rows follow `answers.tasks`.
+        Pixels from 0 to 16; rows in the order of `answers.tasks`.
     answers : Answers
         With `truth` set.
 
@@ -31,20 +31,20 @@ def digits_crowd(seed: Seed = 0) -> tuple[Array, Answers]:
     """
     from sklearn.datasets import load_digits
 
-    keep, make, speak = np.random.default_rng(seed).spawn(3)
+    image_rng, crowd_rng, answer_rng = np.random.default_rng(seed).spawn(3)
     X, y = load_digits(return_X_y=True)
-    rank = np.empty(len(y))  # each image's place among its class, 0 to 1, in random order
+    rank = np.empty(len(y))  # random rank of each image within its class, 0 to 1
     for c in range(10):
         of_class = np.flatnonzero(y == c)
-        rank[of_class] = keep.permutation(len(of_class)) / len(of_class)
-    kept = np.flatnonzero(rank < (LONG_TAIL ** -np.linspace(0, 1, 10))[y])
-    X, y = X[kept], y[kept]
-    confusion = crowd(40, 10, accuracy=(0.5, 1.0), similar=look_alike(X, y), seed=make)
-    return X, answer(y, confusion, 2.5, activity=shares("long-tail", 40), seed=speak)
+        rank[of_class] = image_rng.permutation(len(of_class)) / len(of_class)
+    selected = np.flatnonzero(rank < (LONG_TAIL ** -np.linspace(0, 1, 10))[y])
+    X, y = X[selected], y[selected]
+    confusion = crowd(40, 10, accuracy=(0.5, 1.0), similar=look_alike(X, y), seed=crowd_rng)
+    return X, answer(y, confusion, 2.5, activity=shares("long-tail", 40), seed=answer_rng)
 
 
 def look_alike(X: Array, y: Array, sharpness: float = 4.0) -> Array:
-    """How alike classes look, (classes, classes): nearer means, compared to the average distance, are more alike."""
+    """Return how similar classes look, (classes, classes), from the distances between their mean features."""
     means = np.stack([X[y == c].mean(axis=0) for c in range(int(y.max()) + 1)])  # (classes, features)
     distance = np.linalg.norm(means[:, None] - means, axis=2)
     return np.exp(-sharpness * distance / distance[distance > 0].mean())

@@ -1,4 +1,4 @@
-"""A confusion matrix for each worker of a crowd, from named kinds of workers."""
+"""Confusion matrices of simulated workers, from named kinds."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ def crowd(
     similar: Array | None = None,
     seed: Seed = 0,
 ) -> Array:
-    """Confusion matrices [worker, truth, label] of a crowd.
+    """Return the confusion matrices [worker, truth, label] of a crowd.
 
     Parameters
     ----------
     n_workers, n_classes : int
-        Size.
+        Number of workers and of classes.
     workers : str, mapping or array
-        A kind; kinds and their shares, e.g. ``{"hammer": 0.6, "spammer": 0.4}``; or the matrices themselves, as many as
-        there are. Kinds:
+        A kind; a mapping of kinds to shares, such as ``{"hammer": 0.6, "spammer": 0.4}``; or the confusion matrices
+        themselves, of any number of workers. Kinds:
 
-        - "hammer": always right
-        - "one-coin": one accuracy, errors even over the other classes
-        - "class-dependent": better at some classes than at others, with errors of its own
-        - "adversary": knows, and says another class, always the same one for a class
-        - "spammer": does not look; has favourite classes
-        - "uniform-guess": does not look; each class as often
+        - "hammer": always correct
+        - "one-coin": one accuracy, errors uniform over the other classes
+        - "class-dependent": accuracy and errors that differ between classes
+        - "adversary": recognises the class, but answers another one, the same for each class
+        - "spammer": ignores the task and prefers some classes
+        - "uniform-guess": ignores the task and chooses uniformly
         - "mixed": 80 % class-dependent, 10 % one-coin, 5 % spammer, 5 % uniform-guess
     accuracy : (low, high)
-        Range of the skill of one-coin, class-dependent and adversary workers.
+        Range of the accuracy of one-coin, class-dependent and adversary workers.
     similar : (classes, classes) array, optional
-        How alike classes look (the diagonal does not matter): where class-dependent workers' errors tend to go.
+        How similar classes look (the diagonal is ignored): class-dependent workers confuse similar classes.
     seed : int or Generator
         The same seed gives the same crowd.
 
@@ -51,35 +51,37 @@ def crowd(
     [[0.33, 0.33, 0.33], [0.33, 0.33, 0.33], [0.33, 0.33, 0.33]]
     """
     if isinstance(workers, np.ndarray):
-        return checked_confusion(workers, n_classes)
+        return check_confusion(workers, n_classes)
     low, high = accuracy
     if not 0 <= low <= high <= 1:
-        message = f"accuracy={accuracy}: give a range (low, high) within 0 and 1."
+        message = f"accuracy={accuracy}: pass a range (low, high) within 0 and 1."
         raise ParameterError(message)
     mixture = MIXED if workers == "mixed" else {workers: 1.0} if isinstance(workers, str) else workers
     for kind in mixture:
         if kind not in KINDS:
-            message = f"no workers {kind!r}: use {', '.join(KINDS)}, mixed, or a mapping of these to shares."
+            message = (
+                f"unknown kind of worker {kind!r}: use {', '.join(KINDS)}, mixed, or a mapping of these to shares."
+            )
             raise ParameterError(message)
     if n_classes == 1:
         return np.ones((n_workers, 1, 1))
     rng = np.random.default_rng(seed)
     alike = np.ones((n_classes, n_classes)) if similar is None else np.array(similar, dtype=float)
     if alike.shape != (n_classes, n_classes) or not np.isfinite(alike).all() or (alike < 0).any():
-        message = f"similar of shape {alike.shape}: give {n_classes} x {n_classes} finite numbers, none negative."
+        message = f"similar of shape {alike.shape}: pass {n_classes} x {n_classes} finite numbers, not negative."
         raise ParameterError(message)
-    alike += 1e-9  # a class that looks like no other is confused with any
+    alike += 1e-9  # a class similar to no other is confused with all of them
     np.fill_diagonal(alike, 0)
     alike /= alike.sum(axis=1, keepdims=True)
     counts = split(n_workers, shares(np.array(list(mixture.values())), len(mixture)))
-    places = np.split(rng.permutation(n_workers), np.cumsum(counts)[:-1])  # where the workers of each kind stand
+    groups = np.split(rng.permutation(n_workers), np.cumsum(counts)[:-1])  # workers of each kind
     confusion = np.empty((n_workers, n_classes, n_classes))
-    for kind, place in zip(mixture, places, strict=True):
-        confusion[place] = KINDS[kind](rng.uniform(low, high, size=len(place)), alike, rng)
+    for kind, members in zip(mixture, groups, strict=True):
+        confusion[members] = KINDS[kind](rng.uniform(low, high, size=len(members)), alike, rng)
     return confusion
 
 
-# A kind makes matrices [n, truth, label] from n skills, how alike classes look (rows sum to one), and a generator.
+# Each kind returns matrices [n, truth, label] from n skills, the similarity of classes (rows sum to one), and an rng.
 
 
 def _one_coin(skill: Array, alike: Array, rng: np.random.Generator) -> Array:
@@ -97,9 +99,9 @@ def _uniform_guess(skill: Array, alike: Array, rng: np.random.Generator) -> Arra
 
 def _class_dependent(skill: Array, alike: Array, rng: np.random.Generator) -> Array:
     n, k = len(skill), len(alike)
-    spread = 8.0  # pseudo-answers behind each class's accuracy and each row of errors: lower is more uneven
+    spread = 8.0  # concentration of accuracies and of rows of errors: lower is more uneven
     right = rng.beta(spread * skill[:, None] + 1e-9, spread * (1 - skill[:, None]) + 1e-9, size=(n, k))
-    rows = rng.standard_gamma(spread * alike, size=(n, k, k))  # Dirichlet, once divided by their sum
+    rows = rng.standard_gamma(spread * alike, size=(n, k, k))  # a Dirichlet draw, once divided by the sum
     rows *= ((1 - right) / rows.sum(axis=2))[:, :, None]
     rows[:, np.arange(k), np.arange(k)] = right
     return rows
@@ -108,13 +110,13 @@ def _class_dependent(skill: Array, alike: Array, rng: np.random.Generator) -> Ar
 def _adversary(skill: Array, alike: Array, rng: np.random.Generator) -> Array:
     rows = _one_coin(skill, alike, rng)
     shift = rng.integers(1, len(alike), size=len(skill))
-    instead = (np.arange(len(alike)) + shift[:, None]) % len(alike)  # (n, truth): the row of which class it follows
-    return np.take_along_axis(rows, instead[:, :, None], axis=1)
+    confused = (np.arange(len(alike)) + shift[:, None]) % len(alike)  # (n, truth): the class whose row is used
+    return np.take_along_axis(rows, confused[:, :, None], axis=1)
 
 
 def _spammer(skill: Array, alike: Array, rng: np.random.Generator) -> Array:
-    habit = rng.dirichlet(np.full(len(alike), 0.3), size=len(skill))  # (n, labels)
-    return np.repeat(habit[:, None, :], len(alike), axis=1)
+    preference = rng.dirichlet(np.full(len(alike), 0.3), size=len(skill))  # (n, labels)
+    return np.repeat(preference[:, None, :], len(alike), axis=1)
 
 
 KINDS: dict[str, Callable[[Array, Array, np.random.Generator], Array]] = {
@@ -128,14 +130,14 @@ KINDS: dict[str, Callable[[Array, Array, np.random.Generator], Array]] = {
 MIXED = {"class-dependent": 0.8, "one-coin": 0.1, "spammer": 0.05, "uniform-guess": 0.05}
 
 
-def checked_confusion(confusion: Array, n_classes: int) -> Array:
-    """Matrices given by the user, refused unless rows are probabilities."""
+def check_confusion(confusion: Array, n_classes: int) -> Array:
+    """Return confusion matrices as floats; raise an error unless their rows are probabilities."""
     confusion = np.ascontiguousarray(confusion, dtype=float)
-    fits = confusion.ndim == 3 and confusion.shape[1:] == (n_classes, n_classes)
-    if not fits or (confusion < 0).any() or not np.allclose(confusion.sum(axis=2), 1):
+    has_shape = confusion.ndim == 3 and confusion.shape[1:] == (n_classes, n_classes)
+    if not has_shape or (confusion < 0).any() or not np.allclose(confusion.sum(axis=2), 1):
         message = (
-            f"confusion of shape {confusion.shape}: give [worker, truth, label] with {n_classes} classes, "
-            f"none negative, rows that sum to one."
+            f"confusion of shape {confusion.shape}: pass [worker, truth, label] with {n_classes} classes, "
+            f"not negative, with rows that sum to one."
         )
         raise ParameterError(message)
     return confusion

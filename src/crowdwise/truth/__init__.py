@@ -1,1 +1,1 @@
-"""Labels from answers alone: one file a method."""
+"""Labels from answers alone: one file per method."""

@@ -1,4 +1,4 @@
-"""The base class of every model that finds truth from answers alone."""
+"""The base class of every model that infers the truth from answers alone."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ Callback = Callable[[int, float], None]
 
 
 class TruthModel(FittedModel):
-    """Infers the true class of each task from the workers' answers.
+    """Infer the true class of each task from the workers' answers.
 
-    A model supplies `_fit`, which sets `proba_`; the rest is here.
+    A subclass implements `_fit`, which sets `proba_`. This class does the rest.
 
     Attributes
     ----------
     labels_ : (tasks,) array
-        The class inferred for each task. Ties are broken at random with `random_state`.
+        The inferred class of each task. Ties are broken at random with `random_state`.
     proba_ : (tasks, classes) float64 array
-        Probability of each class, rows as in `tasks_`, columns as in `classes_`.
+        Probability of each class; rows follow `tasks_`, columns follow `classes_`.
     tasks_, workers_, classes_ : arrays of ids
-        The tables of the answers fitted on.
+        The ids in the answers the model was fitted on.
     history_ : list of float
         The bound after each iteration; empty for models that do not iterate.
     n_iter_ : int
-        Iterations taken.
+        Number of iterations.
     converged_ : bool
-        Whether they were enough.
+        Whether the fit converged within `max_iter` iterations.
     """
 
-    # What the model can do with answers; the generic tests and the command line read these.
+    # Capabilities, read by the generic tests and the command line.
     uses_weights: ClassVar[bool] = True
     needs_gold: ClassVar[bool] = False
-    has_matrices: ClassVar[bool] = False  # a confusion matrix for each worker, which memory has to hold
+    has_matrices: ClassVar[bool] = False  # one confusion matrix per worker; counted in the memory check
 
     gold_: Array | None
     history_: list[float]
@@ -61,15 +61,15 @@ class TruthModel(FittedModel):
         Parameters
         ----------
         answers : Answers
-            What the workers said.
+            The workers' answers.
         gold : mapping of task to class, or codes in task order (-1 unknown), optional
-            Known labels, held fixed. `answers.truth` is never used unless it is passed here.
+            Known labels, kept fixed. `answers.truth` is used only if it is passed here.
         callback : callable, optional
-            Called with the iteration and the bound as the fit proceeds.
+            Called after each iteration with its number and the bound.
         """
         check_answers(answers)
         if answers.weight is not None and not self.uses_weights:
-            message = f"{type(self).__name__} cannot weigh answers; fit it on answers without weights."
+            message = f"{type(self).__name__} does not support answer weights; fit it on answers without weights."
             raise WeightError(message)
         self._check_flags()
         self._check_common_parameters()
@@ -90,10 +90,10 @@ class TruthModel(FittedModel):
         return self.fit(answers, gold).labels_
 
     def partial_fit(self, answers: Answers, gold: Any = None, *, duplicates: Duplicates = "error") -> Self:
-        """Add answers that arrived later: to new tasks or old ones, by new workers or old ones.
+        """Add answers that arrived later, by known or new workers to known or new tasks.
 
-        EM models go on from where they were; the result is that of a fit on all answers together, up to convergence.
-        When a worker answered a task before, `duplicates` says which answer counts ("last": the new one).
+        EM models start from their present estimates; up to convergence the result is that of a fit on all answers.
+        If a worker has answered a task before, `duplicates` says which answer counts ("last": the new one).
         """
         if not hasattr(self, "answers_"):
             return self.fit(answers, gold)
@@ -109,9 +109,9 @@ class TruthModel(FittedModel):
     def check_against_vote(
         self, answers: Answers, gold: Any = None, *, hidden: float = 0.2, seed: int = 0
     ) -> VoteCheck:
-        """Ask held-out answers whether this model, with its settings, predicts them better than majority vote.
+        """Check whether this model predicts held-out answers better than majority vote does.
 
-        A share `hidden` of the answers is held out; no ground truth is used. See `crowdwise.truth.vote_check`.
+        A share `hidden` of the answers is held out; the check needs no ground truth. See `crowdwise.truth.vote_check`.
 
         >>> from crowdwise import DawidSkene, simulate
         >>> print(DawidSkene().check_against_vote(simulate.simulate(n_tasks=500, n_workers=10, n_classes=3, seed=1)))
@@ -132,36 +132,36 @@ class TruthModel(FittedModel):
         rng: np.random.Generator,
         callback: Callback | None,
     ) -> None:
-        """Set `proba_`, and what else the model has to show."""
+        """Set `proba_` and the model's other fitted attributes."""
 
     def _check_common_parameters(self) -> None:
-        """Refuse what makes no sense of the arguments that many models share."""
-        given = self.get_params(deep=False)
+        """Validate the constructor arguments that many models share."""
+        parameters = self.get_params(deep=False)
         for name, least in (("max_iter", 1), ("n_init", 1), ("random_state", 0)):
-            value = given.get(name, least)
-            require(is_integer(value, least), name, value, f"a whole number, {least} or more")
-        tol = given.get("tol", 0.0)
+            value = parameters.get(name, least)
+            require(is_integer(value, least), name, value, f"an integer, {least} or more")
+        tol = parameters.get("tol", 0.0)
         require(is_number(tol) and tol >= 0, "tol", tol, "a number, 0 or more (0 runs all max_iter iterations)")
 
     def _check_parameters(self) -> None:
-        """Refuse constructor arguments that make no sense."""
+        """Validate the model's own constructor arguments."""
 
 
 def check_answers(answers: Any) -> None:
-    """Refuse what is no `Answers`, and answers of which none counts."""
+    """Raise unless this is an `Answers` with at least one answer of positive weight."""
     if not isinstance(answers, Answers):
         message = f"fit takes Answers, not {type(answers).__name__}; use crowdwise.Answers.from_frame(...)."
         raise ParameterError(message)
     if answers.n_answers == 0:
-        message = "there are no answers to learn from."
+        message = "there are no answers to fit on."
         raise EmptyError(message)
     if answers.weight is not None and not answers.weight.any():
-        message = f"there is nothing to learn from: all {answers.n_answers:,} answers have weight 0."
+        message = f"there are no answers to fit on: all {answers.n_answers:,} have weight 0."
         raise EmptyError(message)
 
 
 def pick(proba: Array, rng: np.random.Generator) -> Array:
-    """Most probable class of each row; ties (to 1e-12) are broken at random.
+    """Return the most probable class of each row; ties (within 1e-12) are broken at random.
 
     >>> pick(np.array([[0.2, 0.8], [1.0, 0.0]]), np.random.default_rng(0)).tolist()
     [1, 0]
@@ -177,19 +177,19 @@ def pick(proba: Array, rng: np.random.Generator) -> Array:
 
 
 def vote_shares(answers: Answers) -> Array:
-    """Shares of the votes of each task, (tasks, classes); even where there are no answers."""
+    """Return each task's vote shares, (tasks, classes); equal shares for a task without answers."""
     shares = np.empty((answers.n_tasks, answers.n_classes))
     shared.vote_shares(answers.task_starts, answers.label, weights_of(answers), shares)
     return shares
 
 
 def weights_of(answers: Answers) -> Array:
-    """Weights as the kernels take them: none is an empty array."""
+    """Return the weights in the kernels' form: an empty array means no weights."""
     return np.empty(0) if answers.weight is None else answers.weight
 
 
 def fix_gold(proba: Array, gold: Array | None) -> Array:
-    """Put all mass of the known tasks on their class, in place."""
+    """Give each gold task probability 1 for its known class, in place."""
     if gold is not None:
         known = np.flatnonzero(gold >= 0)
         proba[known] = 0.0

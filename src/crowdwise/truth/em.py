@@ -1,4 +1,4 @@
-"""The one EM driver, for truth models and learners.
+"""The EM driver that truth models and learners share.
 
 A model supplies the first parameters, an E-step, an M-step and the posteriors.
 """
@@ -18,11 +18,11 @@ from crowdwise.truth.base import Array, Callback, TruthModel, fix_gold, vote_sha
 
 
 class EMSteps(Protocol):
-    """What the driver asks of a model: two limits and two steps."""
+    """What the driver needs from a model: two limits and two steps."""
 
     max_iter: int
     tol: float
-    monotone: bool  # whether the bound never falls; where it may, a fall does not mean that EM has settled
+    monotone: bool  # True if the bound never falls; if it may fall, a fall does not mean convergence
 
     def _e_step(self, work: Any, parameters: Any) -> tuple[Any, float]: ...
 
@@ -35,15 +35,36 @@ def run_em(
     parameters: Any,
     n_answers: int,
     callback: Callback | None,
-    before: Sequence[float] = (),
-    settled: Callable[[], bool] = lambda: False,
+    past_bounds: Sequence[float] = (),
+    has_converged: Callable[[], bool] = lambda: False,
 ) -> tuple[Any, list[float], bool]:
-    """EM from one start: the parameters the last bound belongs to, all bounds, and whether they settled.
+    """Run EM from one start.
 
-    A climb that was broken off goes on from its parameters, given the bounds `before` them. Where the bound is no
-    measure of progress, the model says itself when it has `settled`; it is asked after each E-step.
+    Parameters
+    ----------
+    model : EMSteps
+    work : any
+        The arrays that the steps work in, passed through to them.
+    parameters : any
+        Where EM starts.
+    n_answers : int
+        Number of answers; `model.tol` is the rise of the bound per answer that ends the run.
+    callback : callable or None
+        Called after each E-step with the iteration and the bound.
+    past_bounds : sequence of float
+        To resume an interrupted run: the bounds of the iterations before `parameters`.
+    has_converged : callable
+        Asked after each E-step, for models whose bound does not measure progress.
+
+    Returns
+    -------
+    parameters : any
+        The parameters that the last bound belongs to.
+    history : list of float
+        The bound of each iteration.
+    converged : bool
     """
-    history = list(before)
+    history = list(past_bounds)
     for iteration in range(len(history), model.max_iter):
         statistics, bound = model._e_step(work, parameters)
         history.append(bound)
@@ -53,7 +74,7 @@ def run_em(
             rise = bound - history[-2]
             if (rise if model.monotone else abs(rise)) < model.tol * n_answers:
                 return parameters, history, True
-        if settled():
+        if has_converged():
             return parameters, history, True
         if iteration + 1 < model.max_iter:
             parameters = model._m_step(work, statistics, parameters)
@@ -61,17 +82,17 @@ def run_em(
 
 
 class EMModel(TruthModel):
-    """A truth model fitted by EM, or by any alternation that raises a bound.
+    """A truth model fitted by EM, or by any alternation of steps that raises a bound.
 
-    The driver calls, for each start,
+    For each start, the driver calls
 
         parameters = _initialise(work, proba)                 from first posteriors (the votes)
         repeat  statistics, bound = _e_step(work, parameters)
                 parameters = _m_step(work, statistics, parameters)
-        proba_ = _posterior(work, parameters)                 consistent with the parameters kept
+        proba_ = _posterior(work, parameters)                 consistent with the final parameters
 
     until the bound rises by less than `tol` per answer. `bound` is the quantity the model maximises and must never
-    fall; the tests hold every model to that.
+    fall; the tests check this for every model.
     """
 
     max_iter: int
@@ -93,7 +114,7 @@ class EMModel(TruthModel):
         for start in range(self.n_init):
             proba = self._first_posteriors(answers, start, rng)
             parameters = self._initialise(work, fix_gold(proba, gold))
-            del proba  # as large as the result: not kept while EM runs
+            del proba  # as large as the result, and not needed while EM runs
             parameters, history, converged = run_em(self, work, parameters, answers.n_answers, callback)
             if best is None or history[-1] > best[0]:
                 best = history[-1], parameters, history, converged
@@ -102,26 +123,26 @@ class EMModel(TruthModel):
         self.n_iter_ = len(self.history_)
         self.proba_ = fix_gold(self._posterior(work, parameters), gold)
         self._store(work, parameters)
-        self._warn_unsettled(answers.n_answers)
+        self._warn_if_not_converged(answers.n_answers)
 
     def _first_posteriors(self, answers: Answers, start: int, rng: np.random.Generator) -> Array:
-        """Where a start begins: the votes, or what an earlier fit found; later starts are shaken at random."""
+        """Return the first posteriors of a start: the vote shares or an earlier fit's; later starts add noise."""
         proba = vote_shares(answers)
         if self.warm_start and self._earlier is not None:
-            tasks, shape = self._earlier_rows(answers)
-            proba[tasks, : shape.shape[1]] = shape
-            proba[tasks, shape.shape[1] :] = 0.0
+            tasks, earlier_proba = self._earlier_rows(answers)
+            proba[tasks, : earlier_proba.shape[1]] = earlier_proba
+            proba[tasks, earlier_proba.shape[1] :] = 0.0
         if start:
             noise = rng.dirichlet(np.ones(answers.n_classes), size=answers.n_tasks)
             proba = 0.5 * proba + 0.5 * noise
         return proba
 
-    # Warm start and partial_fit: EM goes on from the posteriors of the earlier fit.
+    # Warm start and partial_fit: EM starts from the posteriors of the earlier fit.
 
     _earlier: tuple[Answers, Array] | None = None
 
     def _earlier_rows(self, answers: Answers) -> tuple[Array, Array]:
-        """Rows of the present tasks that an earlier fit knew, and its posteriors for them."""
+        """Return the rows of the tasks that the earlier fit also had, and its posteriors for them."""
         assert self._earlier is not None
         import pyarrow.compute as pc
 
@@ -148,11 +169,11 @@ class EMModel(TruthModel):
         finally:
             self.warm_start = warm
 
-    def _warn_unsettled(self, n_answers: int) -> None:
+    def _warn_if_not_converged(self, n_answers: int) -> None:
         if not self.converged_ and self.tol > 0:
             message = (
-                f"{type(self).__name__} stopped after max_iter={self.max_iter} iterations before its bound settled "
-                f"(last rise {self._last_rise() / n_answers:.1e} per answer, tol={self.tol:g}). "
+                f"{type(self).__name__} stopped after max_iter={self.max_iter} iterations before it converged: "
+                f"its bound last rose by {self._last_rise() / n_answers:.1e} per answer (tol={self.tol:g}). "
                 f"Raise max_iter or tol."
             )
             warnings.warn(message, ConvergenceWarning, stacklevel=4)
@@ -160,28 +181,28 @@ class EMModel(TruthModel):
     def _last_rise(self) -> float:
         return self.history_[-1] - self.history_[-2] if len(self.history_) > 1 else float("inf")
 
-    # What a model supplies
+    # To be implemented by a model
 
     @abstractmethod
     def _prepare(self, answers: Answers, gold: Array | None) -> Any:
-        """Arrays that every iteration works in."""
+        """Return the arrays that every iteration works in."""
 
     @abstractmethod
     def _initialise(self, work: Any, proba: Array) -> Any:
-        """Parameters from first posteriors (tasks, classes)."""
+        """Return parameters estimated from first posteriors (tasks, classes)."""
 
     @abstractmethod
     def _e_step(self, work: Any, parameters: Any) -> tuple[Any, float]:
-        """Statistics of the posteriors, and the bound at these parameters."""
+        """Return statistics of the posteriors, and the bound, at these parameters."""
 
     @abstractmethod
     def _m_step(self, work: Any, statistics: Any, parameters: Any) -> Any:
-        """Better parameters, given the statistics; the present ones may serve as a start."""
+        """Return better parameters from the statistics; the present ones may serve as a start."""
 
     @abstractmethod
     def _posterior(self, work: Any, parameters: Any) -> Array:
-        """Posteriors (tasks, classes) at these parameters."""
+        """Return the posteriors (tasks, classes) at these parameters."""
 
     @abstractmethod
     def _store(self, work: Any, parameters: Any) -> None:
-        """Set the fitted attributes users read."""
+        """Set the public fitted attributes."""

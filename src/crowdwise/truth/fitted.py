@@ -1,4 +1,4 @@
-"""What every fitted model shows, truth model or learner: the ids of what it was fitted on, and its labels."""
+"""Attributes that every fitted model has, truth model or learner: its labels, and the ids it was fitted on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class FittedModel(BaseEstimator):
-    """Labels and ids of a fitted model, and its way to disk."""
+    """Labels and ids of a fitted model, and saving to disk."""
 
     answers_: Answers
     proba_: Array  # (tasks, classes)
@@ -29,7 +29,7 @@ class FittedModel(BaseEstimator):
 
     @property
     def tasks_(self) -> Array:
-        """Ids of the tasks, row by row of `proba_`."""
+        """Ids of the tasks, in the order of the rows of `proba_`."""
         return self._fitted.tasks
 
     @property
@@ -39,25 +39,25 @@ class FittedModel(BaseEstimator):
 
     @property
     def classes_(self) -> Array:
-        """The classes, column by column of `proba_`."""
+        """The classes, in the order of the columns of `proba_`."""
         return self._fitted.classes
 
     @property
     def _fitted(self) -> Answers:
-        """The answers the model was fitted on; before a fit, an error that says so."""
+        """The answers the model was fitted on; raises NotFittedError before a fit."""
         return self.answers_
 
     def __getattr__(self, name: str) -> Any:
-        """What is not there: before a fit, say that one is needed."""
-        asked = name == "_fitted" or (name.endswith("_") and not name.startswith("_"))
-        if asked and "answers_" not in self.__dict__:
+        """Raise NotFittedError for a fitted attribute before a fit, AttributeError otherwise."""
+        is_fitted_attribute = name == "_fitted" or (name.endswith("_") and not name.startswith("_"))
+        if is_fitted_attribute and "answers_" not in self.__dict__:
             message = f"this {type(self).__name__} is not fitted yet; call fit first."
             raise NotFittedError(message)
         message = f"{type(self).__name__!r} object has no attribute {name!r}"
         raise AttributeError(message)
 
     def _check_flags(self) -> None:
-        """Refuse arguments that must be true or false and are neither: any text, "no" too, would count as true."""
+        """Require True or False for boolean arguments: any text, even "no", would count as true."""
         for name, parameter in inspect.signature(type(self).__init__).parameters.items():
             value = getattr(self, name, parameter.default)
             if isinstance(parameter.default, bool) and not isinstance(value, (bool, np.bool_)):
@@ -68,7 +68,7 @@ class FittedModel(BaseEstimator):
         return "answers_" in self.__dict__
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file; `crowdwise.load` reads it, executing nothing."""
+        """Write the fitted model to one file; `crowdwise.load` reads it without executing any code."""
         from crowdwise.io.model_files import save
 
         save(self, path)

@@ -1,25 +1,27 @@
-"""Workers judged by what others say, so that nobody confirms himself.
+"""The quality of workers as judged by the other workers' answers, so that no answer confirms itself.
 
-A worker's own answer has a say in what is held true: where tasks have one or two answers nearly everybody looks right,
-and an interval about that share is far too narrow. So an answer a, label l of worker w, is judged by the others alone:
+A worker's own answer influences the inferred label. Where tasks have one or two answers, nearly every worker then
+looks right, and an interval around that share is far too narrow. So each answer a (label l by worker w) is judged by
+the other answers to its task alone:
 
-    peers[a, c]  proportional to base[c] * product over the other answers b to the task of P(label[b] | c, worker[b])
-    P(l | c, w)  = quality[w] if l = c else (1 - quality[w]) wrong[c, l]
-    wrong[c, l]  what the crowd says of tasks of class c when it errs
-    right[a]     = peers[a, l]                              how likely the answer is, up to a factor, if it is right
-    amiss[a]     = sum over c of peers[a, c] wrong[c, l]                                      and if it is wrong
-    p[a]         = quality[w] right[a] / (quality[w] right[a] + (1 - quality[w]) amiss[a])
+    peers[a, c]    proportional to base[c] * product over the other answers b to the task of P(label[b] | c, worker[b])
+    P(l | c, w)    = quality[w] if l = c else (1 - quality[w]) wrong[c, l]
+    wrong[c, l]    distribution of the crowd's wrong labels for tasks of class c
+    if_right[a]    = peers[a, l]                            likelihood of the answer, up to a factor, if it is right
+    if_wrong[a]    = sum over c of peers[a, c] wrong[c, l]                                      and if it is wrong
+    p[a]           = quality[w] if_right[a] / (quality[w] if_right[a] + (1 - quality[w]) if_wrong[a])
 
-    quality[w]   the most likely one: the mean of p over w's answers
-    known[w]     = answers - sum of p (1 - p) / (quality (1 - quality))        what EM calls missing information (Louis,
-                 1982) taken off: as many answers to tasks of known truth would tell as much of w
+    quality[w]     the maximum likelihood estimate: the mean of p over w's answers
+    known[w]       = answers - sum of p (1 - p) / (quality (1 - quality))      the effective number of answers: the
+                   number of answers to tasks of known truth that would carry as much information about w. The term
+                   subtracted is the missing information of EM (Louis, 1982).
 
-Quality and peers' belief are found in turn. Of a worker whose tasks nobody else answered nothing is known: an average
-quality, known from no answer. `heeds`, the share of answers that follow the truth and not the worker's habit, is found
-likewise, with right[a] against the share of l among the worker's labels.
+Quality and peers are updated in turn. For a worker whose tasks no one else answered there is no evidence: they get the
+average quality, with an effective number of 0. `attention`, the share of answers that follow the truth rather than the
+worker's habit, is estimated in the same way, with the share of l among the worker's labels in place of if_wrong[a].
 
-It holds as far as workers err on their own: where they are misled together, their agreement counts as being right. And
-a worker has one quality for all classes: one who overlooks a rare class and is right of all else looks too good.
+This holds as far as workers err independently: where they are misled together, their agreement counts as being right.
+A worker has one quality for all classes, so one who overlooks a rare class and is otherwise right looks too good.
 """
 
 from __future__ import annotations
@@ -33,81 +35,84 @@ from scipy.special import xlogy
 from crowdwise.answers import Answers
 from crowdwise.truth.base import Array
 
-CAUTION = 2.0  # answers of the average worker that each worker's shares are mixed with
-TRUST = 4.0  # the same for quality: peers of few answers are no better known than by the crowd
-START = 0.7  # quality, between guessing and perfection
-ROUNDS, STEPS = 20, 5  # of quality and peers' belief in turn; of EM in each
-EDGE = 1e-3  # nobody is held to be always right, or always wrong
+CAUTION = 2.0  # pseudo-answers of the average worker in each worker's shares
+TRUST = 4.0  # the same for quality: workers with few answers stay close to the crowd's average
+START = 0.7  # first quality, between guessing and perfect
+ROUNDS, STEPS = 20, 5  # rounds of updating quality and peers in turn; EM steps in each
+EDGE = 1e-3  # qualities stay this far from 0 and 1
 
 
 class PeerQuality(NamedTuple):
-    """What others' answers say of each worker, (workers,) arrays."""
+    """What the other workers' answers say about each worker, (workers,) arrays."""
 
     quality: Array
-    known: Array  # answers to tasks of known truth that would tell as much of the quality
-    heeds: Array
-    heeds_known: Array
-    nats: Array  # log-likelihood of the worker's labels by the best matrix, beyond that of labels that heed nothing
-    unknown: Array  # nats there were to tell: the entropy of the truth of the tasks answered
+    known: Array  # effective number of answers behind `quality`
+    attention: Array
+    attention_known: Array  # effective number of answers behind `attention`
+    nats: Array  # log-likelihood gain of the worker's best confusion matrix over labels independent of the truth
+    unknown: Array  # the most that gain could be: the entropy of the truth of the tasks answered, in nats
     freedom: Array  # degrees of freedom of that matrix
 
 
 def peer_quality_of(answers: Answers, base: Array, wrong: Array) -> PeerQuality:
-    """Judge each worker by the others.
+    """Judge each worker by the other workers' answers.
 
     Parameters
     ----------
     answers : Answers
     base : (classes,) array
-        What is believed of a task without any answer (`base_of`); above 0.
+        Probability of each class for a task without answers (`base_rates`); above 0.
     wrong : (classes, labels) array
-        What is said by one who errs.
+        Distribution of the wrong labels (`error_distribution`).
     """
     worker, pairs, n = answers.worker, answers.pairs, np.diff(answers.worker_starts)
-    who, given = workers_of_pairs(answers), np.bincount(pairs.of_answer, minlength=len(pairs.label))
-    alone = are_alone(answers)
-    quality, known, right, counts = quality_by_peers(answers, base, wrong)
-    said = np.bincount(answers.label, minlength=answers.n_classes) / max(answers.n_answers, 1)  # (labels,)
-    habit = (given + said[pairs.label]) / (n[who] + 1)  # (pairs,)
+    pair_worker, pair_size = workers_of_pairs(answers), np.bincount(pairs.of_answer, minlength=len(pairs.label))
+    alone = is_only_answer(answers)
+    quality, known, if_right, counts = quality_by_peers(answers, base, wrong)
+    label_share = np.bincount(answers.label, minlength=answers.n_classes) / max(answers.n_answers, 1)  # (labels,)
+    habit = (pair_size + label_share[pairs.label]) / (n[pair_worker] + 1)  # (pairs,)
     by_habit = np.where(alone, 1.0, habit[pairs.of_answer])  # (answers,)
-    heeds = mixture(right, by_habit, worker, np.full(len(n), 0.5), mean=0.5, weight=CAUTION, steps=10 * STEPS)
-    seen = seen_of(answers, counts)  # (workers, classes)
-    for _ in range(2 * STEPS):  # the most likely matrix of each worker, by EM
-        channel = counts / np.maximum(seen_of(answers, counts)[who], EDGE**2)  # (pairs, classes): P(label | class)
-        _, _, counts, nats = look(answers, quality, base, wrong, channel)
-    nats = nats - np.bincount(who, xlogy(given, given / n[who]), len(n))
+    attention = mixture(if_right, by_habit, worker, np.full(len(n), 0.5), mean=0.5, weight=CAUTION, steps=10 * STEPS)
+    seen = tasks_per_class(answers, counts)  # (workers, classes)
+    for _ in range(2 * STEPS):  # the maximum likelihood matrix of each worker, by EM
+        total = tasks_per_class(answers, counts)[pair_worker]
+        channel = counts / np.maximum(total, EDGE**2)  # (pairs, classes): P(label | class)
+        _, _, counts, nats = judge_by_peers(answers, quality, base, wrong, channel)
+    nats = nats - np.bincount(pair_worker, xlogy(pair_size, pair_size / n[pair_worker]), len(n))
     unknown = xlogy(n, n) - xlogy(seen, seen).sum(axis=1)
     freedom = np.maximum((seen > 0.5).sum(axis=1) - 1, 0) * np.maximum(np.diff(pairs.worker_starts) - 1, 0)
-    return PeerQuality(quality, known, *heeds, nats, unknown, freedom)
+    return PeerQuality(quality, known, *attention, nats, unknown, freedom)
 
 
 def quality_by_peers(answers: Answers, base: Array, wrong: Array) -> tuple[Array, Array, Array, Array]:
-    """`quality` and `known` of each worker, and of the last round `right` (answers,) and the counts of `look`."""
-    everybody, alone = np.zeros(answers.n_answers, np.int8), are_alone(answers)
+    """Return `quality` and `known` (workers,), and `if_right` (answers,) and the counts (pairs, classes) at the end."""
+    everyone, alone = np.zeros(answers.n_answers, np.int8), is_only_answer(answers)
     mean, quality = np.array([START]), np.full(answers.n_workers, START)
     for _ in range(ROUNDS):
-        right, amiss, counts, _ = look(answers, quality, base, wrong)
-        right[alone] = amiss[alone] = 1.0
-        mean, _ = mixture(right, amiss, everybody, mean, mean=0.5, weight=TRUST, steps=STEPS)
+        if_right, if_wrong, counts, _ = judge_by_peers(answers, quality, base, wrong)
+        if_right[alone] = if_wrong[alone] = 1.0
+        mean, _ = mixture(if_right, if_wrong, everyone, mean, mean=0.5, weight=TRUST, steps=STEPS)
         before = quality
-        quality, known = mixture(right, amiss, answers.worker, quality, mean=float(mean[0]), weight=TRUST, steps=STEPS)
+        quality, known = mixture(
+            if_right, if_wrong, answers.worker, quality, mean=float(mean[0]), weight=TRUST, steps=STEPS
+        )
         if np.abs(quality - before).max(initial=0.0) < EDGE:
             break
-    return quality, known, right, counts
+    return quality, known, if_right, counts
 
 
-def are_alone(answers: Answers) -> Array:
-    """Which answers (answers,) nobody can confirm: those that are their task's only one."""
+def is_only_answer(answers: Answers) -> Array:
+    """Return which answers (answers,) are the only one to their task, so that no other can confirm them."""
     return (np.diff(answers.task_starts) == 1)[answers.task]
 
 
 def mixture(
     good: Array, bad: Array, worker: Array, start: Array, *, mean: float, weight: float, steps: int
 ) -> tuple[Array, Array]:
-    """Share of each worker's answers that come from the first of two sources, and how many answers it is known from.
+    """Return the share of each worker's answers from the first of two sources, and its effective number of answers.
 
-    `good` and `bad` (answers,) say how likely each answer is from either; each worker's share is mixed with `weight`
-    answers of share `mean`. EM from `start`, `steps` of it at most.
+    `good` and `bad` (answers,) are the likelihoods of each answer under the two sources. The prior of each share is
+    worth `weight` answers of share `mean`. EM runs from `start` for at most `steps` steps.
 
     >>> right = np.array([1.0, 1.0, 1.0, 0.0])
     >>> share, known = mixture(right, 1 - right, np.zeros(4, int), np.array([0.5]), mean=0.5, weight=2, steps=9)
@@ -127,12 +132,14 @@ def mixture(
     return share, np.maximum(count - missing, 0.0)
 
 
-def look(
+def judge_by_peers(
     answers: Answers, quality: Array, base: Array, wrong: Array, channel: Array | None = None
 ) -> tuple[Array, Array, Array, Array]:
-    """What the others say of each answer: `right`, `amiss`, `pair_counts` of their belief, nats of each worker.
+    """Judge each answer by the other answers to its task.
 
-    With `channel`, P(label | class) of each pair as (pairs, classes), the answer itself has a say in the counts.
+    Returns `if_right` and `if_wrong` (answers,); the counts (pairs, classes) of `pair_counts` with the peers'
+    probabilities; and each worker's log-likelihood (workers,). With `channel`, P(label | class) of each pair as
+    (pairs, classes), the answer itself also enters the counts.
     """
     pairs = answers.pairs
     if channel is None:
@@ -140,20 +147,22 @@ def look(
     return _peers(answers.task_starts, answers.worker, answers.label, quality, base, wrong, channel, pairs.of_answer)
 
 
-def base_of(answers: Answers, proba: Array) -> Array:
-    """What is believed of a task without any answer, (classes,): the mean of `proba` and of the labels given.
+def base_rates(answers: Answers, proba: Array) -> Array:
+    """Return P(class) of a task without answers, (classes,): halfway between the mean of `proba` and the label shares.
 
     >>> answers = Answers.from_arrays([1, 2], ["a", "a"], ["x", "y"])
-    >>> base_of(answers, np.array([[1.0, 0.0], [1.0, 0.0]])).tolist()
+    >>> base_rates(answers, np.array([[1.0, 0.0], [1.0, 0.0]])).tolist()
     [0.75, 0.25]
     """
     k = answers.n_classes
-    said = np.bincount(answers.label, minlength=k) / max(answers.n_answers, 1)  # holds off a belief that collapsed
-    return np.maximum((proba.mean(axis=0) + said) / 2, EDGE / k)
+    label_share = np.bincount(answers.label, minlength=k) / max(answers.n_answers, 1)  # in case `proba` collapsed
+    return np.maximum((proba.mean(axis=0) + label_share) / 2, EDGE / k)
 
 
 def pair_counts(answers: Answers, belief: Array) -> Array:
-    """How many tasks of each class every (worker, label) pair was said of, expected: (pairs, classes).
+    """Return the expected number of tasks of each class among the answers of each (worker, label) pair.
+
+    The result is (pairs, classes).
 
     >>> answers = Answers.from_arrays([1, 2, 3], ["a", "a", "b"], ["x", "x", "y"])
     >>> pair_counts(answers, np.array([[1, 0], [0.25, 0.75], [0, 1]])).tolist()
@@ -165,23 +174,23 @@ def pair_counts(answers: Answers, belief: Array) -> Array:
 
 
 def workers_of_pairs(answers: Answers) -> Array:
-    """The worker of each (worker, label) pair, (pairs,)."""
+    """Return the worker of each (worker, label) pair, (pairs,)."""
     return np.repeat(np.arange(answers.n_workers), np.diff(answers.pairs.worker_starts))
 
 
-def seen_of(answers: Answers, counts: Array) -> Array:
-    """How many tasks of each class every worker answered, expected: (workers, classes)."""
-    who = workers_of_pairs(answers)
-    return np.stack([np.bincount(who, column, answers.n_workers) for column in counts.T], axis=1)
+def tasks_per_class(answers: Answers, counts: Array) -> Array:
+    """Return the expected number of tasks of each class that each worker answered, (workers, classes)."""
+    pair_worker = workers_of_pairs(answers)
+    return np.stack([np.bincount(pair_worker, column, answers.n_workers) for column in counts.T], axis=1)
 
 
 def crowd_counts(answers: Answers, counts: Array) -> Array:
-    """How often each label was said of each class by all workers, expected: (classes, labels)."""
+    """Return the expected number of answers of each label to tasks of each class, all workers: (classes, labels)."""
     return np.stack([np.bincount(answers.pairs.label, column, answers.n_classes) for column in counts.T])
 
 
 def smoothed(total: Array) -> Array:
-    """Rows of counts as shares; an answer more, spread evenly, keeps each above 0.
+    """Return rows of counts as shares; one extra answer, spread evenly, keeps each above 0.
 
     >>> smoothed(np.array([[2.0, 1.0], [0.0, 0.0]])).tolist()
     [[0.625, 0.375], [0.5, 0.5]]
@@ -189,10 +198,10 @@ def smoothed(total: Array) -> Array:
     return (total + 1 / total.shape[1]) / (total.sum(axis=1, keepdims=True) + 1)
 
 
-def errors_of(average: Array) -> Array:
-    """What is said of each class by one who errs, (classes, labels): rows sum to one, nothing on the diagonal.
+def error_distribution(average: Array) -> Array:
+    """Return the distribution of wrong labels for each class, (classes, labels): rows sum to one, diagonal zero.
 
-    >>> errors_of(np.array([[0.8, 0.2], [0.5, 0.5]])).tolist()
+    >>> error_distribution(np.array([[0.8, 0.2], [0.5, 0.5]])).tolist()
     [[0.0, 1.0], [1.0, 0.0]]
     """
     wrong = average + EDGE
@@ -211,9 +220,9 @@ def _peers(
     channel: Array,
     pair: Array,
 ) -> tuple[Array, Array, Array, Array]:
-    """`look`, task by task."""
+    """The loop of `judge_by_peers`, task by task."""
     k = wrong.shape[0]
-    right, amiss = np.empty(len(label)), np.empty(len(label))
+    if_right, if_wrong = np.empty(len(label)), np.empty(len(label))
     counts, nats = np.zeros(channel.shape), np.zeros(len(quality))
     log_p, p, q = np.empty(k), np.empty(k), np.empty(k)
     log_right, log_error, log_wrong = np.log(quality), np.log1p(-quality), np.log(np.maximum(wrong, 1e-300))
@@ -227,15 +236,15 @@ def _peers(
         p[:] = np.exp(log_p - log_p.max())
         for a in range(first, last):
             total, error = 0.0, 1 - quality[worker[a]]
-            for c in range(k):  # divided by what the answer itself contributed
+            for c in range(k):  # divide by the answer's own contribution
                 q[c] = p[c] / (quality[worker[a]] if c == label[a] else max(error * wrong[c, label[a]], 1e-300))
                 total += q[c]
-            right[a], amiss[a], said = q[label[a]] / total, 0.0, 1e-300
+            if_right[a], if_wrong[a], likelihood = q[label[a]] / total, 0.0, 1e-300
             for c in range(k):
                 q[c] /= total
-                amiss[a] += q[c] * wrong[c, label[a]]
-                said += q[c] * channel[pair[a], c]
+                if_wrong[a] += q[c] * wrong[c, label[a]]
+                likelihood += q[c] * channel[pair[a], c]
             for c in range(k):
-                counts[pair[a], c] += q[c] * channel[pair[a], c] / said
-            nats[worker[a]] += np.log(said)
-    return right, amiss, counts, nats
+                counts[pair[a], c] += q[c] * channel[pair[a], c] / likelihood
+            nats[worker[a]] += np.log(likelihood)
+    return if_right, if_wrong, counts, nats

@@ -1,24 +1,25 @@
-"""What a fitted model says, as two tables: one row a task, and one row a worker.
+"""The results of a fitted model as two tables: one row per task, and one row per worker.
 
     belief[a]          = proba[task[a], label[a]]                                           a = answer, w = worker
     quality[w]         = mean of belief over w's answers                                    expected share of right ones
-    informativeness[w] = sum_cl prior[c] confusion[w, c, l] log2(confusion[w, c, l] / said[w, l])    bits an answer
-    said[w, l]         = sum_c prior[c] confusion[w, c, l]
+    informativeness[w] = sum_cl prior[c] confusion[w, c, l] log2(confusion[w, c, l] / marginal[w, l])  bits per answer
+    marginal[w, l]     = sum_c prior[c] confusion[w, c, l]
 
-A worker's own answer has a say in what is held to be true, so `quality` and `agreement_with_consensus` flatter workers
-whose tasks have one or two answers. The interval about `quality` at 95 % makes up for it:
+A worker's own answers influence the inferred labels, so `quality` and `agreement_with_consensus` are too high for
+workers whose tasks have one or two answers. The 95 % interval of `quality` allows for that. There are two kinds:
 
-    "peers"    holds Wilson's interval about the quality by what others say (`truth.peer_quality`), of as "
-    "many answers as that
-               is known from, and Wilson's about the agreement with the labels
-    "belief"   Wilson's about `quality`, of as many answers to tasks of known truth as would tell as much (Louis, 1982):
-               shared - sum of belief (1 - belief) / (quality (1 - quality)), of answers to tasks that others answered
-               too. One pass; it trusts the model's belief, and is too narrow where that is too sure: where answers are
-               few or classes many, and of voting methods.
+    "peers"    contains two Wilson intervals: one of the worker's quality as judged by the other workers' answers
+               (`truth.peer_quality`), with the effective number of answers behind it as the sample size, and one of
+               the agreement with the labels
+    "belief"   Wilson's interval of `quality`. Its sample size is the number of answers to tasks of known truth that
+               would carry as much information (Louis, 1982): shared - sum of belief (1 - belief) / (quality
+               (1 - quality)), over the answers to tasks that others answered too. It takes one pass over the answers.
+               It trusts the model's probabilities and is too narrow where they are overconfident: with few answers,
+               with many classes, and for voting methods.
 
-`benchmarks/statistical_checks.py` measures how often each holds the true accuracy. Column names follow cleanlab's
-quality tables where the meaning is the same. Everything is counted over the answers, and over the
-(worker, label) pairs that occur.
+`benchmarks/statistical_checks.py` measures how often each interval contains the true accuracy. Column names follow
+cleanlab's quality tables where the meaning is the same. Time and memory grow with the number of answers and of
+distinct (worker, label) pairs.
 """
 
 from __future__ import annotations
@@ -31,24 +32,24 @@ from numba import njit
 from scipy.special import rel_entr
 
 from crowdwise.answers import Answers, Pairs
-from crowdwise.answers.encoding import gather
+from crowdwise.answers.encoding import take_by_code
 from crowdwise.truth import peer_quality
 from crowdwise.truth.base import Array, TruthModel
 
 _NORMAL_95 = 1.959963984540054  # two-sided 95 % of the normal distribution
-PEER_CELLS = 3_000_000  # answers x classes up to which workers are judged by their peers: a few seconds
-MAX_CONFUSION_CELLS = 20_000_000  # dense matrices beyond this are not built: their column is left empty
+PEER_CELLS = 3_000_000  # answers x classes up to which intervals use the peers' answers: a few seconds
+MAX_CONFUSION_CELLS = 20_000_000  # larger dense matrices are not built; `informativeness` is then empty
 
 
 def label_table(model: TruthModel) -> pa.Table:
-    """The label of each task, how sure it is, and what else it could be.
+    """Return the label of each task, its confidence and the runner-up.
 
     Returns
     -------
     pyarrow.Table
         `task`; `label`; `confidence`, the probability of the label; `runner_up`, the next most probable class (empty
-        when no other has any probability); `agreement`, the share of the task's answers that say the label (empty
-        without answers); `answers`, how many there are; and `decided` for models that leave tasks open.
+        if no other class has any probability); `agreement`, the share of the task's answers equal to the label (empty
+        without answers); `answers`, their number; and `decided` for models that leave tasks undecided.
 
     Examples
     --------
@@ -63,38 +64,38 @@ def label_table(model: TruthModel) -> pa.Table:
 
 
 def label_columns(answers: Answers, proba: Array, codes: Array) -> dict[str, Any]:
-    """Columns of `label_table`, of any belief (tasks, classes) and labels (tasks,)."""
+    """Return the columns of `label_table` for any probabilities (tasks, classes) and label codes (tasks,)."""
     count = np.diff(answers.task_starts)  # (tasks,)
-    agreed = _agreeing(answers.task_starts, answers.label, codes)  # (tasks,)
+    agreed = _count_agreeing(answers.task_starts, answers.label, codes)  # (tasks,)
     second = _runner_up(proba, codes)  # (tasks,), -1 where there is none
     return {
         "task": answers.task_ids,
         "label": answers.class_ids.take(pa.array(codes)),
         "confidence": proba[np.arange(answers.n_tasks), codes],
         "runner_up": answers.class_ids.take(pa.array(second, mask=second < 0)),
-        "agreement": share_of(agreed, count),
+        "agreement": ratio_column(agreed, count),
         "answers": count,
     }
 
 
 def worker_table(model: TruthModel, interval: Literal["peers", "belief"] | None = None) -> pa.Table:
-    """How good each worker is, as far as the model can tell.
+    """Return each worker's estimated quality.
 
     Parameters
     ----------
     model : fitted truth model
     interval : {"peers", "belief"}, optional
-        How the interval is found, as said at the top. By peers unless answers times classes are more than `PEER_CELLS`:
-        that goes through all of them up to twenty times.
+        Kind of interval, as described at the top of this module. The default is "peers", which makes up to twenty
+        passes over the answers, and "belief" if answers x classes exceed `PEER_CELLS`.
 
     Returns
     -------
     pyarrow.Table
         `worker`; `answers`; `quality`, the expected share of right answers, with its 95 % interval `quality_low` to
         `quality_high`; `agreement_with_consensus`, the share of answers equal to the inferred label;
-        `informativeness` in bits an answer, for models with confusion matrices (else empty); `worst_class`, the class
-        whose choice by this worker is least often confirmed (the most frequent one of equals; empty when all were);
-        and `skill` or `ability` for models that give each worker one.
+        `informativeness` in bits per answer, for models with confusion matrices (else empty); `worst_class`, the
+        label of this worker that least often equals the inferred one (the most frequent one of equals; empty if all
+        answers do); and `skill` or `ability` for models that estimate one per worker.
 
     Examples
     --------
@@ -105,24 +106,25 @@ def worker_table(model: TruthModel, interval: Literal["peers", "belief"] | None 
     """
     answers, codes = model._fitted, model.codes_
     count = np.diff(answers.worker_starts)  # (workers,)
-    agrees = says_label(answers, codes)  # (answers,)
+    agrees = equals_label(answers, codes)  # (answers,)
     belief = model.proba_[answers.task, answers.label]  # (answers,)
     expected = np.bincount(answers.worker, belief, minlength=answers.n_workers)
     agreed = np.bincount(answers.worker, agrees, minlength=answers.n_workers)
     if (interval or ("peers" if answers.n_answers * answers.n_classes <= PEER_CELLS else "belief")) == "peers":
         low, high = peer_interval(answers, model.proba_, expected, agreed)
     else:
-        low, high = belief_interval(expected, count, *shared_doubt(answers, belief, answers.worker, answers.n_workers))
+        n_shared, variance = shared_sums(answers, belief, answers.worker, answers.n_workers)
+        low, high = belief_interval(expected, count, n_shared, variance)
     bits = _information(model)
     worst = worst_label(answers, agrees, model.proba_[np.arange(answers.n_tasks), codes])
     table = pa.table(
         {
             "worker": answers.worker_ids,
             "answers": count,
-            "quality": share_of(expected, count),
+            "quality": ratio_column(expected, count),
             "quality_low": low,
             "quality_high": high,
-            "agreement_with_consensus": share_of(agreed, count),
+            "agreement_with_consensus": ratio_column(agreed, count),
             "informativeness": pa.nulls(len(count), pa.float64()) if bits is None else bits,
             "worst_class": answers.class_ids.take(pa.array(worst, mask=worst < 0)),
         }
@@ -134,45 +136,52 @@ def worker_table(model: TruthModel, interval: Literal["peers", "belief"] | None 
 
 
 def peer_interval(answers: Answers, proba: Array, expected: Array, agreed: Array) -> tuple[Array, Array]:
-    """Interval (workers,) of quality by what others say, of a belief (tasks, classes) and its sums over each worker."""
+    """Return the interval (workers,) of quality as judged by the other workers' answers.
+
+    `proba` is (tasks, classes); `expected` and `agreed` are (workers,) sums over each worker's answers.
+    """
     count = np.diff(answers.worker_starts)
-    wrong = peer_quality.errors_of(
+    wrong = peer_quality.error_distribution(
         peer_quality.smoothed(peer_quality.crowd_counts(answers, peer_quality.pair_counts(answers, proba)))
     )
-    quality, known, _, _ = peer_quality.quality_by_peers(answers, peer_quality.base_of(answers, proba), wrong)
+    quality, known, _, _ = peer_quality.quality_by_peers(answers, peer_quality.base_rates(answers, proba), wrong)
     low, high = both_intervals(quality, known, agreed, count)
     own = expected / np.maximum(count, 1)
     return np.minimum(low, np.where(count, own, 1.0)), np.maximum(high, np.where(count, own, 0.0))
 
 
 def both_intervals(quality: Array, known: Array, agreed: Array, count: Array) -> tuple[Array, Array]:
-    """What holds the interval by peers, and that by the labels."""
+    """Return the smallest interval that contains both the peers' interval and that of the agreement with the labels."""
     low, high = wilson(quality * known, known)
     label_low, label_high = wilson(agreed, count)
     return np.minimum(low, label_low), np.maximum(high, label_high)
 
 
-def shared_doubt(answers: Answers, belief: Array, of: Array, n: int) -> tuple[Array, Array]:
-    """Sums over answers to tasks that others answered too, by what each answer belongs to: of 1, and of their doubt."""
-    shared = ~peer_quality.are_alone(answers)
-    return np.bincount(of, shared, minlength=n), np.bincount(of, shared * belief * (1 - belief), minlength=n)
+def shared_sums(answers: Answers, belief: Array, group: Array, n_groups: int) -> tuple[Array, Array]:
+    """Return, per group, sums over the answers to tasks with several answers: their number, and belief (1 - belief).
+
+    `group` (answers,) is the group of each answer, for example its worker. Both results are (groups,).
+    """
+    shared = ~peer_quality.is_only_answer(answers)
+    n_shared = np.bincount(group, shared, minlength=n_groups)
+    return n_shared, np.bincount(group, shared * belief * (1 - belief), minlength=n_groups)
 
 
-def belief_interval(expected: Array, count: Array, shared: Array, doubt: Array) -> tuple[Array, Array]:
-    """Interval (workers,) of quality by the model's belief alone, from sums over each worker's answers.
+def belief_interval(expected: Array, count: Array, n_shared: Array, variance: Array) -> tuple[Array, Array]:
+    """Return the interval (workers,) of quality from the model's probabilities alone, given sums per worker.
 
     >>> [round(float(x), 2) for x in belief_interval(np.array(8.0), np.array(10), np.array(10), np.array(0.0))]
     [0.49, 0.94]
-    >>> belief_interval(np.array(8.0), np.array(10), np.array(0), np.array(0.0))  # nobody else answered these tasks
+    >>> belief_interval(np.array(8.0), np.array(10), np.array(0), np.array(0.0))  # no one else answered these tasks
     (np.float64(0.0), np.float64(1.0))
     """
     middle = (expected + 1) / (count + 2)
-    known = np.maximum(shared - doubt / (middle * (1 - middle)), 0.0)
+    known = np.maximum(n_shared - variance / (middle * (1 - middle)), 0.0)
     return wilson(expected / np.maximum(count, 1) * known, known)
 
 
 def wilson(successes: Array, trials: Array) -> tuple[Array, Array]:
-    """Wilson's 95 % interval of a share; 0 to 1 where nothing was tried. Both may be expected ones.
+    """Return Wilson's 95 % interval of a share; 0 to 1 without trials. Counts may be fractional (expected counts).
 
     >>> [round(float(bound), 3) for bound in wilson(np.array(8.0), np.array(10))]
     [0.49, 0.943]
@@ -180,19 +189,19 @@ def wilson(successes: Array, trials: Array) -> tuple[Array, Array]:
     z2 = _NORMAL_95**2
     share = successes / np.where(trials > 0, trials, 1)  # trials may be less than one
     middle = (successes + z2 / 2) / (trials + z2)
-    spread = np.sqrt(trials * share * (1 - share) + z2 / 4) * _NORMAL_95 / (trials + z2)
-    return np.maximum(middle - spread, 0.0), np.minimum(middle + spread, 1.0)
+    half_width = np.sqrt(trials * share * (1 - share) + z2 / 4) * _NORMAL_95 / (trials + z2)
+    return np.maximum(middle - half_width, 0.0), np.minimum(middle + half_width, 1.0)
 
 
 def information(confusion: Array, class_prior: Array) -> Array:
-    """Bits that one answer of each worker tells about the truth: mutual information under the class prior.
+    """Return the mutual information of each worker's answer and the truth, in bits, under the class prior.
 
     >>> information(np.array([np.eye(2), np.full((2, 2), 0.5)]), np.array([0.5, 0.5])).tolist()
     [1.0, 0.0]
     """
     joint = class_prior[:, None] * confusion  # (workers, truth, labels)
-    said = joint.sum(axis=1, keepdims=True)  # (workers, 1, labels)
-    return np.maximum(rel_entr(joint, class_prior[:, None] * said).sum(axis=(1, 2)) / np.log(2), 0.0)
+    marginal = joint.sum(axis=1, keepdims=True)  # (workers, 1, labels)
+    return np.maximum(rel_entr(joint, class_prior[:, None] * marginal).sum(axis=(1, 2)) / np.log(2), 0.0)
 
 
 def _information(model: TruthModel) -> Array | None:
@@ -205,45 +214,46 @@ def _information(model: TruthModel) -> Array | None:
     return information(confusion, getattr(model, "class_prior_", model.proba_.mean(axis=0)))
 
 
-def says_label(answers: Answers, codes: Array) -> Array:
-    """Whether each answer says the inferred label."""
-    return answers.label == gather(codes, answers.task)
+def equals_label(answers: Answers, codes: Array) -> Array:
+    """Return whether each answer equals the inferred label of its task, (answers,)."""
+    return answers.label == take_by_code(codes, answers.task)
 
 
-def share_of(part: Array, whole: Array) -> pa.Array:
-    """Ratio of two counts, empty where the second is zero."""
-    return pa.array(part / np.maximum(whole, 1), mask=whole == 0)
+def ratio_column(numerator: Array, denominator: Array) -> pa.Array:
+    """Return the ratio of two counts as a column, empty where the denominator is zero."""
+    return pa.array(numerator / np.maximum(denominator, 1), mask=denominator == 0)
 
 
 def worst_label(answers: Answers, agrees: Array, confidence: Array) -> Array:
-    """Label of each worker's pair that is least often confirmed, -1 where all always are.
+    """Return the label of each worker that least often equals the inferred one, -1 if all their answers do.
 
-    Of equals the pair with more answers counts, then the one on tasks whose label is surer.
+    Among equals, the label with more answers wins, then the one on tasks of higher confidence.
     """
     pairs = answers.pairs
     n_pairs = len(pairs.label)
-    given = np.bincount(pairs.of_answer, minlength=n_pairs)  # (pairs,)
+    count = np.bincount(pairs.of_answer, minlength=n_pairs)  # (pairs,)
     confirmed = np.bincount(pairs.of_answer, agrees, minlength=n_pairs)
-    sure = np.bincount(pairs.of_answer, confidence[answers.task], minlength=n_pairs)
-    return worst_pair(pairs, given, confirmed, sure)
+    confidences = np.bincount(pairs.of_answer, confidence[answers.task], minlength=n_pairs)
+    return worst_pair(pairs, count, confirmed, confidences)
 
 
-def worst_pair(pairs: Pairs, given: Array, confirmed: Array, sure: Array) -> Array:
+def worst_pair(pairs: Pairs, count: Array, confirmed: Array, confidences: Array) -> Array:
     """`worst_label` from sums over the answers of each pair, (pairs,): of 1, of confirmed ones, of confidences."""
     n_workers = len(pairs.worker_starts) - 1
-    share, sure = confirmed / given, np.round(sure / given, 9)  # equals are equal in whatever order they were added
+    share = confirmed / count
+    confidence = np.round(confidences / count, 9)  # rounded: equal means stay equal in any order of summation
     worker = np.repeat(np.arange(n_workers), np.diff(pairs.worker_starts))
-    order = np.lexsort((-sure, -given, share, worker))  # each worker's worst pair comes first in the worker's run
+    order = np.lexsort((-confidence, -count, share, worker))  # the first of each worker's pairs is the worst
     label = np.where(share[order] < 1, pairs.label[order], -1)
     worst = np.full(n_workers, -1, np.int32)
-    busy = np.diff(pairs.worker_starts) > 0
-    worst[busy] = label[pairs.worker_starts[:-1][busy]]
+    has_answers = np.diff(pairs.worker_starts) > 0
+    worst[has_answers] = label[pairs.worker_starts[:-1][has_answers]]
     return worst
 
 
 @njit(cache=True)
-def _agreeing(starts: Array, label: Array, codes: Array) -> Array:
-    """How many answers to each task say its label."""
+def _count_agreeing(starts: Array, label: Array, codes: Array) -> Array:
+    """Return how many answers to each task equal its label."""
     agreed = np.zeros(codes.shape[0], np.int64)
     for t in range(codes.shape[0]):
         for a in range(starts[t], starts[t + 1]):
@@ -253,7 +263,7 @@ def _agreeing(starts: Array, label: Array, codes: Array) -> Array:
 
 @njit(cache=True)
 def _runner_up(proba: Array, codes: Array) -> Array:
-    """Most probable class of each task beside the chosen one; -1 when no other has any probability."""
+    """Return the second most probable class of each task; -1 if no other class has any probability."""
     second = np.full(proba.shape[0], -1, np.int32)
     for t in range(proba.shape[0]):
         best = 0.0

@@ -1,4 +1,4 @@
-"""One small Spark session for all tests of the engine; without Java they say that they are skipped."""
+"""One small Spark session for all tests of the engine; without Java they are skipped."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from tests.helpers.spark_session import QUICK, need_spark
 
 
 def pytest_collection_modifyitems(items):
-    """All in one process of xdist (`--dist loadgroup`): Spark is started once."""
+    """Run all in one xdist process (`--dist loadgroup`), so that Spark starts once."""
     for item in items:
         if "engines" in item.path.parts and "tests" in item.path.parts:
             item.add_marker(pytest.mark.xdist_group("spark"))
@@ -28,7 +28,7 @@ def spark(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def answers():
-    """Tasks and workers by text, classes that are not in the order of the alphabet, ties among the votes."""
+    """Text ids for tasks and workers, classes not in alphabetical order, and ties among the votes."""
     drawn = simulate.simulate(n_tasks=120, n_workers=11, n_classes=3, answers_per_task=3, seed=1)
     names = np.array(["owl", "cat", "dog"])
     return Answers.from_arrays(
@@ -38,6 +38,6 @@ def answers():
 
 @pytest.fixture(scope="session")
 def frame(spark, answers):
-    """The same answers as a DataFrame, rows in any order."""
+    """The same answers as a DataFrame with shuffled rows."""
     table = answers.to_arrow()
     return spark.createDataFrame(table.take(np.random.default_rng(0).permutation(len(table)))).persist()

@@ -1,4 +1,4 @@
-"""A real cluster on this machine: a master and two workers, processes of their own, which are killed in mid-run."""
+"""A real cluster on this machine: a master and two workers in their own processes, killed during the fit."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def wait_for(port, process, seconds=60):
 
 @contextmanager
 def service(name, *arguments, folder):
-    """A Spark process in a process group of its own, which ends with the block."""
+    """A Spark process in its own process group, which ends with the block."""
     import pyspark
 
     home = Path(pyspark.__file__).parent
@@ -50,7 +50,7 @@ def service(name, *arguments, folder):
 
 
 @pytest.mark.slow
-def test_machines_that_die_in_mid_run_change_nothing(answers, tmp_path):
+def test_losing_machines_during_a_fit_does_not_change_the_result(answers, tmp_path):
     need_spark()
     port = free_port()
     url, here = f"spark://127.0.0.1:{port}", ("--host", "127.0.0.1", "--webui-port", "0")

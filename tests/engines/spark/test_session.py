@@ -1,4 +1,4 @@
-"""What a user can mend before Spark is even started is said in a sentence."""
+"""The Spark session of the command line: missing dependencies, error messages, and an active session."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from crowdwise.errors import MissingDependencyError, ParameterError, SparkError
 from tests.helpers.spark_session import free_port, need_spark
 
 
-def test_without_pyspark_the_extra_is_named(monkeypatch):
+def test_without_pyspark_the_error_names_the_extra(monkeypatch):
     monkeypatch.setattr(session, "find_spec", lambda name: None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'crowdwise\[spark\]'"), session.session():
         pass
@@ -40,36 +40,36 @@ def test_without_java_the_error_says_what_to_install(monkeypatch, tmp_path):
     session.need_java()
 
 
-def test_a_master_that_does_not_answer_is_told_at_once():
+def test_a_master_that_does_not_answer_raises_at_once():
     address = f"spark://127.0.0.1:{free_port()}"
     with pytest.raises(SparkError, match=f"no Spark master answers at {address}"):
-        session.reach(address)
+        session.check_master(address)
     with pytest.raises(SparkError, match="no Spark master answers"):
-        session.reach("spark://nowhere")
-    session.reach("local[2]")  # nobody to ask
+        session.check_master("spark://nowhere")
+    session.check_master("local[2]")  # nothing to connect to
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("text", "expected"),
     [
         ("ModuleNotFoundError: No module named 'crowdwise'", "Install it on every machine"),
         ('java.io.IOException: Cannot run program "/opt/python3": error=2', "PYSPARK_PYTHON"),
         ("[UNSUPPORTED] No FileSystem for scheme: s3a", "hadoop-aws"),
         ("java.lang.OutOfMemoryError: Java heap space", "spark.executor.memory"),
-        ("org.apache.spark.SparkException: Could not parse Master URL: 'x'", "no address of a master"),
+        ("org.apache.spark.SparkException: Could not parse Master URL: 'x'", "address of the master is invalid"),
         (
             "org.apache.spark.SparkException: Master must either be yarn or start with spark, k8s, or local",
-            "no address",
+            "address of the master is invalid",
         ),
         ('Exception in thread "main" java.net.BindException: in use', "Spark: in use"),
         ("Stage failed\norg.apache.spark.SparkException: disk is full", "Spark: disk is full"),
     ],
 )
-def test_what_spark_says_in_plain_words(said, expected):
-    assert expected in session.sentence(said)
+def test_spark_errors_become_short_messages(text, expected):
+    assert expected in session.error_message(text)
 
 
-def test_java_is_asked_what_was_wrong_before_it_ends(monkeypatch):
+def test_a_failed_start_reads_the_error_from_java_before_java_ends(monkeypatch):
     need_spark()
     import pyspark
     from py4j.protocol import Py4JJavaError
@@ -84,12 +84,12 @@ def test_java_is_asked_what_was_wrong_before_it_ends(monkeypatch):
     monkeypatch.setattr(java_gateway, "launch_gateway", lambda conf, streams: None)
     monkeypatch.setattr(pyspark, "SparkContext", refuse)
     monkeypatch.setattr(session, "_end", lambda gateway: asked.append("end"))
-    with pytest.raises(SparkError, match="no address of a master"), session.in_plain_words():
+    with pytest.raises(SparkError, match="address of the master is invalid"), session.translate_spark_errors():
         session._start("local[x]", {}, None)
     assert asked == ["Java", "end"]
 
 
-def test_java_is_asked_what_went_wrong_in_a_session_before_it_ends(monkeypatch):
+def test_an_error_in_a_session_is_read_from_java_before_java_ends(monkeypatch):
     need_spark()
     from py4j.protocol import Py4JJavaError
     from pyspark import SparkContext
@@ -106,27 +106,27 @@ def test_java_is_asked_what_went_wrong_in_a_session_before_it_ends(monkeypatch):
     monkeypatch.setattr(SparkSession, "builder", SimpleNamespace(getOrCreate=lambda: None))
     monkeypatch.setattr(session, "_start", lambda *_: SimpleNamespace(setLogLevel=lambda level: None))
     monkeypatch.setattr(session, "_stop", lambda context: there.clear())
-    with pytest.raises(SparkError, match=r"no space left on device.*Make room"), session.session():
+    with pytest.raises(SparkError, match=r"no space left on device.*Free some space"), session.session():
         raise error
     assert not there
 
 
-def test_a_session_that_is_there_is_used_and_left_there(spark):
+def test_an_active_session_is_used_and_not_stopped(spark):
     with session.session("local[2]") as used:
         assert used.sparkContext is spark.sparkContext
     assert spark.range(3).count() == 3
     for other in ({"master": "local[1]"}, {"settings": {"spark.executor.memory": "1g"}}):
-        with pytest.raises(ParameterError, match="there already"), session.session(**other):
+        with pytest.raises(ParameterError, match="already active"), session.session(**other):
             pass
     with pytest.raises(SparkError, match="Path does not exist"), session.session():
         spark.read.parquet("/nowhere/at/all.parquet")
 
 
-def test_python_workers_are_shared_and_collect_no_garbage_among_modules(spark):
+def test_python_workers_are_shared_and_freeze_imported_modules(spark):
     def in_rdd(_):
         import gc
 
-        import crowdwise.engines  # noqa: F401 - as every task of ours does
+        import crowdwise.engines  # noqa: F401 - as every Spark task of the engine does
 
         return os.getppid(), gc.get_freeze_count()
 

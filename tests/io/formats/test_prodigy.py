@@ -63,5 +63,5 @@ def test_nobody_named(put):
 
 
 def test_only_unnamed_sessions(put):
-    with pytest.raises(errors.EmptyError, match=r"1 left out .records of unnamed sessions"):
+    with pytest.raises(errors.EmptyError, match=r"1 dropped .records of unnamed sessions"):
         read(put("a.jsonl", [choice(1, "2024-02-06_10-57-29", "A")], lines=True))

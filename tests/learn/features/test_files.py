@@ -40,7 +40,7 @@ def test_tables_follow_the_ids_of_the_tasks(ids, ending, tmp_path):
     assert features.n_ignored == 4
     assert features.tasks.tolist() == [str(ids[i]) for i in chosen]
     np.testing.assert_array_equal(open_features(X).matrix(), NUMBERS[::-1])  # without answers, as they stand
-    with pytest.raises(FeaturesError, match=r"1 of 2 tasks are not there: '99'"):
+    with pytest.raises(FeaturesError, match=r"1 of 2 tasks have no features: '99'"):
         open_features(X, answers_to([ids[0], type(ids[0])(99)]))
 
 
@@ -54,7 +54,7 @@ def test_an_index_of_parquet_may_be_the_ids(tmp_path):
     ("text", "said"),
     [
         ("task,a,b\n1,2,red\n2,3,4\n", "column 'b' .*'red'"),
-        ("task,a\n1,2\n1,3\n", "names an id twice"),
+        ("task,a\n1,2\n1,3\n", "contains an id twice"),
         ("task,a\n1,2\n2,\n", "tasks 2"),
         ("a,b\n1,2\n", "no column of task ids among 'a', 'b'"),
         ("task,a\n1,2,3\n", "cannot be read: .*Expected 2 columns, got 3"),
@@ -144,10 +144,10 @@ def test_a_folder_follows_the_names_of_the_tasks(folder):
 
 
 def test_faults_of_folders_are_named(folder, pillow):
-    with pytest.raises(FeaturesError, match=r"2 of 3 tasks are not there: 'x', 'a.jpg'"):
+    with pytest.raises(FeaturesError, match=r"2 of 3 tasks have no features: 'x', 'a.jpg'"):
         open_features(folder, answers_to(["a", "x", "a.jpg"]))
     pillow.fromarray(BYTES[0]).save(folder / "a.bmp")
-    with pytest.raises(FeaturesError, match="several files could be task 'a'"):
+    with pytest.raises(FeaturesError, match="several files match task 'a'"):
         open_features(folder, answers_to(["a", "b"]))
     assert open_features(folder, answers_to(["a.png"])).n_rows == 1
     pillow.fromarray(BYTES[0, 1:]).save(folder / "z.png")

@@ -95,9 +95,9 @@ def test_a_belief_by_peers_is_bayes_of_the_others():
     answers = simulate(30, n_workers=6, n_classes=3, answers_per_task=3, seed=4)
     rng = np.random.default_rng(0)
     quality, base = rng.uniform(0.3, 0.9, 6), rng.dirichlet(np.ones(3))
-    wrong = peer_quality.errors_of(rng.dirichlet(np.ones(3), 3))
+    wrong = peer_quality.error_distribution(rng.dirichlet(np.ones(3), 3))
     pairs = answers.pairs
-    right, amiss, counts, _ = peer_quality.look(answers, quality, base, wrong)
+    right, amiss, counts, _ = peer_quality.judge_by_peers(answers, quality, base, wrong)
     said = quality[:, None, None] * np.eye(3) + (1 - quality)[:, None, None] * wrong  # (workers, classes, labels)
     total = np.zeros_like(counts)
     for a in range(answers.n_answers):

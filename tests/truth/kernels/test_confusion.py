@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 import crowdwise as cw
 from crowdwise.truth.base import pick
 from crowdwise.truth.kernels import confusion, shared
-from crowdwise.truth.kernels.simd import aligned, lanes_of, padded
+from crowdwise.truth.kernels.simd import aligned, padded, vector_width
 
 
 def crowd(n_tasks, n_workers, n_classes, per_task, seed):
@@ -32,8 +32,8 @@ def plain_e_step(answers, table, prior, weight):
     st.sampled_from([1, 5, 8, 9, 12]), st.booleans(), st.booleans(),
 )  # fmt: skip
 @settings(max_examples=80, deadline=None)
-def test_e_step(seed, n_tasks, n_classes, per_task, weighted, prior_by_task):
-    """The product path, the log path, padding, weights and priors by task all say what plain numpy says."""
+def test_e_step_matches_plain_numpy(seed, n_tasks, n_classes, per_task, weighted, prior_by_task):
+    """On the product path and the log path, with padding, weights and priors per task."""
     answers = crowd(n_tasks, 12, n_classes, per_task, seed)
     rng = np.random.default_rng(seed)
     weight = rng.uniform(0.2, 3, answers.n_answers) if weighted else None
@@ -52,7 +52,7 @@ def test_e_step(seed, n_tasks, n_classes, per_task, weighted, prior_by_task):
 
 
 def test_extreme_probabilities_do_not_underflow():
-    """Half of 1,500 answers are all but impossible under one class, half under the other: the posterior is even."""
+    """Half of 1,500 answers are nearly impossible under one class, half under the other: the posterior is equal."""
     n = 1500
     answers = cw.Answers.from_codes(np.zeros(n), np.arange(n), np.zeros(n), tasks=1, workers=n, classes=2)
     table = np.full((n, 2), 0.5)
@@ -65,7 +65,7 @@ def test_extreme_probabilities_do_not_underflow():
     assert bound == pytest.approx(750 * np.log(0.5e-10), rel=1e-12)
 
 
-def test_count_repeats_the_given_posteriors():
+def test_count_uses_the_posteriors_unchanged():
     answers = crowd(20, 12, 3, 10, 0)
     proba = np.random.default_rng(0).dirichlet(np.ones(3), 20)
     proba[0] = [0, 1, 0]
@@ -75,7 +75,7 @@ def test_count_repeats_the_given_posteriors():
     np.testing.assert_allclose(work.count(proba), expected, atol=1e-12)
 
 
-def test_chunks_share_the_answers():
+def test_chunks_have_similar_numbers_of_answers():
     bounds = shared.chunk_bounds(np.arange(0, 101, 5))
     assert bounds[0] == 0
     assert bounds[-1] == 20
@@ -84,7 +84,7 @@ def test_chunks_share_the_answers():
 
 @pytest.mark.parametrize("n_classes", [2, 7, 20])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_two_passes_count_what_one_does(monkeypatch, n_classes, weighted):
+def test_two_passes_give_the_counts_of_one(monkeypatch, n_classes, weighted):
     answers = crowd(60, 12, n_classes, 9, 0)
     rng = np.random.default_rng(0)
     weight = rng.uniform(0, 2, answers.n_answers) if weighted else None
@@ -104,7 +104,7 @@ def test_two_passes_count_what_one_does(monkeypatch, n_classes, weighted):
 
 def test_rows_are_padded_and_aligned():
     assert [padded(n) for n in (1, 2, 3, 4, 5, 8, 9, 17)] == [2, 2, 4, 4, 8, 8, 16, 24]
-    assert [lanes_of(w) for w in (2, 4, 8, 24)] == [2, 4, 8, 8]
+    assert [vector_width(w) for w in (2, 4, 8, 24)] == [2, 4, 8, 8]
     assert aligned(3, 8).ctypes.data % 64 == 0
 
 
@@ -114,8 +114,8 @@ def test_pick_breaks_ties_evenly():
     assert abs((codes == 0).mean() - 0.5) < 0.05
 
 
-def test_priors_of_any_layout():
-    """A prior whose memory is transposed, or of single precision, means the same."""
+def test_memory_layout_of_the_prior_does_not_matter():
+    """Transposed memory or single precision give the same result."""
     rng = np.random.default_rng(0)
     answers = crowd(40, 12, 8, 3, 0)
     prior = rng.dirichlet(np.ones(8), size=40)

@@ -24,7 +24,7 @@ def test_every_row_is_visited_once(n, threads):
     np.testing.assert_array_equal(values, 2)
 
 
-def test_errors_of_a_part_reach_the_caller():
+def test_an_error_in_a_thread_reaches_the_caller():
     def broken(first, end):
         message = f"part {first} to {end}"
         raise ValueError(message)
@@ -33,7 +33,7 @@ def test_errors_of_a_part_reach_the_caller():
         run(broken, 10)
 
 
-def test_small_data_stays_on_one_thread():
+def test_small_fits_use_one_thread():
     seen = set()
 
     def note(first, end):

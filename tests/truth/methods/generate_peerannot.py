@@ -1,6 +1,6 @@
-"""What peerannot 0.0.1.post43 says of a small crowd, for test_against_peerannot.py; in an environment that has it:
+"""Write results of peerannot 0.0.1.post43 on a small crowd for test_against_peerannot.py. Run where it is installed:
 
-python tests/truth/generate_peerannot.py
+python tests/truth/methods/generate_peerannot.py
 
 Its WDS cannot be run: it calls its own DawidSkene with arguments that class no longer takes.
 """

@@ -1,4 +1,4 @@
-"""The same as peerannot where peerannot is right: few answers a task, so that its products do not underflow."""
+"""Same results as peerannot, on few answers per task, where its products do not underflow."""
 
 import json
 from pathlib import Path
@@ -28,10 +28,10 @@ def test_dawid_skene(answers):
 
 def test_wawa_and_iwmv(answers):
     scores = np.sort(EXPECTED["wawa_scores"], axis=1)
-    clear = scores[:, -1] - scores[:, -2] > 1e-9  # ties are drawn in both
+    clear = scores[:, -1] - scores[:, -2] > 1e-9  # both break ties at random
     assert clear.sum() > 15
     np.testing.assert_array_equal(cw.Wawa().fit(answers).labels_[clear], np.array(EXPECTED["wawa"])[clear])
-    assert (cw.IWMV().fit(answers).labels_ == EXPECTED["iwmv"]).mean() > 0.9  # theirs weighs by accuracy alone
+    assert (cw.IWMV().fit(answers).labels_ == EXPECTED["iwmv"]).mean() > 0.9  # peerannot weights by accuracy only
 
 
 def test_two_third(answers):

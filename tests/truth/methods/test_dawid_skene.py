@@ -11,7 +11,7 @@ from crowdwise.truth.base import vote_shares
 from crowdwise.truth.methods.dawid_skene import DawidSkene, dense_confusion
 
 # Dawid and Skene (1979), table 1: 45 patients rated 1 to 4 by five anaesthetists, the first of whom rated three times.
-# One patient a word: three ratings of the first, then one of each other.
+# One word per patient: three ratings by the first, then one by each other.
 ANAESTHESIA = """
 1111111 3334334 1122122 2223121 2223222 2223322 1222111 3333433 2222223 2322223 4444444 2223343 1111111 2223212 1211111
 1112111 1111111 1111111 2222221 2221322 2222222 2222221 2223222 2212222 1111111 1111111 2322222 1111111 1111111 1121121
@@ -20,7 +20,7 @@ ANAESTHESIA = """
 
 
 def anaesthesia():
-    """A worker rating thrice is outside what `Answers` admits, but not outside the model: built by hand."""
+    """Build answers directly: `Answers` rejects a worker who rates a task three times, but the model allows it."""
     label = np.array([[int(c) - 1 for c in word] for word in ANAESTHESIA.split()])
     task = np.repeat(np.arange(45), 7).astype(np.int32)
     worker = np.tile([0, 0, 0, 1, 2, 3, 4], 45).astype(np.int32)
@@ -30,7 +30,7 @@ def anaesthesia():
 
 
 def plain_em(answers, n_iter):
-    """EM written as the paper prints it, dense and in plain probabilities."""
+    """EM as printed in the paper, with dense arrays and plain probabilities."""
     counts = np.zeros((answers.n_tasks, answers.n_workers, answers.n_classes))
     np.add.at(counts, (answers.task, answers.worker, answers.label), 1)
     proba = counts.sum(axis=1) / counts.sum(axis=(1, 2))[:, None]
@@ -46,7 +46,7 @@ def plain_em(answers, n_iter):
     return proba, prior, confusion, np.log(total).sum()
 
 
-def test_the_1979_example():
+def test_the_example_of_the_1979_paper():
     answers = anaesthesia()
     model = DawidSkene(prior=None, max_iter=30, tol=0).fit(answers)
     proba, prior, confusion, log_likelihood = plain_em(answers, 30)
@@ -72,7 +72,7 @@ def small_answers(draw_seed, n_classes=3, n_tasks=4, n_workers=3, share=0.8):
 @given(st.integers(0, 10_000), st.sampled_from([1, 2, 3, 4, 5, 9, 17]))
 @settings(max_examples=40, deadline=None)
 def test_posteriors_and_bound_by_enumeration(seed, n_classes):
-    """The likelihood summed over every assignment of truths to tasks, one at a time."""
+    """The likelihood is the sum over every assignment of truths to tasks."""
     answers = small_answers(seed, min(n_classes, 3), n_tasks=3) if n_classes < 4 else small_answers(seed, n_classes)
     model = DawidSkene(prior=0.3, max_iter=7, tol=0).fit(answers)
     k, confusion, prior = answers.n_classes, model.confusion_, model.class_prior_
@@ -114,7 +114,7 @@ def test_converges_to_a_stationary_point(prior):
         assert bound(moved) - top < 1e-3 * 0.05  # a slope of at most 0.05 per unit step
 
 
-def test_recovers_the_crowd():
+def test_recovers_confusion_and_class_prior():
     confusion = 0.6 * np.eye(3) + 0.4 * np.random.default_rng(1).dirichlet(np.ones(3) * 0.7, (20, 3))
     rng = np.random.default_rng(2)
     truth = rng.choice(3, 3000, p=[0.6, 0.3, 0.1])
@@ -128,7 +128,7 @@ def test_recovers_the_crowd():
     np.testing.assert_allclose(model.class_prior_, np.bincount(truth) / 3000, atol=0.02)
 
 
-def test_priors_mean_what_they_say():
+def test_each_kind_of_prior_sets_the_pseudo_counts():
     answers = small_answers(5, n_tasks=20, n_workers=5)
     flat = DawidSkene(prior=0.25).fit(answers)
     matrix = DawidSkene(prior=np.full((3, 3), 0.25)).fit(answers)
@@ -170,7 +170,7 @@ def test_more_starts_never_end_lower():
     assert many.history_[-1] >= one.history_[-1]
 
 
-def test_warm_start_goes_on():
+def test_warm_start_continues_from_the_last_fit():
     answers = cw.simulate.simulate(n_tasks=300, n_workers=10, n_classes=4, answers_per_task=3, seed=5)
     cold = DawidSkene(tol=1e-12, max_iter=5000).fit(answers)
     warm = DawidSkene(tol=1e-12, max_iter=5000, warm_start=True).fit(answers).fit(answers)
@@ -189,19 +189,19 @@ def test_partial_fit_with_new_tasks_workers_and_classes():
     assert model.partial_fit(corrected, duplicates="last").labels_.tolist() == ["x", "x", "z"]
 
 
-def test_gold_pulls_the_workers():
-    """Known labels teach who is reliable, and that decides the other tasks."""
+def test_gold_changes_the_weights_of_workers():
+    """Known labels show who is reliable, which decides the other tasks."""
     task = np.repeat(np.arange(40), 3)
     worker = np.tile(["good", "bad1", "bad2"], 40)
     truth = np.arange(40) % 2
-    label = np.where(worker == "good", truth[task], 1 - truth[task])  # the bad ones always err, together
+    label = np.where(worker == "good", truth[task], 1 - truth[task])  # the bad ones always make the same error
     answers = cw.Answers.from_arrays(task, worker, label)
     assert (DawidSkene().fit(answers).labels_ == truth).mean() == 0
     gold = {t: int(truth[t]) for t in range(10)}
     assert (DawidSkene().fit(answers, gold).labels_ == truth).mean() == 1
 
 
-def test_warns_when_it_stops_early():
+def test_warns_when_it_does_not_converge():
     answers = cw.simulate.simulate(n_tasks=100, n_workers=5, n_classes=3, answers_per_task=3, seed=1)
     with pytest.warns(ConvergenceWarning, match="Raise max_iter"):
         model = DawidSkene(max_iter=2).fit(answers)
@@ -211,12 +211,12 @@ def test_warns_when_it_stops_early():
 
 @pytest.mark.parametrize("parameters", [{"prior": "flat"}, {"prior": -1}, {"prior": np.eye(2)}, {"class_prior": "x"},
                                         {"prior": np.nan}])  # fmt: skip
-def test_bad_parameters(parameters):
+def test_invalid_parameters_raise(parameters):
     with pytest.raises(ParameterError):
         DawidSkene(**parameters).fit(small_answers(0))
 
 
-def test_absurd_confusion_is_refused():
+def test_confusion_too_large_for_memory_raises():
     model = DawidSkene().fit(small_answers(0))
     with pytest.raises(TooLargeError, match="workers"):
         dense_confusion(model.answers_, model.table_, model.prior_, model.totals_, max_cells=5)
@@ -225,5 +225,5 @@ def test_absurd_confusion_is_refused():
 def test_starts_from_the_votes():
     answers = small_answers(4, n_tasks=12)
     model = DawidSkene(prior=1e6, class_prior="uniform", max_iter=1, tol=0).fit(answers)
-    np.testing.assert_allclose(model.proba_, 1 / 3, atol=1e-3)  # an overwhelming flat prior says nothing
+    np.testing.assert_allclose(model.proba_, 1 / 3, atol=1e-3)  # with a strong flat prior answers carry no information
     np.testing.assert_allclose(vote_shares(answers).sum(axis=1), 1)

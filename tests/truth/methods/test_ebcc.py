@@ -1,4 +1,4 @@
-"""EBCC: the ELBO against the exact evidence, IBCC as its special case, subtypes, and starts that hang on no names."""
+"""EBCC: the ELBO against the exact evidence, IBCC as its special case, subtypes, and starts independent of names."""
 
 from itertools import islice, product
 
@@ -17,7 +17,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def crowd(rng, n_tasks=6, n_workers=4, n_classes=3, share=0.7, weighted=False):
-    """Answers at random, all ids declared."""
+    """Random answers with all ids declared."""
     task, worker = np.nonzero(rng.random((n_tasks, n_workers)) < share)
     if len(task) == 0:
         task, worker = np.zeros(1, int), np.zeros(1, int)
@@ -49,7 +49,7 @@ def log_marginal(counts, prior):
 
 
 def log_evidence(answers, model, gold):
-    """Log P(answers), summed over every truth and subtype there could be."""
+    """Log P(answers), summed over every assignment of truths and subtypes."""
     k, m = answers.n_classes, model.num_groups
     prior = np.where(np.eye(k, dtype=bool), model.a_v, model.b_v)[:, None, :]  # (classes, 1, labels)
     terms = []
@@ -113,7 +113,7 @@ def test_beats_the_vote_and_ibcc_on_its_own_model(seed):
 
 
 def test_superfluous_subtypes_stay_empty():
-    """A crowd without subtypes leaves most shares at nothing."""
+    """On a crowd without subtypes most shares are near zero."""
     model = cw.EBCC().fit(simulate(400, n_workers=15, n_classes=2, answers_per_task=8, workers="one-coin", seed=0))
     np.testing.assert_allclose(model.subtype_share_.sum(axis=1), 1)
     assert (model.subtype_share_ > 0.01).sum() <= 6  # of 20
@@ -153,7 +153,7 @@ def test_the_order_of_tasks_workers_and_classes_does_not_matter():
     np.testing.assert_allclose(moved.proba_[tasks][:, classes], plain.proba_, atol=1e-6)
 
 
-def test_fingerprints_tell_tasks_apart_but_not_twins():
+def test_fingerprints_differ_except_for_equivalent_tasks():
     answers = simulate(300, n_workers=20, n_classes=4, answers_per_task=5, seed=0)
     assert len(np.unique(fingerprints(answers))) == 300
     twins = cw.Answers.from_arrays([0, 0, 1, 1], list("abab"), ["x", "y", "x", "y"])
@@ -172,6 +172,6 @@ def test_splits_are_dirichlet():
 
 
 @pytest.mark.parametrize("parameters", [{"num_groups": 0}, {"a_pi": 0}, {"alpha": -1}, {"a_v": 0}, {"b_v": np.inf}])
-def test_refuses(parameters):
+def test_invalid_parameters_raise(parameters):
     with pytest.raises(ParameterError, match=next(iter(parameters))):
         cw.EBCC(**parameters).fit(cw.Answers.from_arrays([0], [0], [0]))

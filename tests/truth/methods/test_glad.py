@@ -15,7 +15,7 @@ K = 3
 
 
 def crowd(rng, n_tasks=6, n_workers=4, n_classes=K, share=0.7, weighted=False):
-    """Answers at random, all ids declared."""
+    """Random answers with all ids declared."""
     task, worker = np.nonzero(rng.random((n_tasks, n_workers)) < share)
     if len(task) == 0:
         task, worker = np.zeros(1, int), np.zeros(1, int)
@@ -35,7 +35,7 @@ def joint(answers, ability, log_easiness, class_prior, truth):
 
 
 def log_posterior(answers, ability, log_easiness, class_prior):
-    """Log-likelihood by summing over every truth there could be, and the priors; with the posteriors."""
+    """Log-likelihood by summing over every assignment of truths, plus log priors; and the posteriors."""
     truths = list(product(range(answers.n_classes), repeat=answers.n_tasks))
     logs = np.array([joint(answers, ability, log_easiness, class_prior, truth) for truth in truths])
     p = np.exp(logs - logs.max())
@@ -134,15 +134,15 @@ def test_permuted_classes_permute_the_result():
     np.testing.assert_allclose(theirs.difficulty_, ours.difficulty_, rtol=1e-8)
 
 
-def test_gold_is_kept_and_teaches():
+def test_gold_is_kept_and_changes_abilities():
     answers = Answers.from_wide(np.array([[0, 0, 1]] * 10))
     assert GLAD().fit(answers).codes_.tolist() == [0] * 10
     taught = GLAD().fit(answers, gold=np.array([1] * 9 + [-1]))
-    assert taught.codes_.tolist() == [1] * 10  # the last by what gold said of the workers
+    assert taught.codes_.tolist() == [1] * 10  # the last follows from the abilities learned on gold
     assert taught.ability_[2] > 1 > 0 > taught.ability_[0]
 
 
-def test_prior_means_hold_where_there_are_no_answers():
+def test_without_answers_parameters_equal_the_prior_means():
     answers = Answers.from_codes(
         np.array([0]), np.array([0]), np.array([1]), tasks=2, workers=2, classes=2, weight=np.array([1.0])
     )
@@ -152,20 +152,20 @@ def test_prior_means_hold_where_there_are_no_answers():
     np.testing.assert_allclose(model.proba_[1], [0.75, 0.25])
 
 
-def test_many_answers_on_one_task():
+def test_many_answers_to_one_task_do_not_overflow():
     label = np.r_[np.zeros(900, int), np.ones(600, int)]
     answers = Answers.from_codes(np.zeros(1500, int), np.arange(1500), label, tasks=1, workers=1500, classes=2)
     model = GLAD().fit(answers)
     assert model.codes_.tolist() == [0] and np.isfinite(model.history_).all()
 
 
-def test_one_class():
+def test_one_class_is_fitted():
     assert GLAD().fit(Answers.from_arrays([1, 2], ["a", "a"], ["x", "x"])).proba_.tolist() == [[1.0], [1.0]]
 
 
 @pytest.mark.parametrize(
     "wrong", [{"class_prior": "flat"}, {"class_prior": [1.0]}, {"ability_mean": [1.0]}, {"log_easiness_mean": np.nan}]
 )
-def test_wrong_parameters_are_refused(wrong):
+def test_invalid_parameters_raise(wrong):
     with pytest.raises(ParameterError, match=next(iter(wrong))):
         GLAD(**wrong).fit(crowd(np.random.default_rng(0)))

@@ -18,7 +18,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def crowd(rng, n_tasks=6, n_workers=4, n_classes=3, share=0.7, weighted=False):
-    """Answers at random, all ids declared."""
+    """Random answers with all ids declared."""
     task, worker = np.nonzero(rng.random((n_tasks, n_workers)) < share)
     if len(task) == 0:
         task, worker = np.zeros(1, int), np.zeros(1, int)
@@ -45,7 +45,7 @@ def dense_counts(answers, proba):
 
 
 def log_evidence(answers, alpha, prior, gold):
-    """Log P(answers), summed over every truth there could be."""
+    """Log P(answers), summed over every assignment of truths."""
     k = answers.n_classes
     terms = []
     for truth in product(range(k), repeat=answers.n_tasks):
@@ -77,7 +77,7 @@ def test_elbo_stays_below_the_evidence(seed, with_gold, prior):
 @given(SEEDS, st.integers(1, 4))
 @settings(max_examples=20, deadline=None)
 def test_elbo_is_the_evidence_when_all_truth_is_known(seed, n_classes):
-    """Then the factorised posterior is the exact one: every term of the bound has to be right, constants included."""
+    """The factorised posterior is then exact, so every term of the bound must be right, including constants."""
     rng = np.random.default_rng(seed)
     answers = crowd(rng, n_tasks=8, n_classes=n_classes)
     gold = rng.integers(n_classes, size=8)
@@ -87,8 +87,8 @@ def test_elbo_is_the_evidence_when_all_truth_is_known(seed, n_classes):
 
 @given(SEEDS, st.booleans(), st.booleans())
 @settings(max_examples=20, deadline=None)
-def test_one_iteration_on_dense_arrays(seed, weighted, with_gold):
-    """The ELBO from its definition, E log p - E log q, and the posteriors, without any of the sparse short cuts."""
+def test_one_iteration_matches_dense_arrays(seed, weighted, with_gold):
+    """The ELBO from its definition, E log p - E log q, and the posteriors, without sparse shortcuts."""
     rng = np.random.default_rng(seed)
     answers = crowd(rng, weighted=weighted)
     gold = np.where(rng.random(6) < 0.3, rng.integers(3, size=6), -1) if with_gold else np.full(6, -1)
@@ -129,7 +129,7 @@ def test_bound_never_falls(seed, weighted, with_gold, prior):
     assert (np.diff(history) >= -1e-9).all()
 
 
-def test_special_functions():
+def test_special_functions_match_scipy():
     for x in np.concatenate([np.geomspace(1e-8, 1e8, 400), [1.0, 2.0, 10.0, 9.999999]]):
         psi, log_gamma = digamma_and_log_gamma(x)
         assert psi == pytest.approx(digamma(x), rel=1e-12, abs=1e-13)
@@ -141,8 +141,8 @@ def test_divergence_is_zero_at_the_prior_and_positive_elsewhere():
     assert dirichlet(np.array([1.0, 0, 5]), 0.3)[1] > 1
 
 
-def test_the_least_weights_do_not_underflow():
-    """Eight workers, each sure of a class of its own after ten thousand tasks, meet on one task."""
+def test_the_smallest_allowed_weights_do_not_underflow():
+    """Eight workers, each with ten thousand answers of their own class, answer one common task."""
     task, worker = (
         np.repeat(np.arange(10_001), np.append(np.ones(10_000, int), 8)),
         np.append(np.arange(10_000) % 8, range(8)),
@@ -169,6 +169,6 @@ def test_a_worker_without_answers_has_the_prior():
 
 
 @pytest.mark.parametrize("parameters", [{"alpha": 0.01}, {"a_v": -1}, {"b_v": np.inf}, {"b_v": np.nan}])
-def test_refuses(parameters):
+def test_invalid_parameters_raise(parameters):
     with pytest.raises(ParameterError, match=next(iter(parameters))):
         cw.IBCC(**parameters).fit(cw.Answers.from_arrays([0], [0], [0]))

@@ -7,10 +7,10 @@ import crowdwise as cw
 from crowdwise.errors import ParameterError
 from crowdwise.simulate import simulate
 from crowdwise.truth.methods.naive_soft import vote_sums
-from crowdwise.truth.methods.wawa import agreement, winners
+from crowdwise.truth.methods.wawa import agreement_rates, winner_shares
 
 
-def test_one_iteration_by_hand():
+def test_one_iteration_matches_manual_calculation():
     answers = cw.Answers.from_arrays([0, 0, 0, 1, 1, 1], list("abcabc"), ["x", "x", "y", "y", "y", "y"])
     model = cw.IWMV(max_iter=1).fit(answers)
     np.testing.assert_allclose(model.skill_, [1, 1, 0.5])
@@ -25,12 +25,12 @@ def test_ends_at_a_fixed_point():
     model = cw.IWMV().fit(answers, callback=lambda i, changed: seen.append((i, changed)))
     assert model.converged_
     assert seen == list(enumerate(model.history_))
-    won = winners(vote_sums(answers, 4 * model.skill_[answers.worker] - 1))
-    np.testing.assert_allclose(agreement(answers, won), model.skill_)
-    np.testing.assert_allclose(winners(model.proba_), won)
+    won = winner_shares(vote_sums(answers, 4 * model.skill_[answers.worker] - 1))
+    np.testing.assert_allclose(agreement_rates(answers, won), model.skill_)
+    np.testing.assert_allclose(winner_shares(model.proba_), won)
 
 
-def test_adversaries_are_turned_round():
+def test_answers_of_adversaries_count_against_their_label():
     answers = simulate(1000, n_workers=20, n_classes=2, workers={"one-coin": 0.6, "adversary": 0.4},
                        accuracy=(0.8, 0.95), answers_per_task=7, seed=0)  # fmt: skip
     model = cw.IWMV().fit(answers)
@@ -47,7 +47,7 @@ def test_weight_is_the_log_odds_near_chance():
         assert linear == pytest.approx(np.log((n_classes - 1) * p / (1 - p)), rel=1e-3)
 
 
-def test_gold_counts_for_skill():
+def test_gold_is_used_for_skill():
     answers = cw.Answers.from_arrays([0, 0, 0], list("abc"), ["x", "x", "y"])
     model = cw.IWMV().fit(answers, gold={0: "y"})
     np.testing.assert_allclose(model.skill_, [0, 0, 1])
@@ -64,6 +64,6 @@ def test_beats_the_vote_on_its_own_model(seed):
     assert np.abs(model.skill_ - accuracy).max() < 0.15
 
 
-def test_refuses():
+def test_invalid_parameters_raise():
     with pytest.raises(ParameterError, match="max_iter"):
         cw.IWMV(max_iter=0).fit(cw.Answers.from_arrays([0], [0], [0]))

@@ -1,15 +1,15 @@
-"""KOS: the paper's messages written out, crowds of spammers and hammers, and what it does with silence."""
+"""KOS: the paper's messages written out, crowds of spammers and hammers, and tasks without messages."""
 
 import numpy as np
 import pytest
 
 from crowdwise import KOS, Answers, MajorityVote
 from crowdwise.errors import ParameterError, WeightError
-from crowdwise.truth.methods.kos import normalised, round_of_messages, shares_of_belief
+from crowdwise.truth.methods.kos import class_shares, next_messages, normalised
 
 
 def spammers_and_hammers(rng, n_tasks=600, n_workers=120, n_classes=2, per_task=5, hammers=0.35):
-    """Hammers are always right, spammers toss a coin; tasks are dealt out at random."""
+    """Hammers are always right, spammers answer at random; tasks are assigned at random."""
     truth = rng.integers(n_classes, size=n_tasks)
     task = np.repeat(np.arange(n_tasks), per_task)
     worker = np.argsort(rng.random((n_tasks, n_workers)), axis=1)[:, :per_task].ravel()
@@ -31,16 +31,16 @@ def paper(answers, y):
     return out
 
 
-def test_two_classes_are_the_paper():
+def test_two_classes_match_the_messages_of_the_paper():
     rng = np.random.default_rng(0)
     answers, *_ = spammers_and_hammers(rng, n_tasks=12, n_workers=6, per_task=4)
     messages = rng.normal(1, 1, answers.n_answers)
     dense = np.zeros((12, 6))
     dense[answers.task, answers.worker] = messages
     theirs = paper(answers, dense)[answers.task, answers.worker]
-    np.testing.assert_allclose(2 * round_of_messages(answers, messages, average=False), theirs)
+    np.testing.assert_allclose(2 * next_messages(answers, messages, average=False), theirs)
     others = np.bincount(answers.worker)[answers.worker] - 1
-    np.testing.assert_allclose(2 * round_of_messages(answers, messages, average=True), theirs / others)
+    np.testing.assert_allclose(2 * next_messages(answers, messages, average=True), theirs / others)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -54,10 +54,10 @@ def test_beats_the_vote_on_spammers_and_hammers(n_classes, average):
     assert model.converged_ and model.n_iter_ == len(model.history_)
 
 
-def test_busy_workers_are_not_believed_for_being_busy():
+def test_busy_workers_get_no_extra_weight():
     rng = np.random.default_rng(2)
     answers, truth, _ = spammers_and_hammers(rng, n_tasks=400, n_workers=60, per_task=7, hammers=0.6)
-    # Two who always say 1 answer every task.
+    # Two workers answer every task with 1.
     task, worker = np.tile(np.arange(400), 2), np.repeat([60, 61], 400)
     both = Answers.from_codes(
         np.r_[answers.task, task], np.r_[answers.worker, worker], np.r_[answers.label, np.ones(800, np.int32)],
@@ -69,7 +69,7 @@ def test_busy_workers_are_not_believed_for_being_busy():
 
 def test_messages_do_not_overflow():
     answers, truth, _ = spammers_and_hammers(np.random.default_rng(3))
-    model = KOS(average=False, max_iter=800, tol=0).fit(answers)  # sums grow by more than 10 a round: past 1e308
+    model = KOS(average=False, max_iter=800, tol=0).fit(answers)  # sums grow by more than 10 per round: past 1e308
     assert np.isfinite(model.skill_).all() and (model.codes_ == truth).mean() > 0.8
     assert model.n_iter_ == 800 and model.converged_
     np.testing.assert_allclose(np.mean(normalised(np.array([1e-200, -3e-200, 0.0])) ** 2), 1)
@@ -84,10 +84,10 @@ def test_permuted_classes_permute_the_result():
     np.testing.assert_allclose(KOS().fit(moved).proba_[:, order], KOS().fit(answers).proba_, atol=1e-6)
 
 
-def test_shares_of_belief():
+def test_negative_messages_count_for_the_other_classes():
     answers = Answers.from_arrays([1, 1, 1], ["a", "b", "c"], ["x", "y", "z"])
-    found = shares_of_belief(answers, np.array([3.0, 1.0, -2.0]))
-    np.testing.assert_allclose(found, [[5 / 8, 3 / 8, 0]])  # z is disbelieved: 2 for each of x and y
+    found = class_shares(answers, np.array([3.0, 1.0, -2.0]))
+    np.testing.assert_allclose(found, [[5 / 8, 3 / 8, 0]])  # z has a negative message: 2 for each of x and y
 
 
 def test_votes_decide_where_there_are_no_messages():
@@ -101,14 +101,14 @@ def test_gold_is_kept():
     np.testing.assert_array_equal(KOS().fit(answers, gold).codes_[:5], gold[:5])
 
 
-def test_callback_hears_every_round():
+def test_callback_is_called_in_every_round():
     answers, *_ = spammers_and_hammers(np.random.default_rng(6), n_tasks=50, n_workers=10)
     heard = []
     model = KOS(max_iter=5, tol=0).fit(answers, callback=lambda i, change: heard.append((i, change)))
     assert heard == list(enumerate(model.history_)) and len(heard) == 5
 
 
-def test_refusals():
+def test_invalid_parameters_and_weights_raise():
     answers = Answers.from_arrays([1, 1], ["a", "b"], ["x", "y"], weight=[1.0, 2.0])
     with pytest.raises(WeightError):
         KOS().fit(answers)

@@ -17,7 +17,7 @@ METHODS = ["vb", "em"]
 
 
 def crowd(rng, n_tasks=6, n_workers=4, n_classes=3, share=0.7, weighted=False):
-    """Answers at random, all ids declared."""
+    """Random answers with all ids declared."""
     task, worker = np.nonzero(rng.random((n_tasks, n_workers)) < share)
     if len(task) == 0:
         task, worker = np.zeros(1, int), np.zeros(1, int)
@@ -27,7 +27,7 @@ def crowd(rng, n_tasks=6, n_workers=4, n_classes=3, share=0.7, weighted=False):
 
 
 def by_enumeration(answers, competence, strategy):
-    """Log-likelihood and posteriors, every truth there could be written out."""
+    """Log-likelihood and posteriors by enumerating every assignment of truths."""
     weight = np.ones(answers.n_answers) if answers.weight is None else answers.weight
     k = answers.n_classes
     proba, total = np.zeros((answers.n_tasks, k)), 0.0
@@ -51,9 +51,9 @@ def test_em_bound_and_posteriors_by_enumeration(weighted):
     np.testing.assert_allclose(model.proba_, proba, atol=1e-10)
 
 
-def test_em_ends_where_the_slope_is_zero():
+def test_em_converges_to_a_stationary_point():
     answers = crowd(np.random.default_rng(2), n_tasks=4, share=0.9)
-    model = MACE("em", smoothing=3.0, tol=0, max_iter=300).fit(answers)  # heavy smoothing: an optimum away from edges
+    model = MACE("em", smoothing=3.0, tol=0, max_iter=300).fit(answers)  # the optimum is not at the boundary
 
     def objective(logits):  # (workers, 1 + classes): of competence, and of strategy
         competence = 1 / (1 + np.exp(-logits[:, 0]))
@@ -90,16 +90,16 @@ def log_evidence(answers, alpha, beta, strategy_prior):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_vb_bound_is_below_the_evidence_and_near(seed):
+def test_vb_bound_is_slightly_below_the_evidence(seed):
     answers = crowd(np.random.default_rng(seed), n_tasks=3, n_workers=3, n_classes=2, share=0.8)
-    for sharpness, gap in ((1, 1.0), (100, 0.02)):  # little is lost by factorising where priors leave little to learn
+    for sharpness, gap in ((1, 1.0), (100, 0.02)):  # with strong priors the factorisation loses little
         prior = {"alpha": 2 * sharpness, "beta": 3 * sharpness, "strategy_prior": 4 * sharpness}
         bound = MACE(tol=0, max_iter=100, **prior).fit(answers).history_[-1]
         evidence = log_evidence(answers, **prior)
         assert evidence - gap < bound < evidence
 
 
-def test_divergence_against_integration():
+def test_divergence_matches_numerical_integration():
     a, b, prior = 3.2, 1.7, (0.5, 2.5)
     x = (np.arange(200_000) + 0.5) / 200_000
     p, q = stats.beta(a, b), stats.beta(*prior)
@@ -163,21 +163,21 @@ def test_more_starts_never_end_lower():
     assert MACE(n_init=5).fit(answers).history_[-1] >= MACE().fit(answers).history_[-1]
 
 
-def test_gold_is_kept_and_teaches():
+def test_gold_is_kept_and_changes_competences():
     answers = Answers.from_wide(np.array([[0, 0, 1], [1, 1, 0]] * 5))
     truth = np.array([1, 0] * 5)
     taught = MACE().fit(answers, gold=np.where(np.arange(10) < 8, truth, -1))
-    assert taught.codes_.tolist() == truth.tolist()  # the last two by what gold said of the workers
+    assert taught.codes_.tolist() == truth.tolist()  # the last two follow from the competences learned on gold
     assert taught.competence_[2] > 0.7 > 0.3 > taught.competence_[0]
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_one_class(method):
+def test_one_class_is_fitted(method):
     answers = Answers.from_arrays([1, 2], ["a", "a"], ["x", "x"])
     assert MACE(method).fit(answers).proba_.tolist() == [[1.0], [1.0]]
 
 
 @pytest.mark.parametrize("wrong", [{"method": "mcmc"}, {"alpha": 0}, {"smoothing": -1}, {"strategy_prior": np.inf}])
-def test_wrong_parameters_are_refused(wrong):
+def test_invalid_parameters_raise(wrong):
     with pytest.raises(ParameterError, match=next(iter(wrong))):
         MACE(**wrong).fit(crowd(np.random.default_rng(0)))

@@ -12,7 +12,7 @@ from crowdwise.truth.methods.mmsr import shared_tasks, signs, trimmed_means, wei
 
 
 def crowd(rng, accuracy, n_tasks=1000, n_classes=2, per_task=5):
-    """Workers of given accuracy, errors even over the wrong classes, tasks dealt out at random."""
+    """Workers with these accuracies, errors spread evenly over the wrong classes, tasks assigned at random."""
     truth = rng.integers(n_classes, size=n_tasks)
     task = np.repeat(np.arange(n_tasks), per_task)
     worker = np.argsort(rng.random((n_tasks, len(accuracy))), axis=1)[:, :per_task].ravel()
@@ -23,7 +23,7 @@ def crowd(rng, accuracy, n_tasks=1000, n_classes=2, per_task=5):
 
 
 def everyone(n):
-    """All pairs of n workers: starts, partner, and each pair's own worker."""
+    """All pairs of n workers: starts, partner, and the first worker of each pair."""
     own, partner = np.nonzero(~np.eye(n, dtype=bool))
     return np.arange(n + 1) * (n - 1), partner.astype(np.int32), own
 
@@ -42,7 +42,7 @@ def test_shared_tasks_by_brute_force():
     assert not found
 
 
-def test_trimmed_mean_is_the_textbook_one():
+def test_trimmed_mean_matches_scipy_with_equal_weights():
     rng = np.random.default_rng(1)
     starts, partner, own = everyone(11)
     covariance = rng.uniform(0.1, 0.5, len(own))
@@ -55,7 +55,7 @@ def test_signs_of_a_crowd_with_opponents():
     starts, partner, own = everyone(8)
     affinity = side[own] * side[partner]
     np.testing.assert_array_equal(signs(starts, partner, affinity), side)
-    affinity[[0, 9, 30]] *= -1  # flukes
+    affinity[[0, 9, 30]] *= -1  # outliers
     np.testing.assert_array_equal(signs(starts, partner, affinity), side)
 
 
@@ -64,7 +64,7 @@ def test_rank_one_with_corrupted_pairs_is_completed():
     skill = rng.uniform(0.3, 0.9, 30)
     starts, partner, own = everyone(30)
     covariance = skill[own] * skill[partner]
-    covariance[(partner < 4) | (own < 4)] = 1.0  # four workers who agree with everybody
+    covariance[(partner < 4) | (own < 4)] = 1.0  # four workers who agree with everyone
     size = np.full(30, 0.5)
     for _ in range(60):
         size = np.sqrt(size * trimmed_means(starts, partner, covariance, np.ones(len(own)), size, 0.4, 1e-3))
@@ -72,9 +72,9 @@ def test_rank_one_with_corrupted_pairs_is_completed():
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
-def test_survives_adversaries(n_classes):
+def test_is_robust_to_adversaries(n_classes):
     rng = np.random.default_rng(3)
-    accuracy = np.r_[rng.uniform(0.6, 0.95, 26), rng.uniform(0, 0.08, 14)]  # 14 of 40 lie
+    accuracy = np.r_[rng.uniform(0.6, 0.95, 26), rng.uniform(0, 0.08, 14)]  # 14 of 40 are adversarial
     answers, truth = crowd(rng, accuracy, n_classes=n_classes)
     model = MMSR().fit(answers)
     ours, vote = (model.codes_ == truth).mean(), (MajorityVote().fit(answers).codes_ == truth).mean()
@@ -85,7 +85,7 @@ def test_survives_adversaries(n_classes):
     assert model.converged_ and model.n_iter_ == len(model.history_)
 
 
-def test_few_common_tasks_do_not_make_everybody_an_expert():
+def test_pairs_with_few_common_tasks_do_not_inflate_skills():
     rng = np.random.default_rng(4)
     accuracy = np.where(np.arange(150) < 75, 0.9, 0.55)
     answers, _ = crowd(rng, accuracy, n_tasks=900)
@@ -95,7 +95,7 @@ def test_few_common_tasks_do_not_make_everybody_an_expert():
     assert skill[:75].mean() - skill[75:].mean() > 0.3
 
 
-def test_islands_of_workers_settle():
+def test_disconnected_groups_of_workers_converge():
     rng = np.random.default_rng(5)
     one, truth_one = crowd(rng, np.full(8, 0.8), n_tasks=100)
     two, truth_two = crowd(rng, np.full(8, 0.8), n_tasks=100)
@@ -118,7 +118,7 @@ def test_posteriors_by_enumeration():
     np.testing.assert_allclose(weighted_vote(answers, accuracy), expected)
 
 
-def test_a_worker_who_shares_no_task_is_taken_for_an_average_one():
+def test_a_worker_who_shares_no_task_gets_the_average_skill():
     rng = np.random.default_rng(7)
     answers, _ = crowd(rng, np.full(8, 0.85), n_tasks=100)
     alone = Answers.from_codes(
@@ -136,19 +136,19 @@ def test_gold_is_kept():
     np.testing.assert_array_equal(MMSR().fit(answers, gold).codes_[:5], gold[:5])
 
 
-def test_one_class():
+def test_one_class_is_fitted():
     answers = Answers.from_arrays([1, 1, 2], ["a", "b", "a"], ["x", "x", "x"])
     assert MMSR().fit(answers).proba_.tolist() == [[1.0], [1.0]]
 
 
-def test_callback_hears_every_round():
+def test_callback_is_called_in_every_round():
     answers, _ = crowd(np.random.default_rng(9), np.full(8, 0.7), n_tasks=50)
     heard = []
     model = MMSR(max_iter=4, tol=0).fit(answers, callback=lambda i, change: heard.append((i, change)))
     assert heard == list(enumerate(model.history_)) and len(heard) == 4
 
 
-def test_refusals():
+def test_invalid_parameters_and_weights_raise():
     with pytest.raises(WeightError):
         MMSR().fit(Answers.from_arrays([1, 1], ["a", "b"], ["x", "y"], weight=[1.0, 2.0]))
     for wrong in ({"trim": 0.5}, {"max_iter": 0}, {"tol": -1}):

@@ -15,7 +15,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def crowd(rng, n_tasks=6, n_workers=4, n_classes=3, share=0.7, weighted=False):
-    """Answers at random, all ids declared."""
+    """Random answers with all ids declared."""
     task, worker = np.nonzero(rng.random((n_tasks, n_workers)) < share)
     if len(task) == 0:
         task, worker = np.zeros(1, int), np.zeros(1, int)
@@ -27,7 +27,7 @@ def crowd(rng, n_tasks=6, n_workers=4, n_classes=3, share=0.7, weighted=False):
 
 
 def by_enumeration(answers, class_prior, skill, gold):
-    """Log-likelihood and posteriors, every truth there could be written out."""
+    """Log-likelihood and posteriors by enumerating every assignment of truths."""
     weight = np.ones(answers.n_answers) if answers.weight is None else answers.weight
     k = answers.n_classes
     proba, total = np.zeros((answers.n_tasks, k)), 0.0
@@ -66,7 +66,7 @@ def test_bound_never_falls(seed, weighted, with_gold, prior, uniform):
     assert (np.diff(history) >= -1e-8).all()
 
 
-def test_m_step_by_hand():
+def test_m_step_matches_manual_calculation():
     answers = cw.Answers.from_arrays([0, 0, 0, 1, 1, 1], list("abcabc"), ["x", "x", "y", "y", "y", "y"])
     model = cw.OneCoin(prior=(3, 1), max_iter=1, tol=0).fit(answers)  # one M-step, from the votes
     np.testing.assert_allclose(model.skill_, [(3 + 5 / 3) / 6, (3 + 5 / 3) / 6, (3 + 4 / 3) / 6])
@@ -102,7 +102,7 @@ def test_crowd_kit_gives_the_same_posteriors():
     np.testing.assert_allclose(model.proba_, CROWD_KIT, atol=1e-8)
 
 
-def test_products_of_short_tasks_are_the_sums_of_logs():
+def test_products_of_odds_match_sums_of_logs():
     answers = simulate(300, n_workers=20, n_classes=5, answers_per_task=7, seed=0)
     logs = cw.Answers.from_codes(
         answers.task, answers.worker, answers.label, tasks=300, workers=20, classes=5, weight=np.ones(2100)
@@ -122,7 +122,7 @@ def test_sixteen_certain_workers_do_not_overflow():
     assert (model.codes_[1:] == 0).all()
 
 
-def test_worker_without_answers_is_an_average_one():
+def test_a_worker_without_answers_gets_the_average_skill():
     answers = cw.Answers.from_codes(np.array([0, 1]), np.array([0, 0]), np.array([0, 1]), tasks=2, workers=2, classes=2)
     assert cw.OneCoin(prior=None).fit(answers).skill_[1] == cw.OneCoin(prior=None).fit(answers).skill_[0]
     assert cw.OneCoin(prior=(4, 1)).fit(answers).skill_[1] == pytest.approx(0.8)
@@ -148,6 +148,6 @@ def test_beats_dawid_skene_when_answers_are_few(seed):
 @pytest.mark.parametrize(
     "parameters", [{"prior": (1,)}, {"prior": (-1, 1)}, {"prior": (1, np.inf)}, {"class_prior": "flat"}]
 )
-def test_refuses(parameters):
+def test_invalid_parameters_raise(parameters):
     with pytest.raises(ParameterError, match=next(iter(parameters))):
         cw.OneCoin(**parameters).fit(cw.Answers.from_arrays([0], [0], [0]))

@@ -14,7 +14,7 @@ def answers():
 
 
 @pytest.mark.parametrize("base", [None, cw.DawidSkene(prior=0.3), cw.IBCC(), cw.EBCC(num_groups=2)])
-def test_the_formula_on_dense_matrices(answers, base):
+def test_votes_match_the_formula_on_dense_matrices(answers, base):
     model = cw.WDS(base).fit(answers)
     found = (base or cw.DawidSkene()).fit(answers)
     np.testing.assert_array_equal(model.confusion_, found.confusion_)
@@ -25,13 +25,13 @@ def test_the_formula_on_dense_matrices(answers, base):
     assert model.history_ == found.history_
 
 
-def test_the_base_given_is_left_alone(answers):
+def test_the_base_is_not_modified(answers):
     base = cw.DawidSkene()
     cw.WDS(base).fit(answers)
     assert not hasattr(base, "answers_")
 
 
-def test_gold_weights_and_callback(answers):
+def test_gold_weights_and_callback_are_used(answers):
     gold = np.where(np.arange(200) < 50, answers.truth, -1)
     seen = []
     model = cw.WDS().fit(answers, gold, callback=lambda i, bound: seen.append(bound))
@@ -55,7 +55,7 @@ def test_beats_the_vote_when_workers_differ(seed):
     assert (model.codes_ == answers.truth).mean() > (vote.codes_ == answers.truth).mean() + 0.03
 
 
-def test_stays_nearer_to_the_votes_than_dawid_skene(answers):
+def test_is_closer_to_the_votes_than_dawid_skene(answers):
     shares = cw.NaiveSoft().fit(answers).proba_
     weighted, posterior = cw.WDS().fit(answers).proba_, cw.DawidSkene().fit(answers).proba_
     assert np.abs(weighted - shares).mean() < np.abs(posterior - shares).mean()

@@ -7,7 +7,7 @@ import crowdwise as cw
 from crowdwise.errors import ParameterError
 from crowdwise.simulate import simulate
 from crowdwise.truth.methods.naive_soft import to_shares, vote_sums
-from crowdwise.truth.methods.wawa import agreement, winners
+from crowdwise.truth.methods.wawa import agreement_rates, winner_shares
 
 # 12 tasks x 5 workers with gaps (-1); three tasks tie.
 WIDE = [
@@ -27,7 +27,7 @@ def test_crowd_kit_gives_the_same_skills():
     np.testing.assert_allclose(slow.skill_, expected, rtol=1e-12)
 
 
-def test_one_step_by_hand():
+def test_one_step_matches_manual_calculation():
     answers = cw.Answers.from_arrays([0, 0, 0, 1, 1, 1], list("abcabc"), ["x", "x", "y", "y", "y", "y"])
     model = cw.ZeroBasedSkill(max_iter=1, lr_init=0.5, eps=0).fit(answers)
     np.testing.assert_allclose(model.skill_, [0.75, 0.75, 0.5])
@@ -40,16 +40,16 @@ def test_converged_skills_agree_with_their_own_vote():
     seen = []
     model = cw.ZeroBasedSkill().fit(answers, callback=lambda i, distance: seen.append((i, distance)))
     assert model.converged_
-    vote = winners(to_shares(answers, vote_sums(answers, model.skill_[answers.worker])))
-    np.testing.assert_allclose(model.skill_, agreement(answers, vote), atol=1e-9)
+    vote = winner_shares(to_shares(answers, vote_sums(answers, model.skill_[answers.worker])))
+    np.testing.assert_allclose(model.skill_, agreement_rates(answers, vote), atol=1e-9)
     assert seen == list(enumerate(model.history_))
     assert model.history_[-1] < 1e-12
 
 
-def test_rate_falls():
+def test_the_learning_rate_is_reduced():
     answers = simulate(200, n_workers=10, n_classes=3, seed=2)
     model = cw.ZeroBasedSkill(max_iter=8, lr_init=0.5, lr_steps_to_reduce=1, lr_reduce_factor=1e-3, eps=0).fit(answers)
-    np.testing.assert_allclose(model.skill_, 1 / 3, atol=1e-3)  # even the first step is reduced
+    np.testing.assert_allclose(model.skill_, 1 / 3, atol=1e-3)  # the first step is reduced too
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -64,6 +64,6 @@ def test_beats_the_vote_when_workers_differ(seed):
     "parameters",
     [{"max_iter": 0}, {"lr_init": 0}, {"lr_steps_to_reduce": 0}, {"lr_reduce_factor": 2}, {"eps": -1}, {"ties": "no"}],
 )
-def test_refuses(parameters):
+def test_invalid_parameters_raise(parameters):
     with pytest.raises(ParameterError, match=next(iter(parameters))):
         cw.ZeroBasedSkill(**parameters).fit(cw.Answers.from_arrays([0], [0], [0]))

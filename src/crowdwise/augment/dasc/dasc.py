@@ -56,7 +56,7 @@ from crowdwise.learn.network.prediction import predict_answers
 from crowdwise.learn.network.torch_support import Tensor
 from crowdwise.learn.wrapper import Wrapper
 from crowdwise.truth.base import TruthModel
-from crowdwise.truth.vote_check import LEAST_HIDDEN, mean_and_error, split_answers
+from crowdwise.truth.vote_check import MIN_HELD_OUT, mean_and_error, split_answers
 
 SHARE = 0.4  # M over the answers; the paper's are from 0.1 (Data1) over 0.3 (Music) and 0.45 (CIFAR10-H) to 0.8
 # The fall of the hidden answers' log-likelihood, in nats each, that is worth stopping for: they are 5% less likely. On
@@ -275,7 +275,7 @@ class DASC(Wrapper):
                 kept, held = split_answers(given.answers, self.hidden, self.random_state)
                 if given.weight is not None:
                     held = held.take(np.flatnonzero(given.weight[held.task] > 0))
-                if held.n_answers >= LEAST_HIDDEN:
+                if held.n_answers >= MIN_HELD_OUT:
                     return kept, held
         return given.answers, None
 

@@ -1,11 +1,11 @@
-"""Drop-in for crowd-kit: its class names, arguments, frames and result attributes, over crowdwise's models.
+"""Drop-in replacement for crowd-kit: its class names, arguments, frames and result attributes, with crowdwise's models.
 
     from crowdwise.compat.crowdkit import DawidSkene        # was: from crowdkit.aggregation import DawidSkene
 
-Frames have the columns `task`, `worker`, `label`, one row an answer; ids may be anything pandas can hash. Results are
-those of crowd-kit 1.4.2, to the names, dtypes and order of rows; each docstring says where they are not, and why. For
-all of them: a row without a label, a worker who answers a task twice (crowd-kit counts both silently) and a frame
-without rows are errors that say what to do, and a fit that ends before it has settled gives a `ConvergenceWarning`.
+Frames have the columns `task`, `worker`, `label`, one row per answer; ids may be anything pandas can hash. Results are
+equal to those of crowd-kit 1.4.2, including names, dtypes and order of rows; each docstring says where they differ, and
+why. In all classes, a row without a label, a worker who answers a task twice (crowd-kit counts both silently) and an
+empty frame are errors, and a fit that ends before it has converged issues a `ConvergenceWarning`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ try:
 except ImportError:
     from crowdwise.errors import MissingDependencyError
 
-    message = "crowdwise.compat.crowdkit speaks pandas, which is not installed: pip install 'crowdwise[pandas]'."
+    message = "crowdwise.compat.crowdkit needs pandas, which is not installed: pip install 'crowdwise[pandas]'."
     raise MissingDependencyError(message) from None
 
 from crowdwise.compat.crowdkit.dawid_skene import DawidSkene, OneCoinDawidSkene

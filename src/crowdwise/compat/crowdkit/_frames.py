@@ -1,4 +1,4 @@
-"""crowd-kit's pandas frames in and out: pandas keeps the ids, of whatever type; `Answers` gets their codes."""
+"""Convert crowd-kit's pandas frames: pandas keeps the ids, of any type, and `Answers` uses their codes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ COLUMNS = ["task", "worker", "label"]
 
 
 class MissingColumnError(errors.MissingColumnError, KeyError):
-    """A column of the three is missing. Also a KeyError, which is what crowd-kit raises."""
+    """One of the three columns is missing. Also a KeyError, which crowd-kit raises."""
 
     __str__ = Exception.__str__
 
 
 class Aggregator:
-    """What crowd-kit's aggregators share. `fit` takes a frame `task, worker, label`, one row an answer."""
+    """Base class of crowd-kit's aggregators. `fit` takes a frame `task, worker, label`, one row per answer."""
 
     labels_: pd.Series
     skills_: pd.Series
@@ -40,14 +40,16 @@ class Aggregator:
 
     def __getattr__(self, name: str) -> Any:
         if name.endswith("_") and not name.startswith("_"):
-            message = f"this {type(self).__name__} has no {name}, or not yet: call fit_predict(data) first."
+            message = (
+                f"this {type(self).__name__} has no {name}: call fit_predict(data) first, or it does not provide it."
+            )
             raise errors.NotFittedError(message)
         message = f"{type(self).__name__!r} has no attribute {name!r}"
         raise AttributeError(message)
 
 
 class ProbaAggregator(Aggregator):
-    """An aggregator that gives probabilities."""
+    """Base class of aggregators with probabilities."""
 
     probas_: pd.DataFrame
 
@@ -59,13 +61,13 @@ class ProbaAggregator(Aggregator):
 class Ids(NamedTuple):
     """The distinct ids of a column."""
 
-    sorted: pd.Index  # as codes count them
-    seen: Array  # codes in the order in which the column first names them
+    sorted: pd.Index  # in the order of the codes
+    seen: Array  # codes in order of first appearance
 
 
 @dataclass(frozen=True)
 class Table:
-    """Answers and the frame they came from. Theirs lists ids either sorted or as they first appear."""
+    """Answers and their frame. Results of crowd-kit list ids either sorted or in order of first appearance."""
 
     data: pd.DataFrame
     answers: Answers
@@ -89,32 +91,31 @@ class Table:
         return self.class_ids.sorted
 
     def probas(self, proba: Array, rows: Any = slice(None)) -> pd.DataFrame:
-        """Frame of (tasks, classes) values."""
+        """Return values (tasks, classes) as a frame."""
         return pd.DataFrame(proba[rows], index=self.tasks[rows], columns=self.classes)
 
     def labels(self, proba: Array, rows: Any = slice(None)) -> pd.Series:
-        """Most probable class of each task; of equals the first, as in crowd-kit."""
+        """Return the most probable class of each task; ties go to the first class, as in crowd-kit."""
         return pd.Series(self.classes[proba[rows].argmax(axis=1)], index=self.tasks[rows], name="agg_label")
 
     def by_worker(self, values: Array, name: str, rows: Any = slice(None)) -> pd.Series:
-        """Series of one value a worker."""
+        """Return one value per worker as a series."""
         return pd.Series(values[rows], index=self.workers[rows], name=name)
 
     def known(self, true_labels: pd.Series) -> tuple[Array, Array]:
-        """Codes of the tasks of known truth, and of their classes; tasks that nobody answered are left out."""
+        """Return the codes of tasks of known truth and of their classes; tasks without answers are ignored."""
         true_labels = true_labels.dropna()
         task = self.tasks.get_indexer(true_labels.index)
         if len(task) and not (task >= 0).any():
             message = (
-                f"true_labels is indexed by {preview(true_labels.index.tolist())}, none of which is a task of "
-                f"the answers "
-                f"({preview(self.tasks.tolist())}). Index it by task."
+                f"true_labels is indexed by {preview(true_labels.index.tolist())}, none of which is a task of the "
+                f"answers ({preview(self.tasks.tolist())}). Index it by task."
             )
             raise errors.GoldError(message)
         return task[task >= 0], self.classes.get_indexer(true_labels)[task >= 0]
 
     def gold(self, true_labels: pd.Series | None) -> Array | None:
-        """Known class of each task, -1 where unknown."""
+        """Return the known class of each task, -1 where unknown."""
         if true_labels is None:
             return None
         task, label = self.known(true_labels)
@@ -122,13 +123,15 @@ class Table:
         gold[task] = label
         clash = task[gold[task] != label]
         if len(clash):
-            message = f"true_labels gives task {preview(self.tasks[clash].tolist())} two true labels; a task has one."
+            message = (
+                f"true_labels gives task {preview(self.tasks[clash].tolist())} two true labels; a task has only one."
+            )
             raise errors.GoldError(message)
         return gold
 
 
-def read(data: pd.DataFrame, true_labels: pd.Series | None = None, more: Any = ()) -> Table:
-    """Take crowd-kit's long frame. True labels, and `more`, may name classes that nobody chose.
+def read(data: pd.DataFrame, true_labels: pd.Series | None = None, more_classes: Any = ()) -> Table:
+    """Read crowd-kit's long frame. True labels and `more_classes` may add classes that nobody chose.
 
     >>> read(pd.DataFrame({"task": [1, 1], "worker": ["x", "y"], "label": [True, False]})).classes
     Index([False, True], dtype='bool', name='label')
@@ -138,19 +141,18 @@ def read(data: pd.DataFrame, true_labels: pd.Series | None = None, more: Any = (
         message = f"no column {preview(missing)}; the frame has {', '.join(map(repr, data.columns))}. Rename them."
         raise MissingColumnError(message)
     if not len(data):
-        message = "the frame has no rows, so there is nothing to aggregate."
+        message = "the frame has no rows."
         raise errors.EmptyError(message)
     data = data[COLUMNS]
     if true_labels is not None:
-        more = [*more, *true_labels[true_labels.index.isin(data["task"])].dropna()]
-    encoded = [encode(data["task"]), encode(data["worker"]), encode(data["label"], more)]
+        more_classes = [*more_classes, *true_labels[true_labels.index.isin(data["task"])].dropna()]
+    encoded = [encode(data["task"]), encode(data["worker"]), encode(data["label"], more_classes)]
     codes, ids = [code for code, _ in encoded], [table for _, table in encoded]
     gaps = np.flatnonzero((codes[0] < 0) | (codes[1] < 0) | (codes[2] < 0))
     if len(gaps):
         message = (
-            f"{len(gaps)} rows lack a task, worker or label (rows {preview(gaps)}, counted from 0). crowd-kit "
-            f"takes them "
-            f"in silently; leave them out with data.dropna(subset={COLUMNS})."
+            f"{len(gaps)} rows lack a task, worker or label (rows {preview(gaps)}, counted from 0). crowd-kit accepts "
+            f"them silently; drop them with data.dropna(subset={COLUMNS})."
         )
         raise errors.NullError(message)
     n_tasks, n_workers, n_classes = (len(table.sorted) for table in ids)
@@ -160,16 +162,15 @@ def read(data: pd.DataFrame, true_labels: pd.Series | None = None, more: Any = (
         rows = np.flatnonzero(data.duplicated(["task", "worker"]))
         task, worker, _ = data.iloc[rows[0]]
         message = (
-            f"{len(rows)} answers stand twice (worker {worker!r} on task {task!r}; rows {preview(rows)}, "
-            f"counted from 0). "
-            f"crowd-kit counts both; keep one with data.drop_duplicates(['task', 'worker'])."
+            f"{len(rows)} answers are repeated (worker {worker!r} on task {task!r}; rows {preview(rows)}, counted "
+            f"from 0). crowd-kit counts both; keep one with data.drop_duplicates(['task', 'worker'])."
         )
         raise errors.DuplicateError(message) from None
     return Table(data, answers, *ids)
 
 
-def encode(column: pd.Series, more: Any = ()) -> tuple[Array, Ids]:
-    """Code of each row (-1 for a missing id), and the ids, more of which may be given.
+def encode(column: pd.Series, more_ids: Any = ()) -> tuple[Array, Ids]:
+    """Return the code of each row (-1 for a missing id), and the ids, including `more_ids`.
 
     >>> codes, ids = encode(pd.Series(["b", "a", "b"], name="label"))
     >>> codes.tolist(), ids.sorted.tolist(), ids.seen.tolist()
@@ -177,11 +178,11 @@ def encode(column: pd.Series, more: Any = ()) -> tuple[Array, Ids]:
     """
     position, ids = pd.factorize(column)  # positions in order of first appearance
     ids = pd.Index(ids, name=column.name)
-    if len(more):
-        ids = ids.append(pd.Index(more).unique().difference(ids, sort=False)).rename(column.name)
+    if len(more_ids):
+        ids = ids.append(pd.Index(more_ids).unique().difference(ids, sort=False)).rename(column.name)
     try:
         order = ids.argsort()
-    except TypeError:  # ids that cannot be compared keep the order in which they came
+    except TypeError:  # ids that cannot be compared stay in order of first appearance
         order = np.arange(len(ids))
     seen = np.empty(len(ids), np.int32)
     seen[order] = np.arange(len(ids), dtype=np.int32)

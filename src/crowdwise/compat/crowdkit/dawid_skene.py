@@ -1,4 +1,4 @@
-"""crowd-kit's Dawid-Skene models over ours: DawidSkene, OneCoinDawidSkene."""
+"""crowd-kit's Dawid-Skene models: DawidSkene, OneCoinDawidSkene."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from crowdwise.compat.crowdkit._frames import ProbaAggregator, Table, read
 from crowdwise.truth.base import Array, fix_gold, vote_shares
 from crowdwise.truth.kernels.shared import FLOOR
 from crowdwise.truth.methods import one_coin
-from crowdwise.truth.methods.dawid_skene import DawidSkene as Ours
+from crowdwise.truth.methods.dawid_skene import DawidSkene as CrowdwiseDawidSkene
 from crowdwise.truth.methods.dawid_skene import Parameters, Work, dense_confusion
 
 
 @dataclass(eq=False)
 class DawidSkene(ProbaAggregator):
-    """`crowdwise.DawidSkene` without a prior, under crowd-kit's names: the same posteriors after as many steps.
+    """`crowdwise.DawidSkene` without a prior, with crowd-kit's interface: equal posteriors after equally many steps.
 
-    Two things differ, because crowd-kit has them wrong. It stops by a bound that counts the class prior once for each
-    answer, and may fall; ours stops by the true one, sooner or later than crowd-kit does, and `loss_history_` holds
-    that (per answer). It forgets the workers' history after the first step; with `initial_error_strategy="addition"`
-    ours keeps it, as counts that stand beside those of the data in every M-step. "assign" only chooses where EM begins,
-    in both.
+    Two things differ, because they are errors in crowd-kit. Its stopping criterion is a bound that counts the class
+    prior once per answer, and may decrease. Ours uses the true bound, so it may stop earlier or later; `loss_history_`
+    has its values per answer. crowd-kit also discards the workers' history after the first step. With
+    `initial_error_strategy="addition"`, ours adds it to the counts of the data in every M-step. In both, "assign" only
+    sets the starting point of EM.
 
     Parameters
     ----------
     n_iter, tol
-        Iterations at most, and the rise of the bound per answer that ends them; 0 never does.
+        Maximum number of iterations, and the increase of the bound per answer below which they stop (0: never).
     initial_error_strategy : {"assign", "addition"}, optional
-        What `initial_error` is for.
+        How `initial_error` is used.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class DawidSkene(ProbaAggregator):
             raise errors.FormatError(message)
         table = read(data, true_labels, () if history is None else history.index.unique("label"))
         answers, gold, model = table.answers, table.gold(true_labels), self._model(table, history)
-        # Theirs reports parameters after one more M-step than the posteriors have seen.
+        # crowd-kit reports parameters of one more M-step after the posteriors.
         if self.n_iter:
             proba = model.fit(answers, gold).proba_
             work = model._prepare(answers, gold)
@@ -91,23 +91,23 @@ class DawidSkene(ProbaAggregator):
         """Fit and return `probas_`."""
         return self.fit(data, true_labels, initial_error).probas_
 
-    def _model(self, table: Table, history: pd.DataFrame | None) -> Ours:
+    def _model(self, table: Table, history: pd.DataFrame | None) -> CrowdwiseDawidSkene:
         options: dict[str, Any] = {"max_iter": max(self.n_iter, 1), "tol": self.tol}
         if history is None:
-            return Ours(None, "estimated", **options)
+            return CrowdwiseDawidSkene(None, "estimated", **options)
         counts = _history_counts(table, history)
         if self.initial_error_strategy == "addition":
-            return Ours(counts, "estimated", **options)
+            return CrowdwiseDawidSkene(counts, "estimated", **options)
         require(self.initial_error_strategy == "assign", "initial_error_strategy", self.initial_error_strategy,
                 "'assign', 'addition' or None")  # fmt: skip
-        return _StartingAt(_as_confusion(table, history, counts), **options)
+        return _DawidSkeneFrom(_as_confusion(table, history, counts), **options)
 
 
 @dataclass(eq=False)
 class OneCoinDawidSkene(ProbaAggregator):
-    """`crowdwise.OneCoin` without a prior, under crowd-kit's names: the same posteriors after as many steps.
+    """`crowdwise.OneCoin` without a prior, with crowd-kit's interface: equal posteriors after equally many steps.
 
-    It stops by the true bound, as `DawidSkene` does. `initial_error_strategy` is taken and ignored, as in crowd-kit.
+    The stopping criterion is the true bound, as in `DawidSkene`. `initial_error_strategy` is ignored, as in crowd-kit.
 
     >>> data = pd.DataFrame({"task": [1, 1, 1, 2, 2, 2], "worker": list("abcabc"), "label": list("xxyyyy")})
     >>> OneCoinDawidSkene().fit(data).skills_.round(3).tolist()
@@ -126,7 +126,7 @@ class OneCoinDawidSkene(ProbaAggregator):
         table = read(data)
         model = one_coin.OneCoin(None, "estimated", max_iter=max(self.n_iter, 1), tol=self.tol)
         proba = model.fit(table.answers).proba_ if self.n_iter else vote_shares(table.answers)
-        last = model._initialise(model._prepare(table.answers, None), proba)  # one more M-step, as theirs
+        last = model._initialise(model._prepare(table.answers, None), proba)  # one more M-step, as in crowd-kit
         rows = table.task_ids.seen if self.n_iter else slice(None)
         self.probas_, self.labels_ = table.probas(proba, rows), table.labels(proba, rows)
         self.priors_ = pd.Series(last.class_prior, index=table.classes, name="prior")
@@ -136,8 +136,8 @@ class OneCoinDawidSkene(ProbaAggregator):
         return self
 
 
-class _StartingAt(Ours):
-    """Dawid-Skene whose EM begins at given confusion matrices instead of the votes'."""
+class _DawidSkeneFrom(CrowdwiseDawidSkene):
+    """Dawid-Skene whose EM starts from given confusion matrices instead of the votes."""
 
     def __init__(self, start: Array, **options: Any) -> None:
         super().__init__(None, "estimated", **options)
@@ -149,12 +149,12 @@ class _StartingAt(Ours):
 
 
 def _pairs(pairs: Pairs) -> tuple[Array, Array]:
-    """Worker and label of each pair that occurs."""
+    """Return the worker and label of each pair that occurs."""
     return np.repeat(np.arange(len(pairs.worker_starts) - 1), np.diff(pairs.worker_starts)), pairs.label
 
 
 def _history_counts(table: Table, history: pd.DataFrame) -> Array:
-    """History as counts [worker, truth, label]; workers without answers are left out."""
+    """Return the history as counts [worker, truth, label]; workers without answers are ignored."""
     worker = table.workers.get_indexer(history.index.get_level_values("worker"))
     label = table.classes.get_indexer(history.index.get_level_values("label"))
     counts = np.zeros((len(table.workers), len(table.classes), len(table.classes)))
@@ -164,34 +164,35 @@ def _history_counts(table: Table, history: pd.DataFrame) -> Array:
 
 
 def _as_confusion(table: Table, history: pd.DataFrame, counts: Array) -> Array:
-    """Matrices for "assign": of all workers, as counts or as probabilities that sum to one."""
+    """Return the confusion matrices for "assign" from counts, or from probabilities that sum to one."""
     seen = pd.MultiIndex.from_frame(table.data[["worker", "label"]]).unique()
     missing = seen.difference(history.index)
     if len(missing):
         message = (
-            f"initial_error lacks {len(missing)} rows, such as (worker, label) = {preview(missing.tolist())}. "
-            f"To assign "
-            f"it, give the matrix of every worker, or use the strategy 'addition'."
+            f"initial_error lacks {len(missing)} rows, such as (worker, label) = {preview(missing.tolist())}. Pass the "
+            f"matrix of every worker, or use the strategy 'addition'."
         )
         raise errors.GoldError(message)
     totals = counts.sum(axis=2, keepdims=True)  # (workers, truth, 1)
     if (counts <= 1).all() and not np.allclose(totals, 1):
-        message = "initial_error holds probabilities, but a worker's do not sum to one over the labels of each truth."
+        message = (
+            "initial_error has probabilities that do not sum to one over the labels for each worker and true class."
+        )
         raise errors.ParameterError(message)
     counts = np.maximum(counts, FLOOR)
     return counts / counts.sum(axis=2, keepdims=True)
 
 
 def _error_frame(table: Table, last: Parameters, history: pd.DataFrame | None) -> pd.DataFrame:
-    """Error matrices by (worker, label); the rows known from history alone come last."""
+    """Return the error matrices by (worker, label); rows that occur only in the history come last."""
     seen = table.data[["worker", "label"]]
     if history is not None:
         past = history.index.to_frame(index=False)
         seen = pd.concat([seen, past[past["worker"].isin(table.workers)]])
     seen, worker, label = _distinct(table, seen)
     if history is None:
-        of_pair = _pairs(table.answers.pairs)
-        code = of_pair[0] * len(table.classes) + of_pair[1]  # increasing
+        pair_worker, pair_label = _pairs(table.answers.pairs)
+        code = pair_worker * len(table.classes) + pair_label  # increasing
         values = last.table[np.searchsorted(code, worker * len(table.classes) + label)]
     else:
         values = dense_confusion(table.answers, last.table, last.prior, last.totals)[worker, :, label]
@@ -207,11 +208,11 @@ def _one_coin_errors(table: Table, skill: Array) -> pd.DataFrame:
 
 
 def _distinct(table: Table, seen: pd.DataFrame) -> tuple[pd.DataFrame, Array, Array]:
-    """The (worker, label) rows in order of first appearance, and their positions."""
+    """Return the distinct (worker, label) rows in order of first appearance, and their codes."""
     seen = seen.drop_duplicates()
     return seen, table.workers.get_indexer(seen["worker"]), table.classes.get_indexer(seen["label"])
 
 
 def _errors(table: Table, seen: pd.DataFrame, values: Array) -> pd.DataFrame:
-    """Frame of P(label | truth), a row for each (worker, label), a column for each true class."""
+    """Return a frame of P(label | truth) with one row per (worker, label) and one column per true class."""
     return pd.DataFrame(values, index=pd.MultiIndex.from_frame(seen), columns=table.classes.astype(object).rename(None))

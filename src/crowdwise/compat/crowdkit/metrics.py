@@ -1,4 +1,4 @@
-"""crowd-kit's metrics of answers over ours: alpha_krippendorff, consistency, uncertainty."""
+"""crowd-kit's metrics of answers: alpha_krippendorff, consistency, uncertainty."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from crowdwise.truth.base import Array
 
 
 def alpha_krippendorff(answers: pd.DataFrame, distance: Callable[[Hashable, Hashable], float] | None = None) -> float:
-    """Krippendorff's alpha: agreement beyond chance, 1 when perfect and 0 when by chance.
+    """Return Krippendorff's alpha: agreement beyond chance, 1 if perfect and 0 if by chance.
 
-    `distance` between two labels defaults to 0 for equal ones and 1 for others.
+    `distance` of two labels defaults to 0 if they are equal and 1 otherwise.
 
     >>> frame = pd.DataFrame({"task": list("xxyyzz"), "worker": list("ababab"), "label": [1, 1, 0, 0, 1, 0]})
     >>> round(alpha_krippendorff(frame), 4)
@@ -29,7 +29,7 @@ def alpha_krippendorff(answers: pd.DataFrame, distance: Callable[[Hashable, Hash
     table = read(answers)
     alpha = agreement.krippendorff_alpha(table.answers) if distance is None else _alpha(table, distance)
     if alpha is None:
-        message = "no task has two answers, so nobody can agree or disagree: alpha is not defined."
+        message = "no task has two answers, so alpha is undefined."
         raise errors.EmptyError(message)
     return alpha
 
@@ -40,9 +40,9 @@ def consistency(
     aggregator: Aggregator | None = None,
     by_task: bool = False,
 ) -> float | pd.Series:
-    """Posterior probability of the aggregated labels given the workers' skills, of each task or on average.
+    """Return the posterior probability of the aggregated labels given the workers' skills, per task or on average.
 
-    The aggregator (`MajorityVote()` when not given) makes the labels, and the skills unless they are given.
+    The aggregator (default `MajorityVote()`) infers the labels, and the skills unless they are passed.
 
     >>> frame = pd.DataFrame({"task": list("xxyy"), "worker": list("abab"), "label": [1, 1, 0, 1]})
     >>> round(consistency(frame, pd.Series({"a": 0.9, "b": 0.6})), 4)
@@ -64,9 +64,9 @@ def uncertainty(
     compute_by: Literal["task", "worker"] = "task",
     aggregate: bool = True,
 ) -> float | pd.Series:
-    """Entropy (in nats) of the labels that each task got or each worker gave, or its mean.
+    """Return the entropy (in nats) of the labels of each task or worker, or its mean.
 
-    Skills are those given, else the aggregator's, else 1.
+    Skills are those passed, or the aggregator's, or 1.
 
     >>> frame = pd.DataFrame({"task": list("xxyy"), "worker": list("abab"), "label": ["yes", "no", "yes", "yes"]})
     >>> uncertainty(frame, aggregate=False).round(3).tolist()
@@ -84,23 +84,23 @@ def uncertainty(
 
 
 def _skills(table: Table, skills: pd.Series) -> Array:
-    """Skill of each worker, none missing."""
+    """Return the skill of each worker; a missing skill is an error."""
     skill = skills.reindex(table.workers).to_numpy(dtype=float, na_value=np.nan)
     if np.isnan(skill).any():
-        message = f"no skill for worker {preview(table.workers[np.isnan(skill)].tolist())}; give one for every worker."
+        message = f"no skill for worker {preview(table.workers[np.isnan(skill)].tolist())}; pass one for every worker."
         raise errors.ParameterError(message)
     return skill
 
 
 def _alpha(table: Table, distance: Callable[[Hashable, Hashable], float]) -> float | None:
-    """Alpha under any distance: 1 - observed / expected, from the votes of tasks with two answers or more."""
+    """Return alpha for any distance, 1 - observed / expected, from tasks with two answers or more."""
     labels = table.classes.tolist()
-    apart = np.array([[distance(a, b) for b in labels] for a in labels], dtype=float)  # (classes, classes)
+    distances = np.array([[distance(a, b) for b in labels] for a in labels], dtype=float)  # (classes, classes)
     votes: Any = table.answers.counts()  # (tasks, classes), sparse
     votes = votes[np.diff(table.answers.task_starts) > 1]
     if not votes.nnz:
         return None
-    answered, said = votes.sum(axis=1), votes.sum(axis=0)  # (tasks,), (classes,)
-    observed = (votes.multiply(votes @ apart).sum(axis=1) / (answered - 1)).sum()
-    expected = said @ apart @ said / (said.sum() - 1)
+    per_task, per_class = votes.sum(axis=1), votes.sum(axis=0)  # (tasks,), (classes,)
+    observed = (votes.multiply(votes @ distances).sum(axis=1) / (per_task - 1)).sum()
+    expected = per_class @ distances @ per_class / (per_class.sum() - 1)
     return float(1 - observed / expected) if expected else 1.0

@@ -1,4 +1,4 @@
-"""crowd-kit's other models of workers over ours: GLAD, MACE, KOS."""
+"""crowd-kit's other models of workers: GLAD, MACE, KOS."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from crowdwise.truth.methods import glad, kos, mace
 
 @dataclass(eq=False)
 class GLAD(ProbaAggregator):
-    """`crowdwise.GLAD` under crowd-kit's names: the same model and priors, fitted to the end.
+    """`crowdwise.GLAD` with crowd-kit's interface: the same model and priors, fitted until convergence.
 
-    crowd-kit stops when its expected log-likelihood falls, which it may do long before EM has settled; ours climbs the
-    true bound, which `loss_history_` holds (per answer, up to a constant), until it rises by less than `tol`. Let run,
-    both arrive at the same values. Our M-step takes Newton steps, so `m_step_max_iter` and `m_step_tol` are taken and
-    ignored, and so is `silent`: there is no bar.
+    crowd-kit stops when its expected log-likelihood decreases, often long before EM has converged. Ours stops when the
+    true bound increases by less than `tol`; `loss_history_` has its values (per answer, up to a constant). With enough
+    iterations, both reach the same values. Our M-step uses Newton steps, so `m_step_max_iter` and `m_step_tol` are
+    ignored. `silent` is ignored too: there is no progress bar.
 
     Parameters
     ----------
     n_iter, tol
-        Iterations at most, and the rise of the bound per answer that ends them.
+        Maximum number of iterations, and the increase of the bound per answer below which they stop.
     labels_priors : Series by label, optional
-        Share of each class; even when not given.
+        Share of each class; uniform by default.
     alphas_priors_mean, betas_priors_mean : Series by worker and by task, optional
-        Prior means of ability and of log-easiness; 1 when not given.
+        Prior means of ability and of log-easiness; 1 by default.
 
     Examples
     --------
@@ -55,11 +55,11 @@ class GLAD(ProbaAggregator):
 
     def fit(self, data: pd.DataFrame) -> Self:
         """Infer the truth."""
-        table = read(data, more=() if self.labels_priors is None else self.labels_priors.index)
+        table = read(data, more_classes=() if self.labels_priors is None else self.labels_priors.index)
         model = glad.GLAD(
-            "uniform" if self.labels_priors is None else _aligned("labels_priors", self.labels_priors, table.classes),
-            ability_mean=_mean("alphas_priors_mean", self.alphas_priors_mean, table.workers),
-            log_easiness_mean=_mean("betas_priors_mean", self.betas_priors_mean, table.tasks),
+            "uniform" if self.labels_priors is None else _align("labels_priors", self.labels_priors, table.classes),
+            ability_mean=_prior_mean("alphas_priors_mean", self.alphas_priors_mean, table.workers),
+            log_easiness_mean=_prior_mean("betas_priors_mean", self.betas_priors_mean, table.tasks),
             max_iter=self.n_iter,
             tol=self.tol,
         ).fit(table.answers)
@@ -74,17 +74,17 @@ class GLAD(ProbaAggregator):
 
 @dataclass(eq=False)
 class MACE(ProbaAggregator):
-    """`crowdwise.MACE` under crowd-kit's names: the same model and priors.
+    """`crowdwise.MACE` with crowd-kit's interface: the same model and priors.
 
-    crowd-kit's restarts all begin at the same draw, and it mixes up the workers' habits unless workers and labels first
-    appear in sorted order; ours begins at the votes, then shakes them, and keeps the best bound. Let run on sorted
-    rows, both arrive at the same values. As in crowd-kit, `method="em"` adds 0.01 / classes to each count whatever
-    `smoothing` says. `default_noise` and `verbose` are taken and ignored.
+    crowd-kit's restarts all begin at the same draw, and it mixes up the workers' label preferences unless workers and
+    labels first appear in sorted order. Ours starts from the votes, restarts from perturbed votes, and keeps the best
+    bound. With enough iterations on sorted rows, both reach the same values. As in crowd-kit, `method="em"` adds
+    0.01 / classes to each count for any `smoothing`. `default_noise` and `verbose` are ignored.
 
     Parameters
     ----------
     n_restarts, n_iter
-        Number of starts, and iterations of each.
+        Number of starts, and of iterations per start.
     method : {"vb", "em"}
         Variational Bayes, or EM with smoothed counts.
     alpha, beta
@@ -95,10 +95,10 @@ class MACE(ProbaAggregator):
     Attributes
     ----------
     spamming_ : (workers, 2) array
-        Spam and known answers of each worker, in order of first appearance: probabilities, or for "vb" exp(E log) of
+        Probabilities that a worker spams, or knows the answer, in order of first appearance; for "vb" exp(E log) of
         them, which sum to less than one.
     thetas_ : (workers, classes) array
-        What each worker says when spamming, likewise.
+        Distribution of each worker's labels when spamming, likewise.
 
     Examples
     --------
@@ -137,27 +137,27 @@ class MACE(ProbaAggregator):
         self.labels_ = self.probas_.idxmax(axis=1).rename("agg_label")
         self.theta_priors_ = np.tile([self.alpha, self.beta], (n_workers, 1))
         self.strategy_priors_ = np.full((n_workers, n_classes), 10.0)
-        self.spamming_, thetas = _spam(model)
+        self.spamming_, thetas = _spam_parameters(model)
         self.spamming_, self.thetas_ = self.spamming_[workers], thetas[np.ix_(workers, classes)]
         return self
 
 
-def _spam(model: mace.MACE) -> tuple[Array, Array]:
-    """Spam and known (workers, 2), and labels in the spam (workers, classes), as MACE's E-step takes them."""
+def _spam_parameters(model: mace.MACE) -> tuple[Array, Array]:
+    """Return `spamming_` (workers, 2) and `thetas_` (workers, classes), as the E-step of MACE uses them."""
     known_prior, spam_prior, label_prior = model._prior(len(model.classes_))
     total = np.diff(model.answers_.worker_starts) + known_prior + spam_prior  # (workers,)
     states = np.stack([1 - model.competence_, model.competence_], axis=1) * total[:, None]
-    of_spam = states[:, 0] - spam_prior + label_prior * len(model.classes_)
-    labels = model.strategy_ * of_spam[:, None]
+    spam_total = states[:, 0] - spam_prior + label_prior * len(model.classes_)
+    labels = model.strategy_ * spam_total[:, None]
     log = digamma if model.method == "vb" else np.log
-    return np.exp(log(states) - log(total)[:, None]), np.exp(log(labels) - log(of_spam)[:, None])
+    return np.exp(log(states) - log(total)[:, None]), np.exp(log(labels) - log(spam_total)[:, None])
 
 
 @dataclass(eq=False)
 class KOS(Aggregator):
-    """`crowdwise.KOS` under crowd-kit's names. Two classes are the paper's case; ours takes more.
+    """`crowdwise.KOS` with crowd-kit's interface. The paper assumes two classes; ours supports more.
 
-    The first messages are drawn at random, by another generator than crowd-kit's, so labels may differ on the few tasks
+    The first messages are drawn with another random generator than crowd-kit's, so labels may differ on the few tasks
     whose messages nearly cancel. Ours cannot overflow.
 
     >>> data = pd.DataFrame({"task": [1, 1, 1, 2, 2, 2], "worker": list("abcabc"), "label": list("xxyyyx")})
@@ -176,14 +176,14 @@ class KOS(Aggregator):
         return self
 
 
-def _aligned(name: str, given: pd.Series, ids: pd.Index) -> Array:
-    """Values in the order of the ids; every id needs one."""
-    values = given.reindex(ids).to_numpy(dtype=float, na_value=np.nan)
+def _align(name: str, values_by_id: pd.Series, ids: pd.Index) -> Array:
+    """Return the values in the order of the ids; a missing value is an error."""
+    values = values_by_id.reindex(ids).to_numpy(dtype=float, na_value=np.nan)
     if np.isnan(values).any():
-        message = f"{name} has no value for {ids.name} {preview(ids[np.isnan(values)].tolist())}; give one for each."
+        message = f"{name} has no value for {ids.name} {preview(ids[np.isnan(values)].tolist())}; pass one for each."
         raise errors.ParameterError(message)
     return values
 
 
-def _mean(name: str, given: pd.Series | None, ids: pd.Index) -> float | Array:
-    return 1.0 if given is None else _aligned(name, given, ids)
+def _prior_mean(name: str, values_by_id: pd.Series | None, ids: pd.Index) -> float | Array:
+    return 1.0 if values_by_id is None else _align(name, values_by_id, ids)

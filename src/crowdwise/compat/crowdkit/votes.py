@@ -1,4 +1,4 @@
-"""crowd-kit's weighted votes over ours: MajorityVote, Wawa, ZeroBasedSkill, GoldMajorityVote, MMSR."""
+"""crowd-kit's weighted votes: MajorityVote, Wawa, ZeroBasedSkill, GoldMajorityVote, MMSR."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from crowdwise.truth.methods.naive_soft import vote_sums
 
 @dataclass(eq=False)
 class MajorityVote(ProbaAggregator):
-    """The class with the most votes, or with the largest sum of the skills given for the workers.
+    """The class with the most votes, or with the largest sum of the workers' skills.
 
-    Of classes that tie, the first in order wins, as in crowd-kit. Where the skills of a task's workers sum to less than
-    zero, crowd-kit's division by that sum turns the vote around; ours divides by its size. Where all are zero, plain
-    votes count.
+    Ties go to the first class, as in crowd-kit. If the skills of a task's workers have a negative sum, crowd-kit's
+    division by that sum reverses the vote; ours divides by its absolute value. If all skills are zero, votes are
+    unweighted.
 
     Parameters
     ----------
     default_skill : float, optional
-        Skill of workers who have none, for `on_missing_skill="value"`.
+        Skill of workers without one, for `on_missing_skill="value"`.
     on_missing_skill : {"error", "ignore", "value"}
-        What to do with answers of workers without a skill: refuse them, leave them out, or take the default.
+        What to do with answers of workers without a skill: raise an error, ignore them, or use the default.
 
     Examples
     --------
@@ -53,7 +53,8 @@ class MajorityVote(ProbaAggregator):
             table, skill = self._with_skills(table, skills)
             shares = weighted_shares(table, skill)
         self.probas_, self.labels_ = table.probas(shares), table.labels(shares)
-        self.skills_ = table.by_worker(wawa.agreement(table.answers, wawa.winners(shares, "first")), "skill")
+        skill = wawa.agreement_rates(table.answers, wawa.winner_shares(shares, "first"))
+        self.skills_ = table.by_worker(skill, "skill")
         return self
 
     def fit_predict(self, data: pd.DataFrame, skills: pd.Series | None = None) -> pd.Series:
@@ -65,11 +66,11 @@ class MajorityVote(ProbaAggregator):
         return self.fit(data, skills).probas_
 
     def _with_skills(self, table: Table, skills: pd.Series) -> tuple[Table, Array]:
-        """The answers that count, and the skill of each worker."""
+        """Return the answers to use, and the skill of each worker."""
         policy, default = self.on_missing_skill, self.default_skill
         require(policy in ("error", "ignore", "value"), "on_missing_skill", policy, "'error', 'ignore' or 'value'")
         if (policy == "value") != (default is not None):
-            message = "default_skill and on_missing_skill='value' go together: give both or neither."
+            message = "default_skill and on_missing_skill='value' go together: pass both or neither."
             raise errors.ParameterError(message)
         skill = skills.reindex(table.workers).to_numpy(dtype=float, na_value=np.nan, copy=True)
         unknown = np.isnan(skill)
@@ -82,35 +83,37 @@ class MajorityVote(ProbaAggregator):
             )
             raise errors.ParameterError(message)
         elif unknown.any():
-            kept = table.data[table.data["worker"].isin(table.workers[~unknown])]
-            lost = table.tasks.difference(kept["task"])
-            if len(lost):
-                message = f"task {preview(lost.tolist())} has no worker of known skill. Add skills, or leave it out."
+            usable = table.data[table.data["worker"].isin(table.workers[~unknown])]
+            unanswered = table.tasks.difference(usable["task"])
+            if len(unanswered):
+                message = (
+                    f"task {preview(unanswered.tolist())} has no worker of known skill. Add skills, or drop the task."
+                )
                 raise errors.ParameterError(message)
-            table, skill = read(kept), skill[~unknown]
+            table, skill = read(usable), skill[~unknown]
         return table, skill
 
 
 def weighted_shares(table: Table, skill: Array) -> Array:
-    """Sums of skill for each class (tasks, classes), divided by the size of their row's total."""
+    """Return sums of skill per class (tasks, classes), divided by the absolute total of their row."""
     answers = table.answers
     sums = vote_sums(answers, skill[answers.worker])
-    nothing = ~sums.any(axis=1)
-    if nothing.any():
-        sums[nothing] = vote_shares(answers)[nothing]
+    all_zero = ~sums.any(axis=1)
+    if all_zero.any():
+        sums[all_zero] = vote_shares(answers)[all_zero]
     total = np.abs(sums.sum(axis=1, keepdims=True))
     return np.divide(sums, total, out=sums, where=total > 0)
 
 
 class SkillVote(ProbaAggregator):
-    """`fit` finds the workers' skills; `predict` votes with them, on the same answers or others by the same workers."""
+    """`fit` estimates the workers' skills; `predict` votes with them, on these or other answers of the same workers."""
 
     def predict(self, data: pd.DataFrame) -> pd.Series:
-        """Vote with the skills found, and return `labels_`."""
+        """Vote with the estimated skills, and return `labels_`."""
         return self._vote(data).labels_
 
     def predict_proba(self, data: pd.DataFrame) -> pd.DataFrame:
-        """Vote with the skills found, and return `probas_`."""
+        """Vote with the estimated skills, and return `probas_`."""
         return self._vote(data).probas_
 
     def fit_predict(self, data: pd.DataFrame) -> pd.Series:
@@ -129,7 +132,7 @@ class SkillVote(ProbaAggregator):
 
 @dataclass(eq=False)
 class Wawa(SkillVote):
-    """Votes weighted by each worker's agreement with the majority: `crowdwise.Wawa` under crowd-kit's names.
+    """Votes weighted by each worker's agreement with the majority: `crowdwise.Wawa` with crowd-kit's interface.
 
     >>> data = pd.DataFrame({"task": [1, 1, 1, 2, 2, 2], "worker": list("abcabc"), "label": list("xxyyyy")})
     >>> Wawa().fit(data).skills_.tolist()
@@ -137,7 +140,7 @@ class Wawa(SkillVote):
     """
 
     def fit(self, data: pd.DataFrame) -> Self:
-        """Find the skills."""
+        """Estimate the skills."""
         table = read(data)
         self.skills_ = table.by_worker(wawa.Wawa(ties="first").fit(table.answers).skill_, "skill")
         return self
@@ -145,7 +148,7 @@ class Wawa(SkillVote):
 
 @dataclass(eq=False)
 class ZeroBasedSkill(SkillVote):
-    """Votes weighted by skills learned step by step: `crowdwise.ZeroBasedSkill` under crowd-kit's names.
+    """Votes weighted by iteratively learned skills: `crowdwise.ZeroBasedSkill` with crowd-kit's interface.
 
     >>> data = pd.DataFrame({"task": [1, 1, 1, 2, 2, 2], "worker": list("abcabc"), "label": list("xxyyyy")})
     >>> ZeroBasedSkill().fit(data).skills_.tolist()
@@ -159,7 +162,7 @@ class ZeroBasedSkill(SkillVote):
     eps: float = 1e-5
 
     def fit(self, data: pd.DataFrame) -> Self:
-        """Find the skills."""
+        """Estimate the skills."""
         table = read(data)
         model = zero_based_skill.ZeroBasedSkill(
             self.n_iter, self.lr_init, self.lr_steps_to_reduce, self.lr_reduce_factor, self.eps, ties="first"
@@ -172,8 +175,8 @@ class ZeroBasedSkill(SkillVote):
 class GoldMajorityVote(SkillVote):
     """Votes weighted by each worker's accuracy on tasks of known truth.
 
-    As in crowd-kit, the accuracy is not smoothed, every worker must have answered a known task (`crowdwise.GoldVote`
-    does better on both counts), and the vote is not told what is known.
+    As in crowd-kit, the accuracy is not smoothed, every worker must have answered a task of known truth
+    (`crowdwise.GoldVote` is better in both respects), and the vote does not use the known labels.
 
     >>> data = pd.DataFrame({"task": [1, 1, 2, 2], "worker": list("abab"), "label": ["x", "y", "x", "y"]})
     >>> GoldMajorityVote().fit_predict(data, pd.Series({1: "y"})).tolist()
@@ -181,14 +184,14 @@ class GoldMajorityVote(SkillVote):
     """
 
     def fit(self, data: pd.DataFrame, true_labels: pd.Series) -> Self:  # type: ignore[override]
-        """Find the skills on the tasks in `true_labels` (by task)."""
+        """Estimate the skills on the tasks in `true_labels` (indexed by task)."""
         table = read(data, true_labels)
         answers, (task, label) = table.answers, table.known(true_labels)
         allowed = np.zeros((len(table.tasks), len(table.classes)))
         allowed[task, label] = 1.0  # a task may have several true labels
-        asked = np.bincount(answers.worker, np.isin(answers.task, task), len(table.workers))  # (workers,)
-        skill = wawa.agreements(answers, allowed) / np.maximum(asked, 1)
-        self.skills_ = table.by_worker(skill, "skill", asked > 0)
+        n_known = np.bincount(answers.worker, np.isin(answers.task, task), len(table.workers))  # (workers,)
+        skill = wawa.agreement_sums(answers, allowed) / np.maximum(n_known, 1)
+        self.skills_ = table.by_worker(skill, "skill", n_known > 0)
         return self
 
     def fit_predict(self, data: pd.DataFrame, true_labels: pd.Series) -> pd.Series:  # type: ignore[override]
@@ -204,23 +207,23 @@ class GoldMajorityVote(SkillVote):
 
 @dataclass(eq=False)
 class MMSR(Aggregator):
-    """`crowdwise.MMSR` under crowd-kit's names: skills from who agrees with whom, robust to adversaries.
+    """`crowdwise.MMSR` with crowd-kit's interface: skills from the agreement of workers, robust to adversaries.
 
-    The estimator is another one than crowd-kit's: ours finds the signs of the skills before their sizes and weighs
-    pairs of workers by how much they tell (`crowdwise.truth.methods.mmsr` says why), so skills are close, not equal.
-    It also needs no random start, and no matrix of all pairs of workers. `random_state` is taken and ignored.
+    The estimator differs from crowd-kit's: ours estimates the signs of the skills before their sizes, and weights
+    pairs of workers by their information (`crowdwise.truth.methods.mmsr` explains why), so skills are close but not
+    equal. It needs no random start and no matrix of all pairs of workers. `random_state` is ignored.
 
     Parameters
     ----------
     n_iter, tol
-        Rounds at most, and the relative change of the skills that ends them; `loss_history_` holds it.
+        Maximum number of rounds, and the relative change of the skills below which they stop; `loss_history_` has it.
 
     Attributes
     ----------
     skills_ : Series by worker
-        Weight of the worker's vote: the log odds of a right answer, below zero for adversaries.
+        Weight of the worker's vote: the log odds of a correct answer, negative for adversaries.
     scores_ : DataFrame
-        Sums of these weights, divided by the size of their row's total as in `MajorityVote`.
+        Sums of these weights, divided by the absolute total of their row as in `MajorityVote`.
 
     Examples
     --------
@@ -236,7 +239,7 @@ class MMSR(Aggregator):
     scores_: pd.DataFrame = field(init=False, repr=False)
 
     def fit(self, data: pd.DataFrame) -> Self:
-        """Find the skills."""
+        """Estimate the skills."""
         table = read(data)
         model = mmsr.MMSR(max_iter=self.n_iter, tol=self.tol).fit(table.answers)
         odds = max(len(table.classes) - 1, 1) * model.accuracy_ / (1 - model.accuracy_)
@@ -245,12 +248,12 @@ class MMSR(Aggregator):
         return self
 
     def predict(self, data: pd.DataFrame) -> pd.Series:
-        """Vote with the skills found, and return `labels_`."""
+        """Vote with the estimated skills, and return `labels_`."""
         self.predict_score(data)
         return self.labels_
 
     def predict_score(self, data: pd.DataFrame) -> pd.DataFrame:
-        """Vote with the skills found, and return `scores_`."""
+        """Vote with the estimated skills, and return `scores_`."""
         vote = MajorityVote().fit(data, self.skills_)
         self.labels_, self.scores_ = vote.labels_, vote.probas_
         return self.scores_

@@ -1,4 +1,4 @@
-"""Truth inference on Apache Spark: the same models, the same numbers, for answers that no single machine holds.
+"""Truth inference on Apache Spark: the same models with the same results, for answers that fit on no single machine.
 
 >>> import crowdwise.engines.spark as engine                                          # doctest: +SKIP
 >>> model = engine.DawidSkene().fit(spark.read.parquet("answers/"))                   # doctest: +SKIP

@@ -1,4 +1,4 @@
-"""Krippendorff's alpha on Spark: pairs of answers to the same task are counted in the parts, and the counts added."""
+"""Agreement of workers on Spark: pairs of answers to the same task are counted per part, and the counts added up."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from crowdwise.engines.spark.columns import Columns
-from crowdwise.engines.spark.intake import take
+from crowdwise.engines.spark.packing import pack_answers
 from crowdwise.engines.spark.partitions import Part
 from crowdwise.errors import CrowdwiseWarning
 from crowdwise.evaluate import agreement as local
@@ -19,48 +19,49 @@ if TYPE_CHECKING:
 
 
 class Agreement(NamedTuple):
-    """How far workers agree; None where it is not defined (see `crowdwise.evaluate`)."""
+    """Agreement coefficients; None where one is not defined (see `crowdwise.evaluate`)."""
 
     alpha: float | None  # Krippendorff's
     pairwise: float | None
     kappa: float | None  # Fleiss'
-    rejected: DataFrame  # task, worker, label, file, reason: rows that were not used
-    removed: dict[str, int]  # their number, by reason
+    rejected: DataFrame  # task, worker, label, file, reason of the rows that were not used
+    removed: dict[str, int]  # number of those rows, by reason
 
 
 def agreement(
     frame: DataFrame, *, task: str = "task", worker: str = "worker", label: str = "label", **options: Any
 ) -> Agreement:
-    """Agreement of the workers, as the functions of `crowdwise.evaluate` give it.
+    """Return the agreement coefficients of `crowdwise.evaluate`.
 
     Parameters
     ----------
     frame : DataFrame
-        One row an answer.
+        One row per answer.
     task, worker, label : str
-        Its columns.
+        Names of its columns.
     **options
-        classes, duplicates, bad, max_classes, parts: as in `fit`. Weights are not used, here as there: drop the column.
+        classes, duplicates, bad, max_classes, parts: as in `SparkModel.fit`. Weights are not supported; drop a column
+        named "weight".
     """
-    data = take(frame, Columns(task, worker, label), **options)
+    data = pack_answers(frame, Columns(task, worker, label), **options)
     parts = data.parts.mapValues(partial(_count, n_classes=data.n_classes)).collect()
     count = _sum([of_part for _, of_part in sorted(parts, key=lambda numbered: numbered[0])])
     data.release()
-    for held in data.held:
-        held.unpersist()
-    coefficients = local.alpha_of(count), local.agreement_of(count), local.kappa_of(count)
+    for cached in data.cached:
+        cached.unpersist()
+    coefficients = local.alpha_from_counts(count), local.agreement_from_counts(count), local.kappa_from_counts(count)
     return Agreement(*coefficients, data.rejected, data.removed)
 
 
 def alpha(
     frame: DataFrame, *, task: str = "task", worker: str = "worker", label: str = "label", **options: Any
 ) -> float | None:
-    """Krippendorff's alpha, nominal; see `agreement`, which also gives the rows that were not used."""
-    found = agreement(frame, task=task, worker=worker, label=label, **options)
-    if found.removed:
-        message = f"rows are left out: {found.removed}. See agreement(...).rejected."
+    """Return Krippendorff's nominal alpha; `agreement` also returns the rows that were not used."""
+    result = agreement(frame, task=task, worker=worker, label=label, **options)
+    if result.removed:
+        message = f"some rows were left out: {result.removed}. See agreement(...).rejected."
         warnings.warn(message, CrowdwiseWarning, stacklevel=2)
-    return found.alpha
+    return result.alpha
 
 
 def _count(packed: bytes, n_classes: int) -> local.PairCounts:

@@ -1,8 +1,7 @@
-"""Where EM stands after each iteration, on disk: a driver that dies loses one iteration at most.
+"""Checkpoints of EM after each iteration: a driver that dies loses at most one iteration.
 
-One file, `state.safetensors`, replaced whole or not at all: the parameters as tensors; model, settings, data and
-the bounds so far as JSON; a checksum shows damage. A fit goes on from it only when model, settings and answers are
-the same.
+The file `state.safetensors` is replaced atomically. It holds the parameters as tensors; model, settings, data and the
+bounds so far as JSON; and a checksum. A fit resumes from it only if model, settings and answers are the same.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from safetensors.numpy import save_file
 
 from crowdwise._core import checksums
 from crowdwise._core.atomic_io import atomic_write
-from crowdwise.engines.spark.intake import Data
+from crowdwise.engines.spark.packing import PackedAnswers
 from crowdwise.errors import ModelFileError
 from crowdwise.truth.em import EMModel, EMSteps
 
@@ -25,9 +24,9 @@ KEY = "state"
 STATE = "state.safetensors"
 
 
-def stamp(model: EMModel, data: Data) -> dict[str, Any]:
-    """What a checkpoint belongs to. More iterations, or a finer tolerance, do not make it another fit."""
-    from crowdwise._core.fingerprints import fingerprint  # on the driver alone
+def stamp(model: EMModel, data: PackedAnswers) -> dict[str, Any]:
+    """Return the facts that identify a fit; `max_iter` and `tol` are not among them."""
+    from crowdwise._core.fingerprints import fingerprint  # needed on the driver only
 
     settings = {name: value for name, value in model.get_params(deep=False).items() if name not in ("max_iter", "tol")}
     return {
@@ -38,10 +37,10 @@ def stamp(model: EMModel, data: Data) -> dict[str, Any]:
 
 
 class SparkCheckpoint:
-    """A climber that saves the parameters after each M-step."""
+    """Wraps the EM steps of a model and saves the parameters after each M-step."""
 
-    def __init__(self, model: EMSteps, file: Path, stamp: dict[str, Any], before: list[float]) -> None:
-        self.model, self.file, self.stamp, self.history = model, file, stamp, list(before)
+    def __init__(self, model: EMSteps, file: Path, stamp: dict[str, Any], past_bounds: list[float]) -> None:
+        self.model, self.file, self.stamp, self.history = model, file, stamp, list(past_bounds)
         self.max_iter, self.tol, self.monotone = model.max_iter, model.tol, model.monotone
 
     def _e_step(self, work: Any, parameters: Any) -> tuple[Any, float]:
@@ -58,15 +57,15 @@ class SparkCheckpoint:
 def save(file: Path, stamp: dict[str, Any], parameters: Any, history: list[float]) -> None:
     """Write the parameters (a named tuple of arrays and numbers) and the bounds so far."""
     tensors = {name: np.array(value, order="C") for name, value in parameters._asdict().items()}
-    with atomic_write(file) as beside:
+    with atomic_write(file) as temporary:
         facts = {**stamp, "history": history}
         checksums.write_with_checksum(
-            beside, KEY, facts, lambda metadata: save_file(tensors, beside, metadata=metadata)
+            temporary, KEY, facts, lambda metadata: save_file(tensors, temporary, metadata=metadata)
         )
 
 
 def load(file: Path, stamp: dict[str, Any], kind: Any) -> tuple[Any, list[float]] | None:
-    """The parameters and bounds of the same fit; None where nothing was saved."""
+    """Return the saved parameters (as a `kind`) and bounds of this fit; None if there is no checkpoint."""
     if not file.exists():
         return None
     try:
@@ -76,10 +75,12 @@ def load(file: Path, stamp: dict[str, Any], kind: Any) -> tuple[Any, list[float]
             arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - not a mapping
         parameters = kind(**{name: array if array.ndim else array.item() for name, array in arrays.items()})
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-        message = f"the checkpoint {str(file)!r} cannot be read: {error}. Delete it to begin anew."
+        message = f"the checkpoint {str(file)!r} cannot be read: {error}. Delete it to start over."
         raise ModelFileError(message) from None
-    other = [name for name in stamp if state.get(name) != stamp[name]]
-    if other:
-        message = f"the checkpoint {str(file)!r} is of another fit ({', '.join(other)} differ). Use another folder."
+    different = [name for name in stamp if state.get(name) != stamp[name]]
+    if different:
+        message = (
+            f"the checkpoint {str(file)!r} belongs to another fit ({', '.join(different)} differ). Use another folder."
+        )
         raise ModelFileError(message)
     return parameters, history

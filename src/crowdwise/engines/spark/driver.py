@@ -1,7 +1,7 @@
-"""The driver's side: objects the local models take for their arrays, whose work is done by the cluster.
+"""The driver's side: stand-ins for the local models' work arrays, which compute statistics in the cluster.
 
-`DawidSkene`, `IBCC` and `OneCoin` run on the driver as they are. Where they ask their work for statistics, an object
-from here sends the parameters to all parts once, and adds up what comes back, in the order of the parts.
+`DawidSkene`, `IBCC` and `OneCoin` run unchanged on the driver. When they ask their work object for statistics, the
+stand-in sends the parameters to all parts once and adds up the results, in the order of the parts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from crowdwise.answers import Pairs
 from crowdwise.answers.encoding import starts
 from crowdwise.engines.spark import steps
-from crowdwise.engines.spark.intake import Data
+from crowdwise.engines.spark.packing import PackedAnswers
 from crowdwise.engines.spark.partitions import Part, Sums, add
 from crowdwise.truth.base import Array
 from crowdwise.truth.kernels.threads import use_threads
@@ -23,26 +23,26 @@ from crowdwise.truth.kernels.threads import use_threads
 if TYPE_CHECKING:
     from pyspark import RDD
 
-FAN = 32  # sums of more parts than this are added in the cluster first, so that the driver gets no more than these
+MAX_DRIVER_SUMS = 32  # the driver collects at most this many sums; those of more parts are first added in the cluster
 
 
 class Votes:
-    """The first posteriors: they lie in the cluster, and only their sum is known here."""
+    """The first posteriors (vote shares). They stay in the cluster; only their sum is known on the driver."""
 
     def __init__(self, work: SparkConfusion | SparkOdds) -> None:
         self.work = work
 
     def sum(self, axis: int) -> Array:
-        """Expected number of tasks of each class."""
+        """Return the expected number of tasks of each class."""
         return self.work.first.totals
 
 
 class SparkConfusion:
-    """A `ConfusionWork` whose tasks lie in the cluster. `last` is what the latest E-step sent there."""
+    """A `ConfusionWork` whose tasks are in the cluster. `last` is the message of the latest E-step."""
 
     last: steps.Tables
 
-    def __init__(self, data: Data) -> None:
+    def __init__(self, data: PackedAnswers) -> None:
         self.data, self.n_classes = data, data.n_classes
         self.codes = data.parts.map(partial(_pair, n_classes=data.n_classes)).treeReduce(np.union1d)  # (pairs,) int64
         worker, label = np.divmod(self.codes, data.n_classes)
@@ -50,57 +50,57 @@ class SparkConfusion:
         self.shared = data.parts.context.broadcast(self.codes)
 
     def set_table(self, table: Array) -> None:
-        """Take the probabilities of each pair, (pairs, classes)."""
+        """Set the probabilities of each pair, (pairs, classes)."""
         self._table, self._logs = table, False
 
     def set_log_table(self, log_table: Array) -> None:
-        """Take log weights of each pair, (pairs, classes)."""
+        """Set the log weights of each pair, (pairs, classes)."""
         self._table, self._logs = log_table, True
 
     @cached_property
     def first(self) -> Sums:
-        """Statistics under the votes."""
+        """The statistics with vote shares as posteriors."""
         return gather(self.data, steps.first_pairs, None, self.codes)
 
     def count(self, proba: Votes) -> Array:
-        """Counts (pairs, classes) under the votes."""
+        """Return the counts (pairs, classes) with vote shares as posteriors."""
         return self.first.counts
 
     def e_step(
         self, prior: Array, gold: None, *, hard: bool = False, counts: bool = True, proba: None = None
     ) -> tuple[Array, Array, float]:
-        """Counts, sizes of the classes and log-likelihood under the present table."""
+        """Return counts, class sizes and log-likelihood under the present table."""
         self.last = steps.Tables(prior, self._table, self._logs, hard)
         sums = gather(self.data, steps.expect_pairs, self.last, self.codes, self.shared)
         return sums.counts, sums.totals, sums.bound
 
 
 class SparkOdds:
-    """The work of `OneCoin` whose tasks lie in the cluster. `last` is what the latest E-step sent there."""
+    """The work object of `OneCoin` whose tasks are in the cluster. `last` is the message of the latest E-step."""
 
     last: steps.Odds
 
-    def __init__(self, data: Data) -> None:
+    def __init__(self, data: PackedAnswers) -> None:
         self.data, self.gold, self.shape = data, None, (data.n_tasks, data.n_classes)
         self._workers = np.arange(data.n_workers)
         self.first = gather(data, steps.first_workers, None, self._workers)
         self.total = self.first.counts[:, 1]  # (workers,)
 
-    def agreements(self, proba: Votes) -> Array:
-        """Agreement of each worker with the votes, (workers,)."""
+    def agreement_sums(self, proba: Votes) -> Array:
+        """Return the agreement of each worker with the vote shares, (workers,)."""
         return self.first.counts[:, 0]
 
     def expect(self, log_odds: Array, class_prior: Array) -> tuple[Array, Array, float]:
-        """Expected right answers of each worker, sizes of the classes, and the log of the normalisers."""
+        """Return the expected right answers of each worker, the class sizes, and the sum of the log normalisers."""
         self.last = steps.Odds(class_prior, log_odds)
         sums = gather(self.data, steps.expect_workers, self.last, self._workers)
         return sums.counts[:, 0], sums.totals, sums.bound
 
 
-def gather(data: Data, step: Callable[..., Sums], message: Any, at: Array, pair: Any = None) -> Sums:
-    """Run a step on all parts and add up what they send back, as rows of all of `at`.
+def gather(data: PackedAnswers, step: Callable[..., Sums], message: Any, at: Array, pair: Any = None) -> Sums:
+    """Run a step on all parts and add up the results as rows of `at`.
 
-    `pair` says, as a broadcast, of which pairs the table in the message is.
+    `pair` is a broadcast of the pairs that the rows of the message's table belong to.
     """
     shared = data.parts.context.broadcast(message)
     sums = data.parts.map(partial(run_step, step=step, shared=shared, pair=pair, n_classes=data.n_classes))
@@ -110,9 +110,9 @@ def gather(data: Data, step: Callable[..., Sums], message: Any, at: Array, pair:
 
 
 def add_up(sums: RDD[Any], n_parts: int, at: Array | None = None) -> Sums:
-    """Sum (part, Sums) of all parts, in the order of the parts."""
-    if n_parts > FAN:
-        size = -(-n_parts // FAN)
+    """Add up (part, Sums) of all parts, in the order of the parts."""
+    if n_parts > MAX_DRIVER_SUMS:
+        size = -(-n_parts // MAX_DRIVER_SUMS)
         sums = sums.map(partial(_in_group, size=size)).groupByKey(-(-n_parts // size)).map(_added)
     return add([part for _, part in sorted(sums.collect(), key=_number)], at)
 
@@ -120,10 +120,10 @@ def add_up(sums: RDD[Any], n_parts: int, at: Array | None = None) -> Sums:
 def run_step(
     numbered: tuple[int, bytes], *, step: Callable[..., Any], shared: Any, pair: Any, n_classes: int
 ) -> tuple[int, Any]:
-    """Run a step in the cluster, on one thread: Spark gives each core a part of its own."""
+    """Run a step in the cluster on one thread: Spark gives each core its own part."""
     number, packed = numbered
     part, message = Part(packed, n_classes), shared.value
-    rows = None if pair is None else steps.rows_of(part, message, pair.value)
+    rows = None if pair is None else steps.table_rows(part, message, pair.value)
     with use_threads(1):
         return number, step(part, rows, message)
 

@@ -1,11 +1,11 @@
-"""GLAD on Spark: how hard a task is stays with its part; abilities are sent to all parts, and only sums come back.
+"""GLAD on Spark: the tasks' log-easiness b stays with its part; abilities are sent to all parts, only sums come back.
 
     E, and b   on each part: posteriors at the present parameters, then a Newton step in every log-easiness b, by the
-               local kernels; then, with the new b, what Q and its slope and curvature in every ability add up from
-    ability    on the driver: the Newton step of every worker; all parts try it, and it is halved where Q would fall
+               local kernels; then, with the new b, the part's terms of Q and of its slope and curvature per ability
+    ability    on the driver: the Newton step of every worker; all parts evaluate it; it is halved where Q would fall
 
-b and the new b of each part are kept in the memory of the cluster, in two copies, so that the death of one machine
-costs nothing. With a checkpoint the new b are also written to its folder, which all machines share.
+b and the new b of each part are kept in the cluster's memory, in two copies, so that losing one machine loses nothing.
+With a checkpoint, the new b is also written to its folder, which all machines share.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from crowdwise._core.validation import is_number, require
 from crowdwise.engines.spark.driver import add_up
-from crowdwise.engines.spark.intake import Data
+from crowdwise.engines.spark.packing import PackedAnswers
 from crowdwise.engines.spark.partitions import Part, Sums
 from crowdwise.errors import ModelFileError
 from crowdwise.truth.base import Array, weights_of
@@ -33,99 +33,99 @@ _HALVINGS = 30
 
 
 class Parameters(NamedTuple):
-    """What EM climbs over; the log-easiness of the tasks is in the cluster."""
+    """The parameters of EM on the driver; the log-easiness of the tasks is in the cluster."""
 
     class_prior: Array  # (classes,)
     ability: Array  # (workers,)
-    written: int  # how many times all have been estimated: says in which folder b is
+    written: int  # how many times the parameters have been estimated, which determines the folder of b
     n_parts: int
 
 
 class Message(NamedTuple):
-    """What is sent to all parts."""
+    """The message to all parts."""
 
     class_prior: Array  # (classes,)
     ability: Array  # (workers,)
-    tried: Array  # (workers,): abilities that might be better
+    candidate: Array  # (workers,): abilities to evaluate
     mean: float  # prior mean of every b
-    first: bool  # whether the votes stand in for the posteriors
+    first: bool  # whether vote shares replace the posteriors
 
 
 class SparkGLAD:
-    """A climber whose tasks lie in the cluster; `folder` is where b is written, if anywhere."""
+    """EM steps whose tasks are in the cluster; `folder` is where b is written, if there is a checkpoint."""
 
-    moved: RDD[Any] | None = None  # (part, (b, new b, sums)) of the latest E-step
-    _shared: Any  # the broadcast it was made with
+    updated: RDD[Any] | None = None  # (part, (b, new b, sums)) of the latest E-step
+    _shared: Any  # the broadcast it was computed with
 
-    def __init__(self, model: glad.GLAD, data: Data, folder: Path | None) -> None:
+    def __init__(self, model: glad.GLAD, data: PackedAnswers, folder: Path | None) -> None:
         self.model, self.data, self.folder = model, data, folder
         self.max_iter, self.tol, self.monotone = model.max_iter, model.tol, model.monotone
         mean = model.log_easiness_mean
-        require(is_number(mean), "log_easiness_mean", mean, "one number on Spark, where tasks have no order")
+        require(is_number(mean), "log_easiness_mean", mean, "one number; on Spark tasks have no order")
         self.means = glad._means("ability_mean", model.ability_mean, data.n_workers)  # (workers,)
         self.b: RDD[Any] = data.parts.mapValues(partial(_start, mean=float(mean)))  # (part, b) now
 
     def initialise(self) -> Parameters:
-        """Parameters from the votes."""
+        """Return parameters estimated from the vote shares."""
         shares = self.model._first_class_prior(self.data.n_classes)
         start = Parameters(shares, self.means, 0, self.data.n_parts)
-        return self._m_step(None, self._move(start, first=True), start)
+        return self._m_step(None, self._e_step_and_update(start, first=True), start)
 
-    def resumed(self, parameters: Parameters) -> None:
-        """Take up b from the disk."""
+    def restore(self, parameters: Parameters) -> None:
+        """Read b from disk."""
         path = self._path(parameters.written)
         if parameters.n_parts != self.data.n_parts:
-            message = f"the checkpoint in {str(self.folder)!r} is of parts={parameters.n_parts}. Resume with as many."
+            message = f"the checkpoint in {str(self.folder)!r} has parts={parameters.n_parts}. Resume with that number."
             raise ModelFileError(message)
         if not (path / "_SUCCESS").exists():
-            message = f"{str(path)!r} is not whole: all machines have to share the folder. Delete it to begin anew."
+            message = f"{str(path)!r} is incomplete. All machines must share the folder. Delete it to start over."
             raise ModelFileError(message)
         stored = self.data.spark.read.parquet(f"file://{path}").rdd.map(_unpacked)
         self.b = stored.partitionBy(self.data.n_parts)
 
     def _e_step(self, work: None, parameters: Parameters) -> tuple[Sums, float]:
-        sums = self._move(parameters, first=False)
+        sums = self._e_step_and_update(parameters, first=False)
         return sums, sums.bound + float(self._log_prior(parameters.ability).sum())
 
     def _m_step(self, work: None, statistics: Sums, parameters: Parameters) -> Parameters:
-        assert self.moved is not None
+        assert self.updated is not None
         shares = parameters.class_prior
         if isinstance(self.model.class_prior, str) and self.model.class_prior == "estimated":
             shares = np.maximum(statistics.totals / self.data.n_tasks, FLOOR)
-        found = Parameters(shares, self._newton(statistics.counts, parameters.ability), parameters.written + 1,
-                           self.data.n_parts)  # fmt: skip
-        self.b = self.moved.mapValues(_second)
+        ability = self._newton(statistics.counts, parameters.ability)
+        new = Parameters(shares, ability, parameters.written + 1, self.data.n_parts)
+        self.b = self.updated.mapValues(_second)
         if self.folder is not None:
             frame = self.data.spark.createDataFrame(self.b.map(_packed), "part int, b binary")
-            frame.write.mode("overwrite").parquet(f"file://{self._path(found.written)}")
-        return found
+            frame.write.mode("overwrite").parquet(f"file://{self._path(new.written)}")
+        return new
 
     def inputs(self) -> RDD[Any]:
-        """Each part with the b of the latest E-step: (part, (packed answers, b))."""
-        assert self.moved is not None
-        return self.data.parts.join(self.moved.mapValues(_first), self.data.n_parts)
+        """Return each part with the b of the latest E-step: (part, (packed answers, b))."""
+        assert self.updated is not None
+        return self.data.parts.join(self.updated.mapValues(_first), self.data.n_parts)
 
     def _newton(self, terms: Array, ability: Array) -> Array:
-        """Abilities (workers,) after one safe Newton step each: `glad.newton`, with the sums made by the cluster."""
+        """Return the abilities (workers,) after one safe Newton step each: `glad.newton` with sums from the cluster."""
         height, slope, curve = terms.T  # (workers,) each
         before = height + self._log_prior(ability)
         step = np.clip((slope + self.means - ability) / (curve + 1), -1.0, 1.0)
-        found, open_ = ability.copy(), np.ones(len(ability), bool)  # whose step is not settled
+        new, pending = ability.copy(), np.ones(len(ability), bool)  # whose step is not accepted yet
         for _ in range(_HALVINGS):
-            tried = np.where(open_, ability + step, found)
-            rises = open_ & (self._heights(tried) + self._log_prior(tried) >= before)
-            found[rises] = tried[rises]
-            open_ &= ~rises
-            if not open_.any():
+            candidate = np.where(pending, ability + step, new)
+            rises = pending & (self._heights(candidate) + self._log_prior(candidate) >= before)
+            new[rises] = candidate[rises]
+            pending &= ~rises
+            if not pending.any():
                 break
             step *= 0.5
-        return found
+        return new
 
     def _log_prior(self, ability: Array) -> Array:
         return -0.5 * (ability - self.means) ** 2
 
-    def _move(self, parameters: Parameters, *, first: bool) -> Sums:
-        """E-step and new b on all parts; what the abilities and the bound need."""
+    def _e_step_and_update(self, parameters: Parameters, *, first: bool) -> Sums:
+        """Run the E-step and update b on all parts; return the sums for the abilities and the bound."""
         from pyspark import StorageLevel
 
         context = self.data.parts.context
@@ -133,85 +133,85 @@ class SparkGLAD:
         self.message = Message(parameters.class_prior, parameters.ability, parameters.ability, mean, first)
         shared = context.broadcast(self.message)
         joined = self.data.parts.join(self.b, self.data.n_parts)
-        moved = joined.mapValues(partial(_moved, shared=shared, n_classes=self.data.n_classes))
+        updated = joined.mapValues(partial(_update, shared=shared, n_classes=self.data.n_classes))
         alone = str(context.master).startswith("local")
-        moved.persist(StorageLevel.MEMORY_AND_DISK if alone else StorageLevel.MEMORY_AND_DISK_2)
-        moved.localCheckpoint()  # forget how it was made: that grows with the iterations
-        sums = add_up(moved.mapValues(_third), self.data.n_parts, np.arange(self.data.n_workers))
-        if self.moved is not None:
-            self.moved.unpersist()
+        updated.persist(StorageLevel.MEMORY_AND_DISK if alone else StorageLevel.MEMORY_AND_DISK_2)
+        updated.localCheckpoint()  # drop the lineage, which grows with the iterations
+        sums = add_up(updated.mapValues(_third), self.data.n_parts, np.arange(self.data.n_workers))
+        if self.updated is not None:
+            self.updated.unpersist()
             self._shared.destroy()
-        self.moved, self._shared = moved, shared  # what is moved still refers to what it was sent
+        self.updated, self._shared = updated, shared  # the RDD still refers to the broadcast
         return sums
 
-    def _heights(self, tried: Array) -> Array:
-        """Q without priors, (workers,), at these abilities and the new b."""
-        assert self.moved is not None
-        shared = self.data.parts.context.broadcast(self.message._replace(tried=tried))
-        joined = self.data.parts.join(self.moved, self.data.n_parts)
-        heights = joined.mapValues(partial(_tried, shared=shared, n_classes=self.data.n_classes))
+    def _heights(self, candidate: Array) -> Array:
+        """Return Q without priors, (workers,), at these abilities and the new b."""
+        assert self.updated is not None
+        shared = self.data.parts.context.broadcast(self.message._replace(candidate=candidate))
+        joined = self.data.parts.join(self.updated, self.data.n_parts)
+        heights = joined.mapValues(partial(_candidate_terms, shared=shared, n_classes=self.data.n_classes))
         sums = add_up(heights, self.data.n_parts, np.arange(self.data.n_workers))
         shared.destroy()
         return sums.counts[:, 0]
 
     def _path(self, written: int) -> Path:
         assert self.folder is not None
-        return self.folder.resolve() / f"easiness-{written % 2}"  # the one before stays until this one is whole
+        return self.folder.resolve() / f"easiness-{written % 2}"  # the other folder stays until this is complete
 
 
-# What runs in the cluster
+# Functions that run in the cluster
 
 
 def posterior(part: Part, rows: Array, message: Message) -> Array:
-    """Posteriors (tasks, classes), given the log-easiness of the tasks."""
+    """Return the posteriors (tasks, classes), given the log-easiness of the tasks."""
     return _posteriors(part, rows, message)[0]
 
 
 def difficulty(rows: Array) -> Array:
-    """How hard each task is."""
+    """Return the difficulty of each task."""
     return np.exp(-rows)
 
 
-def _moved(value: Any, *, shared: Any, n_classes: int) -> tuple[Array, Array, Sums]:
-    """E-step, then new b, then terms of the abilities."""
+def _update(value: Any, *, shared: Any, n_classes: int) -> tuple[Array, Array, Sums]:
+    """Run the E-step, update b, and return the terms of the abilities."""
     packed, b = value
     part, message = Part(packed, n_classes), shared.value
     with use_threads(1):
-        answers, ability, moved = part.answers, message.ability[part.workers], b.copy()
+        answers, ability, updated = part.answers, message.ability[part.workers], b.copy()
         proba, log_likelihood = _posteriors(part, b, message)
-        right, whole = proba[answers.task, answers.label], np.empty(0, np.int64)
+        right, in_order = proba[answers.task, answers.label], np.empty(0, np.int64)
         run(
-            glad.newton, part.n_tasks, part.starts, whole, answers.worker, ability, weights_of(answers), right,
-            np.full(part.n_tasks, message.mean), True, moved,
+            glad.newton, part.n_tasks, part.starts, in_order, answers.worker, ability, weights_of(answers), right,
+            np.full(part.n_tasks, message.mean), True, updated,
         )  # fmt: skip
-        terms = _terms(part, right, ability, moved)
+        terms = _terms(part, right, ability, updated)
     bound = log_likelihood - 0.5 * float(((b - message.mean) ** 2).sum())
-    return b, moved, Sums(part.workers, terms, proba.sum(axis=0), bound)
+    return b, updated, Sums(part.workers, terms, proba.sum(axis=0), bound)
 
 
-def _tried(value: Any, *, shared: Any, n_classes: int) -> Sums:
-    """Terms of the abilities that are tried."""
-    packed, (b, moved, _) = value
+def _candidate_terms(value: Any, *, shared: Any, n_classes: int) -> Sums:
+    """Return the terms of the candidate abilities."""
+    packed, (b, updated, _) = value
     part, message = Part(packed, n_classes), shared.value
     with use_threads(1):
         right = _posteriors(part, b, message)[0][part.answers.task, part.answers.label]
-        terms = _terms(part, right, message.tried[part.workers], moved)
+        terms = _terms(part, right, message.candidate[part.workers], updated)
     return Sums(part.workers, terms[:, :1], np.zeros(n_classes), 0.0)
 
 
 def _posteriors(part: Part, b: Array, message: Message) -> tuple[Array, float]:
-    """Posteriors (tasks, classes) and the log-likelihood of the answers."""
+    """Return the posteriors (tasks, classes) and the log-likelihood of the answers."""
     if message.first:
         return part.votes(), 0.0
     answers, scores = part.answers, np.empty((part.n_tasks, part.n_classes))
     log_wrong = float(np.log(max(part.n_classes - 1, 1)))
     work = glad.Work(answers, weights_of(answers), part.gold, log_wrong, (np.empty(0), np.empty(0)), scores)
-    found = glad.Parameters(message.class_prior, message.ability[part.workers], b)
-    return scores, glad.posteriors(work, found)
+    parameters = glad.Parameters(message.class_prior, message.ability[part.workers], b)
+    return scores, glad.posteriors(work, parameters)
 
 
 def _terms(part: Part, right: Array, ability: Array, b: Array) -> Array:
-    """Height, slope and curvature of Q, without priors, in each ability: (workers, 3)."""
+    """Return value, slope and curvature of Q, without priors, in each ability: (workers, 3)."""
     answers, terms = part.answers, np.zeros((len(ability), 3))
     _add_terms(part.starts, answers.worker, weights_of(answers), right, ability, np.exp(b), terms)
     return terms
@@ -221,7 +221,7 @@ def _terms(part: Part, right: Array, ability: Array, b: Array) -> Array:
 def _add_terms(
     starts: Array, worker: Array, weight: Array, right: Array, ability: Array, easiness: Array, terms: Array
 ) -> None:
-    """The sums of `glad.newton` over the answers of each worker, as far as they are in this part."""
+    """Add up the sums of `glad.newton` over each worker's answers in this part."""
     for t in range(starts.shape[0] - 1):
         factor = easiness[t]
         for a in range(starts[t], starts[t + 1]):
@@ -238,16 +238,16 @@ def _start(packed: bytes, mean: float) -> Array:
     return np.full(Part(packed, 1).n_tasks, mean)
 
 
-def _first(moved: tuple[Array, Array, Sums]) -> Array:
-    return moved[0]
+def _first(updated: tuple[Array, Array, Sums]) -> Array:
+    return updated[0]
 
 
-def _second(moved: tuple[Array, Array, Sums]) -> Array:
-    return moved[1]
+def _second(updated: tuple[Array, Array, Sums]) -> Array:
+    return updated[1]
 
 
-def _third(moved: tuple[Array, Array, Sums]) -> Sums:
-    return moved[2]
+def _third(updated: tuple[Array, Array, Sums]) -> Sums:
+    return updated[2]
 
 
 def _packed(numbered: tuple[int, Array]) -> tuple[int, bytes]:

@@ -1,11 +1,11 @@
-"""EM for crowds whose confusion matrices fit no one machine: they stay in the cluster, in blocks of workers.
+"""EM for confusion matrices that fit on no single machine: they stay in the cluster, in blocks of workers.
 
-    M   counts of all parts, cut by blocks of workers, meet in the block; the local M-step runs on it, as on a crowd of
-        its own; the block is written to disk, as the next checkpoint
+    M   the counts of all parts, split by block, are joined with the block; the local M-step runs on each block of
+        workers; the block is written to disk as the next checkpoint
     E   each block sends each part the rows of the pairs that occur there; the local E-step runs on the part
 
-The driver sees sizes of classes and bounds alone. Blocks are read from disk in each iteration, so a lost machine costs
-what it held and no more, and what has to be computed again does not grow with the iterations.
+The driver sees only class sizes and bounds. Blocks are read from disk in each iteration, so a lost machine costs only
+what it held, and the work to recompute does not grow with the number of iterations.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from safetensors.numpy import load
 from crowdwise._core.validation import require
 from crowdwise.answers import Pairs
 from crowdwise.engines.spark import steps
-from crowdwise.engines.spark.intake import Data
+from crowdwise.engines.spark.packing import PackedAnswers
 from crowdwise.engines.spark.partitions import Part, Sums, add
-from crowdwise.engines.spark.worker_tables import CELLS, cut, pack_block, pairs_of
+from crowdwise.engines.spark.worker_tables import CELLS, block_pairs, cut, pack_block
 from crowdwise.errors import ModelFileError
 from crowdwise.truth.base import Array
 from crowdwise.truth.kernels.confusion import confusion_rows
@@ -39,16 +39,16 @@ _MOST_BLOCKS = 1000
 
 
 class Parameters(NamedTuple):
-    """What EM climbs over; the tables of the blocks are on disk."""
+    """The parameters of EM on the driver; the tables of the blocks are on disk."""
 
-    sizes: Array  # (classes,): expected tasks of each
-    prior: Array  # (labels, classes): pseudo-counts; empty where each worker has its own
-    written: int  # how many times the blocks have been written: says in which folder they are
+    sizes: Array  # (classes,): expected number of tasks
+    prior: Array  # (labels, classes): pseudo-counts; empty if each worker has their own
+    written: int  # how many times the blocks have been written, which determines their folder
     n_blocks: int
 
 
-def maximise(pairs: Pairs, counts: Array, prior: Array) -> dict[str, Array]:
-    """M-step of Dawid-Skene on the pairs (worker, label) of a block: all that the next E-step and the tables need."""
+def dawid_skene_m_step(pairs: Pairs, counts: Array, prior: Array) -> dict[str, Array]:
+    """Run the M-step of Dawid-Skene on a block; return the arrays that the next E-step and the tables need."""
     n_workers, n_classes = len(pairs.worker_starts) - 1, counts.shape[1]
     table, totals, log_prior = np.empty_like(counts), np.empty((n_workers, n_classes)), np.empty(n_workers)
     by_worker = np.ascontiguousarray(prior).reshape(-1, n_classes, n_classes)  # (1 or workers, labels, classes)
@@ -56,8 +56,8 @@ def maximise(pairs: Pairs, counts: Array, prior: Array) -> dict[str, Array]:
     return {"table": table, "totals": totals, "log_prior": log_prior}
 
 
-def integrate(pairs: Pairs, counts: Array, prior: Array) -> dict[str, Array]:
-    """The same of IBCC."""
+def ibcc_m_step(pairs: Pairs, counts: Array, prior: Array) -> dict[str, Array]:
+    """Run the M-step of IBCC on a block; return the same arrays, and the expected logs."""
     n_workers = len(pairs.worker_starts) - 1
     log_table, totals, divergence = np.empty_like(counts), np.empty((n_workers, counts.shape[1])), np.empty(n_workers)
     run(dirichlet_rows, n_workers, counts, pairs.label, pairs.worker_starts, prior, log_table, totals, divergence)
@@ -66,13 +66,13 @@ def integrate(pairs: Pairs, counts: Array, prior: Array) -> dict[str, Array]:
 
 
 class JoinedEM(ABC):
-    """A climber for a crowd cut into blocks, which lie in `folder`, shared by all machines."""
+    """EM steps over blocks of workers, which are stored in `folder`, shared by all machines."""
 
-    settle: ClassVar[Callable[..., dict[str, Array]]]  # M-step of a block
-    sent: ClassVar[str] = "table"  # which table of a block an E-step needs
+    block_m_step: ClassVar[Callable[..., dict[str, Array]]]
+    sent: ClassVar[str] = "table"  # the table of a block that the E-step needs
     hard = False
 
-    def __init__(self, model: Any, data: Data, folder: Path) -> None:
+    def __init__(self, model: Any, data: PackedAnswers, folder: Path) -> None:
         self.model, self.data, self.folder = model, data, folder
         self.max_iter, self.tol, self.monotone = model.max_iter, model.tol, model.monotone
         self.size = max(1, CELLS // data.n_classes**2, -(-data.n_workers // _MOST_BLOCKS))  # workers each
@@ -81,39 +81,39 @@ class JoinedEM(ABC):
         pairs = data.parts.flatMap(partial(_routes, n_classes=data.n_classes, pieces=self._cut))
         routes, own = pairs.groupByKey(self.n_blocks).mapValues(_in_order), self._own_priors()
         with_priors = routes.mapValues(_without) if own is None else routes.join(own, self.n_blocks)
-        self.routes = with_priors.persist()  # (block, ([(part, pairs)], prior of its own or None))
+        self.routes = with_priors.persist()  # (block, ([(part, pairs)], its workers' priors or None))
 
-    # What a model supplies
+    # To be implemented by a model
 
     @abstractmethod
     def shares(self, parameters: Parameters) -> Array:
-        """Shares of the classes, (classes,), as the E-step takes them."""
+        """Return the class shares of the E-step, (classes,)."""
 
     @abstractmethod
     def _prior(self, pooled: Array) -> Array:
-        """Pseudo-counts (labels, classes), given the counts of the whole crowd."""
+        """Return pseudo-counts (labels, classes), given the counts of all workers together."""
 
     def _own_priors(self) -> RDD[Any] | None:
-        """Prior of each worker, by blocks, where there is one."""
+        """Return each worker's own prior, by blocks, if there is one."""
         return None
 
     def _log_prior(self, parameters: Parameters) -> float:
-        """What the shares of the classes add to the bound."""
+        """Return the part of the bound that depends on the class shares."""
         return 0.0
 
-    # What EM calls
+    # Called by the EM driver
 
     def initialise(self) -> Parameters:
-        """Parameters from the votes."""
+        """Return parameters estimated from the vote shares."""
         sums, pooled = self._sums(self.data.parts.mapValues(_bare), steps.first_pairs, None)
         return self._estimate(sums, self._prior(pooled.counts), pooled.totals, 1)
 
-    def resumed(self, parameters: Parameters) -> None:
-        """Refuse a checkpoint whose blocks are cut in another way."""
+    def restore(self, parameters: Parameters) -> None:
+        """Raise ModelFileError if the checkpoint's blocks have another size."""
         if parameters.n_blocks != self.n_blocks:
             message = (
                 f"the checkpoint in {str(self.folder)!r} has {parameters.n_blocks} blocks of workers, not "
-                f"{self.n_blocks}: another version wrote it. Resume with that one, or delete it to begin anew."
+                f"{self.n_blocks}: another version wrote it. Resume with that version, or delete it to start over."
             )
             raise ModelFileError(message)
 
@@ -126,23 +126,23 @@ class JoinedEM(ABC):
         return self._estimate(sums, parameters.prior, totals, parameters.written + 1)
 
     def message(self, parameters: Parameters) -> steps.Tables:
-        """What is the same for all parts."""
+        """Return the message that is the same for all parts."""
         return steps.Tables(self.shares(parameters), None, self.sent == "log_table", self.hard)
 
     def inputs(self, parameters: Parameters, name: str) -> RDD[Any]:
-        """Each part with the rows of a table that it needs: (part, (packed answers, rows, log priors by block))."""
+        """Return each part with its rows of a table: (part, (packed answers, rows, log priors by block))."""
         sent = self.routes.join(self.blocks(parameters), self.n_blocks).flatMap(partial(_rows, name=name))
         return self.data.parts.cogroup(sent, self.data.n_parts).mapValues(_met)
 
     def blocks(self, parameters: Parameters) -> RDD[Any]:
-        """Matrices as they are on disk: (block, bytes)."""
+        """Read the matrices from disk: (block, bytes)."""
         return self.data.spark.read.parquet(self._path(parameters.written)).rdd.map(tuple).partitionBy(self.n_blocks)
 
     def _path(self, written: int) -> str:
-        return f"file://{self.folder.resolve()}/blocks-{written % 2}"  # the one before stays until this one is whole
+        return f"file://{self.folder.resolve()}/blocks-{written % 2}"  # the other folder stays until this is complete
 
     def _sums(self, inputs: RDD[Any], step: Any, message: Any) -> tuple[RDD[Any], Sums]:
-        """Statistics of each part cut by blocks, kept in the cluster; and what the driver has to know of them."""
+        """Return the statistics of each part, split by blocks and persisted, and their totals for the driver."""
         shared = self.data.parts.context.broadcast(message)
         work = partial(_run, step=step, shared=shared, n_classes=self.data.n_classes, pieces=self._cut)
         self.sums = sums = inputs.mapValues(work).persist()
@@ -156,7 +156,9 @@ class JoinedEM(ABC):
 
     def _estimate(self, sums: RDD[Any], prior: Array, totals: Array, written: int) -> Parameters:
         counts = sums.flatMap(_by_block).groupByKey(self.n_blocks)
-        work = partial(_block, settle=self.settle, prior=prior, n_workers=self.data.n_workers, size=self.size)
+        work = partial(
+            _block, block_m_step=self.block_m_step, prior=prior, n_workers=self.data.n_workers, size=self.size
+        )
         met = self.routes.join(counts, self.n_blocks).map(work)
         frame = self.data.spark.createDataFrame(met, "block int, state binary")
         frame.write.mode("overwrite").parquet(self._path(written))
@@ -167,21 +169,21 @@ class JoinedEM(ABC):
 class JoinedDawidSkene(JoinedEM):
     """`DawidSkene` with all of its settings."""
 
-    settle = staticmethod(maximise)
+    block_m_step = staticmethod(dawid_skene_m_step)
 
-    def __init__(self, model: Any, data: Data, folder: Path) -> None:
+    def __init__(self, model: Any, data: PackedAnswers, folder: Path) -> None:
         self.hard = model.hard
         super().__init__(model, data, folder)
 
     def shares(self, parameters: Parameters) -> Array:
-        """As the local model has them."""
+        """Return the class shares as in the local model."""
         return self.model._shares(parameters.sizes, self.data.n_tasks)
 
     def _prior(self, pooled: Array) -> Array:
         if np.ndim(self.model.prior) == 3:
             return np.empty((0, 0))
-        everybody = Pairs(np.empty(0, np.int32), np.arange(len(pooled), dtype=np.int32), np.zeros(1, np.int64))
-        return prior_counts(self.model.prior, pooled, everybody)
+        all_workers = Pairs(np.empty(0, np.int32), np.arange(len(pooled), dtype=np.int32), np.zeros(1, np.int64))
+        return prior_counts(self.model.prior, pooled, all_workers)
 
     def _own_priors(self) -> RDD[Any] | None:
         if np.ndim(self.model.prior) != 3:
@@ -197,7 +199,7 @@ class JoinedDawidSkene(JoinedEM):
 class JoinedIBCC(JoinedEM):
     """`IBCC` with all of its settings."""
 
-    settle = staticmethod(integrate)
+    block_m_step = staticmethod(ibcc_m_step)
     sent = "log_table"
 
     def shares(self, parameters: Parameters) -> Array:
@@ -211,26 +213,26 @@ class JoinedIBCC(JoinedEM):
         return -dirichlet(parameters.sizes, self.model.alpha)[1]
 
 
-# What runs in the cluster
+# Functions that run in the cluster
 
 
 def _block(
-    met: Any, *, settle: Callable[..., dict[str, Array]], prior: Array, n_workers: int, size: int
+    met: Any, *, block_m_step: Callable[..., dict[str, Array]], prior: Array, n_workers: int, size: int
 ) -> tuple[int, bytes]:
-    """M-step of one block, from the counts of all parts that know its workers."""
+    """Run the M-step of one block on the counts of all parts in which its workers occur."""
     block, ((routes, own), arrived) = met
     counts_of, prior = dict(arrived), prior if own is None else own
     n_classes = prior.shape[-1]
     sums = add([Sums(pair, counts_of[part], np.zeros(n_classes), 0.0) for part, pair in routes])
-    pairs = pairs_of(sums.at, block * size, min(size, n_workers - block * size), n_classes)
+    pairs = block_pairs(sums.at, block * size, min(size, n_workers - block * size), n_classes)
     with use_threads(1):
-        found = settle(pairs, sums.counts, prior)
+        found = block_m_step(pairs, sums.counts, prior)
     found["log_prior"] = found["log_prior"].sum(keepdims=True)
     return block, pack_block(block * size, sums.at, prior=prior, **found)
 
 
 def _rows(met: Any, *, name: str) -> list[tuple[int, Any]]:
-    """What a block sends to each part that knows its workers."""
+    """Return the rows that a block sends to each part in which its workers occur."""
     block, ((routes, _), state) = met
     arrays = load(state)
     log_prior = float(arrays["log_prior"][0])
@@ -238,14 +240,14 @@ def _rows(met: Any, *, name: str) -> list[tuple[int, Any]]:
 
 
 def _met(both: Any) -> tuple[bytes, Array, dict[int, float]]:
-    """A part and what the blocks sent it, in the order of its pairs."""
+    """Return a part with the rows that the blocks sent it, in the order of its pairs."""
     (packed,), sent = both
     sent = sorted(sent, key=lambda block: block[0])
     return packed, np.concatenate([rows for _, rows, _ in sent]), {block: log_prior for block, _, log_prior in sent}
 
 
 def _run(inputs: Any, *, step: Any, shared: Any, n_classes: int, pieces: Any) -> Any:
-    """Statistics of one part, and its slices by blocks."""
+    """Return the statistics of one part, and their slices by block."""
     packed, rows, log_priors = inputs
     part = Part(packed, n_classes)
     with use_threads(1):
@@ -274,8 +276,8 @@ def _in_order(parts: Any) -> list[Any]:
     return sorted(parts, key=lambda part: part[0])
 
 
-def bare_rows(inputs: tuple[bytes, Array, Any]) -> tuple[bytes, Array]:
-    """A part and its rows of a table, alone."""
+def drop_log_priors(inputs: tuple[bytes, Array, Any]) -> tuple[bytes, Array]:
+    """Return a part and its rows of a table only."""
     return inputs[:2]
 
 

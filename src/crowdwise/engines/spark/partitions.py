@@ -1,15 +1,15 @@
-"""What one part of the tasks does, inside one Python process of the cluster: the local kernels on a few arrays.
+"""One part of the tasks, as a few arrays that the local kernels work on, inside one Python process of the cluster.
 
-A part is all answers to the tasks whose ids hash to its number. It travels and is kept as one string of bytes:
+A part holds all answers to the tasks whose ids hash to its number. It is sent and stored as one byte string:
 
     starts     (tasks + 1,) int64    answers to task t are starts[t]:starts[t + 1]
-    of_answer  (answers,) int32      which pair, among those of the part, each answer is
+    of_answer  (answers,) int32      the pair, among those of the part, of each answer
     pair       (pairs,) int64        worker * classes + label of each pair that occurs in the part, sorted
-    weight     (answers,) float64    how much each answer counts, where answers are weighed
-    gold       (tasks,) int32        known class of each task, -1 where unknown; where any is known
+    weight     (answers,) float64    weight of each answer; only if answers have weights
+    gold       (tasks,) int32        known class of each task, -1 where unknown; only with gold
 
-Tasks are in the order of their ids, so nothing depends on the order in which rows came. Ids are kept apart: only the
-last pass needs them.
+Tasks are sorted by id, so nothing depends on the order of the input rows. Ids are stored separately, as only the last
+pass needs them.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from crowdwise.truth.kernels.confusion import ConfusionWork
 
 
 class Sums(NamedTuple):
-    """What a part sends back: statistics of the pairs or workers it holds, and of all its tasks."""
+    """Statistics of a part: of its pairs or workers, and of all its tasks."""
 
-    at: Array  # (rows,) int64: which pairs (worker * classes + label) or workers
+    at: Array  # (rows,) int64: the pair (worker * classes + label) or worker of each row
     counts: Array  # (rows, columns)
     totals: Array  # (classes,)
     bound: float
 
 
 class Part:
-    """One part of the tasks, and views of it as the local code takes them."""
+    """One part of the tasks, with views in the form that the local code expects."""
 
     def __init__(self, packed: bytes, n_classes: int) -> None:
         arrays = load(packed)
@@ -51,7 +51,7 @@ class Part:
 
     @cached_property
     def confusion(self) -> ConfusionWork:
-        """Arrays for an EM over confusion matrices."""
+        """The arrays of EM over confusion matrices."""
         label = (self.pair % self.n_classes).astype(np.int32)
         pairs = Pairs(self.of_answer, label, np.empty(0, np.int64))
         return ConfusionWork(self.starts, pairs, self.weight, self.n_classes)
@@ -63,7 +63,7 @@ class Part:
 
     @cached_property
     def answers(self) -> Answers:
-        """The part as answers. Workers are numbered within the part; ids of tasks are their positions."""
+        """The part as `Answers`. Workers are numbered within the part; task ids are positions."""
         worker = np.searchsorted(self.workers, self.pair // self.n_classes).astype(np.int32)  # (pairs,)
         label = (self.pair % self.n_classes).astype(np.int32)  # (pairs,)
         answers = Answers(
@@ -76,28 +76,28 @@ class Part:
             self.weight,
         )
         worker_starts = starts_of(worker, len(self.workers))
-        answers.__dict__["pairs"] = Pairs(self.of_answer, label, worker_starts)  # known already: not counted again
+        answers.__dict__["pairs"] = Pairs(self.of_answer, label, worker_starts)  # already known; saves recomputing them
         return answers
 
     def votes(self) -> Array:
-        """Shares of the votes of each task, known classes fixed: (tasks, classes)."""
+        """Return each task's vote shares, with known classes fixed: (tasks, classes)."""
         return fix_gold(vote_shares(self.answers), self.gold)
 
 
 def pack(table: pa.Table, n_classes: int, duplicates: Duplicates, weighted: bool, golden: bool) -> pa.Table:
-    """All rows of one part (part, task, worker code, label code, weight, row) as one row of bytes.
+    """Pack all rows of one part (part, task, worker code, label code, weight, row) into one row of bytes.
 
-    Of answers given twice one is kept, by the order of `row`; the others are set aside. Rows without a worker say what
-    is known: `strangers` are tasks of such rows that nobody answered.
+    Of duplicate answers one is used, by the order of `row`; the others go to `repeated`. Rows without a worker are
+    known labels; their tasks without answers go to `unanswered`.
     """
     part, known = table["part"][0], table.filter(pc.field("worker").is_null())
     table = table.filter(pc.field("worker").is_valid()).sort_by("row").combine_chunks()
     task, task_ids = encode(column(table, "task"), "task")
     worker, label, row = (column(table, name).to_numpy() for name in ("worker", "label", "row"))
-    workers, local = np.unique(worker, return_inverse=True)  # sorting needs small codes
+    workers, local = np.unique(worker, return_inverse=True)  # `sort_rows` needs small codes
     codes = [task, local.astype(np.int32), label.astype(np.int32)]
     tables = task_ids, pa.array(workers), pa.array(np.arange(n_classes))
-    rule: Duplicates = "first" if duplicates == "error" else duplicates  # the driver refuses them, with their ids
+    rule: Duplicates = "first" if duplicates == "error" else duplicates  # the driver raises the error, with ids
     place = np.arange(len(row))
     kept = sort_rows(codes, tables, weight=place, pseudo=None, truth=None, duplicates=rule, removed={})
     pair, of_answer = np.unique(workers[kept["worker"]] * n_classes + kept["label"], return_inverse=True)
@@ -113,27 +113,27 @@ def pack(table: pa.Table, n_classes: int, duplicates: Duplicates, weighted: bool
         arrays["gold"] = np.full(len(task_ids), -1, np.int32)
         found = at.is_valid().to_numpy(zero_copy_only=False)
         arrays["gold"][at.drop_null().to_numpy()] = column(known, "label").to_numpy()[found]
-    twice = np.ones(len(row), bool)
-    twice[kept["weight"]] = False
-    aside = table.filter(pa.array(twice)).select(["task", "worker", "label", "weight", "row"])
+    unused = np.ones(len(row), bool)
+    unused[kept["weight"]] = False
+    repeated = table.filter(pa.array(unused)).select(["task", "worker", "label", "weight", "row"])
     return pa.table(
         {
             "part": pa.array([part.as_py()], pa.int32()),
             "packed": pa.array([save(arrays)], pa.binary()),
             "ids": pa.array([to_bytes(pa.table({"task": task_ids}))], pa.binary()),
-            "twice": pa.array([to_bytes(aside)], pa.binary()),
-            "strangers": pa.array([to_bytes(known.select(["task"]).filter(at.is_null()))], pa.binary()),
+            "repeated": pa.array([to_bytes(repeated)], pa.binary()),
+            "unanswered": pa.array([to_bytes(known.select(["task"]).filter(at.is_null()))], pa.binary()),
             "tasks": pa.array([len(task_ids)], pa.int64()),
             "answers": pa.array([len(of_answer)], pa.int64()),
-            "repeats": pa.array([len(aside)], pa.int64()),
+            "repeats": pa.array([len(repeated)], pa.int64()),
         }
     )
 
 
 def add(parts: Sequence[Sums], at: Array | None = None) -> Sums:
-    """Sum statistics, in the order given: the same to the last bit however the cluster was busy.
+    """Add up statistics in the order of `parts`, so that the result is the same to the last bit in every run.
 
-    The rows are those of `at` (sorted), or all that occur.
+    The rows of the result are those of `at` (sorted), or all that occur.
 
     >>> one = Sums(np.array([0, 2]), np.ones((2, 1)), np.ones(1), -1.0)
     >>> two = Sums(np.array([2, 5]), np.ones((2, 1)), np.ones(1), -2.0)
@@ -151,13 +151,13 @@ def add(parts: Sequence[Sums], at: Array | None = None) -> Sums:
 
 
 def column(table: pa.Table, name: str) -> pa.Array:
-    """A column in one piece."""
+    """Return a column as one array."""
     chunks = table.column(name).combine_chunks()
     return chunks.combine_chunks() if isinstance(chunks, pa.ChunkedArray) else chunks
 
 
 def to_bytes(table: pa.Table) -> bytes:
-    """An Arrow table as bytes."""
+    """Serialise an Arrow table."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -165,13 +165,13 @@ def to_bytes(table: pa.Table) -> bytes:
 
 
 def from_bytes(data: bytes) -> Any:
-    """The Arrow table that `to_bytes` wrote."""
+    """Read an Arrow table that `to_bytes` serialised."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         return reader.read_all()
 
 
-def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Arrow tables as bytes, one a row of the first column, as their own rows."""
+def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the serialised Arrow tables in the first column."""
     for batch in batches:
         for data in batch.column(0):
             yield from from_bytes(data.as_py()).to_batches()

@@ -1,7 +1,7 @@
-"""Steps that run in the cluster, one part at a time: first statistics, E-steps and posteriors, by the local kernels.
+"""Steps that run in the cluster on one part at a time: first statistics, E-steps and posteriors, by the local kernels.
 
-A step is a function of a part, of the rows of the table of probabilities of its pairs (for models that have one), and
-of a message that is the same for all parts.
+A step is a function of a part, of the rows of the probability table for its pairs (for models that have one), and of a
+message that is the same for all parts.
 """
 
 from __future__ import annotations
@@ -13,40 +13,40 @@ import numpy as np
 from crowdwise.engines.spark.partitions import Part, Sums
 from crowdwise.truth.base import Array, TruthModel
 from crowdwise.truth.kernels.odds import expect
-from crowdwise.truth.methods.wawa import agreements, totals
+from crowdwise.truth.methods.wawa import agreement_sums, answer_weights
 from crowdwise.truth.methods.wds import weighted_votes
 
 
 class Tables(NamedTuple):
-    """What an E-step over confusion matrices needs."""
+    """The message of an E-step over confusion matrices."""
 
     prior: Array  # (classes,)
-    table: Array | None  # (pairs, classes); None where each part is sent its own rows
+    table: Array | None  # (pairs, classes); None if each part gets its own rows
     logs: bool  # whether the table holds logs
     hard: bool = False
 
 
 class Odds(NamedTuple):
-    """What an E-step over odds of each worker needs."""
+    """The message of an E-step over the odds of each worker."""
 
     prior: Array  # (classes,)
     log_odds: Array  # (workers,)
 
 
 def first_pairs(part: Part, rows: None, message: None) -> Sums:
-    """Counts of the pairs when the votes are the posteriors."""
+    """Return the counts of the pairs with vote shares as posteriors."""
     votes = part.votes()
     return Sums(part.pair, part.confusion.count(votes), votes.sum(axis=0), 0.0)
 
 
 def expect_pairs(part: Part, rows: Array, message: Tables) -> Sums:
-    """Counts of the pairs, sizes of the classes and log-likelihood under the posteriors."""
+    """Return the counts of the pairs, the class sizes and the log-likelihood under the posteriors."""
     _set_table(part, rows, message)
     return Sums(part.pair, *part.confusion.e_step(message.prior, part.gold, hard=message.hard))
 
 
 def pair_posterior(part: Part, rows: Array, message: Tables) -> Array:
-    """Posteriors (tasks, classes) from confusion matrices."""
+    """Return the posteriors (tasks, classes) from confusion matrices."""
     proba = np.empty((part.n_tasks, part.n_classes))
     _set_table(part, rows, message)
     part.confusion.e_step(message.prior, part.gold, counts=False, proba=proba)
@@ -54,7 +54,7 @@ def pair_posterior(part: Part, rows: Array, message: Tables) -> Array:
 
 
 def weighted_posterior(part: Part, rows: Array, message: Tables) -> Array:
-    """Votes weighted by the voter's accuracy on the class voted for."""
+    """Return the votes weighted by the voter's accuracy on the class voted for."""
     return weighted_votes(part.answers, rows)
 
 
@@ -64,33 +64,33 @@ def _set_table(part: Part, rows: Array, message: Tables) -> None:
 
 
 def first_workers(part: Part, rows: None, message: None) -> Sums:
-    """Agreement of each worker with the votes, and its number of answers."""
+    """Return each worker's agreement with the vote shares, and the weight of their answers."""
     votes = part.votes()
-    columns = np.stack([agreements(part.answers, votes), totals(part.answers)], axis=1)  # (workers, 2)
+    columns = np.stack([agreement_sums(part.answers, votes), answer_weights(part.answers)], axis=1)  # (workers, 2)
     return Sums(part.workers, columns, votes.sum(axis=0), 0.0)
 
 
 def expect_workers(part: Part, rows: None, message: Odds) -> Sums:
-    """Expected right answers of each worker."""
+    """Return the expected right answers of each worker."""
     log_odds = message.log_odds[part.workers]
     right, sizes, log_sum = expect(part.answers, part.answers.worker, log_odds, message.prior, part.gold)
     return Sums(part.workers, right[:, None], sizes, log_sum)
 
 
 def odds_posterior(part: Part, rows: None, message: Odds) -> Array:
-    """Posteriors (tasks, classes) from the odds of each worker."""
+    """Return the posteriors (tasks, classes) from the odds of each worker."""
     proba = np.empty((part.n_tasks, part.n_classes))
     log_odds = message.log_odds[part.workers]
     expect(part.answers, part.answers.worker, log_odds, message.prior, part.gold, proba)
     return proba
 
 
-def own_posterior(part: Part, rows: None, message: TruthModel) -> Array:
-    """What a model that looks at one task at a time finds by itself."""
+def local_posterior(part: Part, rows: None, message: TruthModel) -> Array:
+    """Return the posteriors of a model that treats each task separately: the local model's, on this part."""
     message._fit(part.answers, part.gold, np.random.default_rng(0), None)
     return message.proba_
 
 
-def rows_of(part: Part, message: Tables, pair: Array) -> Array | None:
-    """Rows (pairs of the part, classes) of a table that the message carries whole, for all of `pair`, sorted."""
+def table_rows(part: Part, message: Tables, pair: Array) -> Array | None:
+    """Return the part's rows (pairs, classes) of the message's table, which covers all of `pair` (sorted)."""
     return None if message.table is None else message.table[np.searchsorted(pair, part.pair)]

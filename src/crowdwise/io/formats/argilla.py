@@ -16,23 +16,23 @@ import pyarrow.parquet as pq
 from crowdwise.errors import FormatError
 from crowdwise.io.files import is_parquet
 from crowdwise.io.formats.parquet import check_rows
-from crowdwise.io.json_records import Collector, choose_question, expect, field, json_records
-from crowdwise.io.raw_columns import Choose, Raw
+from crowdwise.io.json_records import AnswerCollector, check_type, choose_question, first_field, read_json_records
+from crowdwise.io.raw_columns import ChooseColumns, RawColumns
 
 SUFFIX = ".responses"
 
 
 def read_argilla(
-    path: Path, *, question: str | None = None, task: str | None = None, beside: Choose | None = None
-) -> Raw:
+    path: Path, *, question: str | None = None, task: str | None = None, choose_side: ChooseColumns | None = None
+) -> RawColumns:
     """One question of an export; the task is `id` unless another field is named."""
     records = list(_records(path))
     name = choose_question((q for _, record in records for q in questions_of(record)), question)
-    out = Collector(beside)
+    out = AnswerCollector(choose_side)
     for where, record in records:
         for worker, value, status in _responses(record, name, where):
             if status == "submitted":
-                task_id = field(record, [task] if task else ["id", "external_id"], "task", where)
+                task_id = first_field(record, [task] if task else ["id", "external_id"], "task", where)
                 out.answer(task_id, worker, value, record)
             else:
                 out.skip("responses not submitted")
@@ -41,7 +41,7 @@ def read_argilla(
 
 def _records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     if not is_parquet(path):
-        yield from json_records(path)
+        yield from read_json_records(path)
         return
     with pq.ParquetFile(path) as file:
         check_rows(file, 100 * len(file.schema_arrow.names))  # as objects of Python
@@ -64,12 +64,12 @@ def _is_version_1(value: Any) -> bool:
 def _responses(record: dict[str, Any], question: str, where: str) -> Iterator[tuple[Any, Any, Any]]:
     """(worker, value, status) of each response."""
     if question + SUFFIX not in record:
-        for response in expect(record.get(question) or [], list, f"{question!r} of {where}"):
-            response = expect(response, dict, f"{question!r} of {where}")
+        for response in check_type(record.get(question) or [], list, f"{question!r} of {where}"):
+            response = check_type(response, dict, f"{question!r} of {where}")
             yield response.get("user_id"), response.get("value"), response.get("status")
         return
     keys = [question + SUFFIX, f"{question}{SUFFIX}.users", f"{question}{SUFFIX}.status"]
-    values, users, status = (expect(record.get(key) or [], list, f"{key!r} of {where}") for key in keys)
+    values, users, status = (check_type(record.get(key) or [], list, f"{key!r} of {where}") for key in keys)
     if not len(values) == len(users) == len(status):
         message = (
             f"{where}: {len(values)} responses, {len(users)} users and {len(status)} statuses; one each is needed."

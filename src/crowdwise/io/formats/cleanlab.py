@@ -16,16 +16,16 @@ import pyarrow.parquet as pq
 
 from crowdwise.answers.encoding import as_arrow
 from crowdwise.errors import FormatError, MissingColumnError
-from crowdwise.io.files import head, is_parquet
+from crowdwise.io.files import is_parquet, read_head
 from crowdwise.io.formats.delimited import header, read_cells
 from crowdwise.io.formats.parquet import check_rows
-from crowdwise.io.raw_columns import Raw, encoded, is_integers, is_text, joined, plain, text_ids
+from crowdwise.io.raw_columns import RawColumns, concat_columns, decode, encode_column, is_integers, is_text, text_ids
 
 _INDEX = ("", "Unnamed: 0", "__index_level_0__", "task", "task_id", "id", "index", "item", "example")
 _WHOLE = r"^-?[0-9]+(\.0*)?$"  # whole numbers as pandas writes a column of them with gaps: 1.0
 
 
-def read_cleanlab(path: Path, *, task: str | None = None) -> Raw:
+def read_cleanlab(path: Path, *, task: str | None = None) -> RawColumns:
     """An answer for each cell that is not empty."""
     table = _parquet(path) if is_parquet(path) else _text(path)
     index = task if task is not None else next((name for name in _INDEX if name in table), None)
@@ -43,9 +43,9 @@ def read_cleanlab(path: Path, *, task: str | None = None) -> Raw:
     columns = {
         "task": tasks.take(pa.array(np.concatenate(rows))),
         "worker": workers.take(pa.array(np.repeat(np.arange(len(rows)), [len(r) for r in rows]))),
-        "label": _typed(joined([column.drop_null() for column in cells], "class", places), "class"),
+        "label": _typed(concat_columns([column.drop_null() for column in cells], "class", places), "class"),
     }
-    return Raw(columns, tasks=tasks, workers=workers)
+    return RawColumns(columns, tasks=tasks, workers=workers)
 
 
 def _parquet(path: Path) -> dict[str, pa.Array]:
@@ -53,15 +53,15 @@ def _parquet(path: Path) -> dict[str, pa.Array]:
         check_rows(file, 4 * len(file.schema_arrow.names))  # two numbers of 8 bytes for each cell
         table = file.read()
     _refuse_repeats(table.column_names)
-    return {name: as_arrow(plain(encoded(table.column(name))), "class") for name in table.column_names}
+    return {name: as_arrow(decode(encode_column(table.column(name))), "class") for name in table.column_names}
 
 
 def _text(path: Path) -> dict[str, pa.Array]:
-    delimiter = max(",\t;", key=head(path).lstrip("\r\n").splitlines()[0].count)
+    delimiter = max(",\t;", key=read_head(path).lstrip("\r\n").splitlines()[0].count)
     names = header(path, delimiter)
     _refuse_repeats(names)
     cells = read_cells(path, delimiter, {str(i): name for i, name in enumerate(names)})
-    return {name: plain(column) for name, column in zip(names, cells.values(), strict=True)}
+    return {name: decode(column) for name, column in zip(names, cells.values(), strict=True)}
 
 
 def _refuse_repeats(names: list[str]) -> None:

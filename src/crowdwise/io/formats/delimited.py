@@ -16,27 +16,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
-from crowdwise.answers.columns import NO_IDS, casts
+from crowdwise.answers.columns import VALUE_COLUMNS, can_cast, cast_column
 from crowdwise.answers.encoding import preview
 from crowdwise.errors import CrowdwiseError, EmptyError, FormatError
-from crowdwise.io.files import LINE, head, lines_of, open_arrow, open_text
-from crowdwise.io.raw_columns import Choose, Raw, encoded, from_text
+from crowdwise.io.files import LINE, open_arrow, open_text, read_head, read_lines
+from crowdwise.io.raw_columns import ChooseColumns, RawColumns, encode_column, from_text
 
 BLOCK = LINE  # bytes parsed at a time: large, since ids are collected block by block before they are merged
 
 
-def read_csv(path: Path, choose: Choose) -> Raw:
+def read_csv(path: Path, choose: ChooseColumns) -> RawColumns:
     """Comma separated; semicolons, as spreadsheets write in much of Europe, when the header has no comma."""
-    first = head(path).lstrip("\r\n").splitlines()[0]
+    first = read_head(path).lstrip("\r\n").splitlines()[0]
     return _read_long(path, choose, ";" if ";" in first and "," not in first else ",")
 
 
-def read_tsv(path: Path, choose: Choose) -> Raw:
+def read_tsv(path: Path, choose: ChooseColumns) -> RawColumns:
     """Tab separated."""
     return _read_long(path, choose, "\t")
 
 
-def _read_long(path: Path, choose: Choose, delimiter: str) -> Raw:
+def _read_long(path: Path, choose: ChooseColumns, delimiter: str) -> RawColumns:
     found = choose(header(path, delimiter))
     cells = read_cells(path, delimiter, found)
     return from_text(cells, names=found, lines=lambda rows: lines(path, delimiter, rows), first_line=2)
@@ -45,7 +45,7 @@ def _read_long(path: Path, choose: Choose, delimiter: str) -> Raw:
 def header(path: Path, delimiter: str) -> list[str]:
     """Names of the columns."""
     with long_cells():
-        names = next(row for row in csv.reader(io.StringIO(head(path), newline=""), delimiter=delimiter) if row)
+        names = next(row for row in csv.reader(io.StringIO(read_head(path), newline=""), delimiter=delimiter) if row)
     if any("\0" in name for name in names):
         message = "the names of its columns hold NUL bytes. Is it in UTF-16? Save the file as UTF-8."
         raise FormatError(message)
@@ -65,8 +65,8 @@ def long_cells() -> Iterator[None]:
 def read_cells(path: Path, delimiter: str, found: Mapping[str, str]) -> dict[str, pa.Array]:
     """The column of each role: text, dictionary encoded, with null for an empty cell; weights are floats."""
     text = pa.large_string()
-    kinds = {"task": text} | {role: kind for role, (kind, *_) in NO_IDS.items()}
-    # tasks recur too seldom for a dictionary in each block to pay
+    kinds = {"task": text} | {role: kind for role, (kind, *_) in VALUE_COLUMNS.items()}
+    # task ids repeat too rarely for a dictionary per block to pay off
     types = {name: kinds.get(role, pa.dictionary(pa.int32(), text)) for role, name in found.items()}
     try:
         with open_arrow(path) as stream:
@@ -80,13 +80,19 @@ def read_cells(path: Path, delimiter: str, found: Mapping[str, str]) -> dict[str
             )
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
         raise _explain(path, delimiter, found, error) from None
-    return {role: encoded(table.column(name)) for role, name in found.items()}
+    return {role: _convert(table.column(name), role, name) for role, name in found.items()}
+
+
+def _convert(column: pa.ChunkedArray, role: str, name: str) -> pa.Array:
+    if role in VALUE_COLUMNS and pa.types.is_dictionary(column.type):  # the same column is also the text of the tasks
+        column = cast_column(pc.utf8_trim_whitespace(column.cast(pa.large_string())), role, name)
+    return encode_column(column)
 
 
 def records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Rows that are not blank, each with the line it begins on. Slow: for finding what is wrong."""
     with open_text(path, newline="") as stream, long_cells():
-        reader = csv.reader(lines_of(stream), delimiter=delimiter)
+        reader = csv.reader(read_lines(stream), delimiter=delimiter)
         line = 1
         for row in reader:
             if row:
@@ -113,7 +119,7 @@ def _explain(path: Path, delimiter: str, found: Mapping[str, str], error: Except
         return FormatError(f"a row is longer than {BLOCK >> 20} MB: is a quotation mark left open?")
     rows = records(path, delimiter)
     names = next(rows)[1]
-    others = {names.index(found[role]): NO_IDS[role] for role in NO_IDS if role in found}
+    others = {names.index(found[role]): VALUE_COLUMNS[role] for role in VALUE_COLUMNS if role in found}
     for line, row in rows:
         if len(row) != len(names):
             return FormatError(
@@ -121,7 +127,7 @@ def _explain(path: Path, delimiter: str, found: Mapping[str, str], error: Except
                 f"a cell with a separator or a line break in it stands in quotation marks."
             )
         for at, (kind, what, refusal) in others.items():
-            if row[at] and not casts(pa.scalar(row[at].strip()), kind):
+            if row[at] and not can_cast(pa.scalar(row[at].strip()), kind):
                 return refusal(f"column {names[at]!r}: {row[at]!r} at line {line} is not {what}.")
     return FormatError(f"not a table as expected: {error}")
 
@@ -132,7 +138,7 @@ def answered_rows(
     cells: dict[str, pa.Array],
     names: Mapping[str, str],
     keep_status: Sequence[str],
-) -> Raw:
+) -> RawColumns:
     """Of a platform's table, the rows with an answer whose `status`, where there is one, says they count."""
     keep = cells["label"].is_valid().to_numpy(zero_copy_only=False).copy()  # (rows,)
     removed: dict[str, int] = {}

@@ -13,16 +13,16 @@ import zipfile
 from pathlib import Path, PurePosixPath
 
 from crowdwise.errors import FormatError, TooLargeError
-from crowdwise.io.files import check_unpacked, leads_out
-from crowdwise.io.json_records import Collector, field, objects
-from crowdwise.io.raw_columns import Choose, Raw
+from crowdwise.io.files import check_unpacked, is_outside_path
+from crowdwise.io.json_records import AnswerCollector, first_field, parse_json_lines
+from crowdwise.io.raw_columns import ChooseColumns, RawColumns
 
 MAX_BYTES = 1 << 30  # unpacked, all members together: a small zip can hold a file that fills the memory
 
 
-def read_doccano(path: Path, *, task: str | None = None, beside: Choose | None = None) -> Raw:
+def read_doccano(path: Path, *, task: str | None = None, choose_side: ChooseColumns | None = None) -> RawColumns:
     """The answers of all members."""
-    out, fields = Collector(beside), [task] if task else ["id", "text"]
+    out, fields = AnswerCollector(choose_side), [task] if task else ["id", "text"]
     with zipfile.ZipFile(path) as archive:
         members = [member for member in archive.infolist() if not _is_aside(member.filename)]
         names = [PurePosixPath(member.filename) for member in members]
@@ -34,7 +34,7 @@ def read_doccano(path: Path, *, task: str | None = None, beside: Choose | None =
             message = "all.jsonl is of a collaborative project: it does not tell who labelled what."
             raise FormatError(message)
         for member in members:
-            if leads_out(member.filename) or stat.S_ISLNK(member.external_attr >> 16):
+            if is_outside_path(member.filename) or stat.S_ISLNK(member.external_attr >> 16):
                 message = f"it holds {member.filename!r}, which leads out of its folder: no export does. It is refused."
                 raise FormatError(message)
         if len({name.stem for name in names}) < len(names):
@@ -50,8 +50,8 @@ def read_doccano(path: Path, *, task: str | None = None, beside: Choose | None =
         for member, name in zip(members, names, strict=True):
             with io.TextIOWrapper(archive.open(member), "utf-8-sig", newline="\n") as stream:
                 try:
-                    for number, record in objects(stream):
-                        task_id = field(record, fields, "task", f"{name} line {number}")
+                    for number, record in parse_json_lines(stream):
+                        task_id = first_field(record, fields, "task", f"{name} line {number}")
                         out.answer(task_id, name.stem, record.get("label"), record)
                 except UnicodeDecodeError as error:
                     message = f"{name} in it is not UTF-8: {error}."

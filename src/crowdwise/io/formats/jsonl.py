@@ -11,31 +11,31 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.json as arrow_json
 
-from crowdwise.answers.encoding import in_words
+from crowdwise.answers.encoding import type_name
 from crowdwise.errors import CrowdwiseError, FormatError, IdTypeError
 from crowdwise.io.files import open_arrow
 from crowdwise.io.formats.delimited import BLOCK
-from crowdwise.io.json_records import cells, json_lines
-from crowdwise.io.raw_columns import BESIDE, Choose, Raw, encoded
+from crowdwise.io.json_records import read_json_lines, text_cells
+from crowdwise.io.raw_columns import SIDE_ROLES, ChooseColumns, RawColumns, encode_column
 
 LARGEST = float_info.max  # beyond it, as 1e400, numbers are infinite
 PEEK = 1000  # objects looked at to find the fields and their types
 _ARROW = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 
 
-def read_jsonl(path: Path, choose: Choose) -> Raw:
+def read_jsonl(path: Path, choose: ChooseColumns) -> RawColumns:
     """Fields that are not needed are skipped, however deep."""
     kinds: dict[str, type | None] = {}
-    for _, record in islice(json_lines(path), PEEK):
+    for _, record in islice(read_json_lines(path), PEEK):
         for name, value in record.items():
             if kinds.get(name) is None:
                 kinds[name] = None if value is None else type(value)
     found = choose(list(kinds))
     schema = {}
-    beside = {role: name for role, name in found.items() if role in BESIDE}
+    side = {role: name for role, name in found.items() if role in SIDE_ROLES}
     for role, name in found.items():
         kind = kinds[name]
-        if role in beside:
+        if role in side:
             continue
         if kind is None:  # nothing but null so far
             kind = kinds[found["label"]] if role == "truth" and "label" in found else str
@@ -47,18 +47,18 @@ def read_jsonl(path: Path, choose: Choose) -> Raw:
         schema[name] = {"weight": pa.float64(), "pseudo": pa.bool_()}.get(role, _ARROW[kind])
     columns = {}
     try:
-        table = _table(path, {name: _beside(role, kinds[name]) for role, name in beside.items()} | schema)
+        table = _table(path, {name: _side_type(role, kinds[name]) for role, name in side.items()} | schema)
     except CrowdwiseError:
-        if not beside:
+        if not side:
             raise
         table = _table(path, schema)
-        for role, name in beside.items():  # a field of several types is no fault here: each value becomes text
-            columns[role] = cells((record.get(name) for _, record in json_lines(path)), role)
-    columns |= {role: encoded(table.column(name)) for role, name in found.items() if role not in columns}
-    return Raw(columns, names=found, lines=lambda rows: _lines(path, rows), first_line=1)
+        for role, name in side.items():  # a field of several types is no fault here: each value becomes text
+            columns[role] = text_cells((record.get(name) for _, record in read_json_lines(path)), role)
+    columns |= {role: encode_column(table.column(name)) for role, name in found.items() if role not in columns}
+    return RawColumns(columns, names=found, lines=lambda rows: _lines(path, rows), first_line=1)
 
 
-def _beside(role: str, kind: type | None) -> pa.DataType:
+def _side_type(role: str, kind: type | None) -> pa.DataType:
     """The type of a field that is no id; where another turns up, Arrow refuses."""
     times = role not in ("text", "image") and kind in (int, float)
     return pa.float64() if times else _ARROW.get(kind or str, pa.string())
@@ -80,14 +80,14 @@ def _table(path: Path, schema: Mapping[str, pa.DataType]) -> pa.Table:
 
 def _lines(path: Path, rows: Sequence[int]) -> list[int]:
     wanted = set(rows)
-    return [line for row, (line, _) in enumerate(json_lines(path)) if row in wanted]
+    return [line for row, (line, _) in enumerate(read_json_lines(path)) if row in wanted]
 
 
 def _explain(path: Path, schema: Mapping[str, pa.DataType], error: Exception) -> CrowdwiseError:
     """What is wrong with a file that Arrow refused, and where."""
     if "straddling" in str(error):
         return FormatError(f"a line is longer than {BLOCK >> 20} MB.")
-    for line, record in json_lines(path):
+    for line, record in read_json_lines(path):
         for name, kind in schema.items():
             value = record.get(name)
             if value is not None and not _fits(value, kind):
@@ -95,7 +95,7 @@ def _explain(path: Path, schema: Mapping[str, pa.DataType], error: Exception) ->
                     return IdTypeError(f"line {line}: the field {name!r} is {value}, over 64 bits. Write it as text.")
                 return IdTypeError(
                     f"line {line}: the field {name!r} is {value!r:.80}, a {type(value).__name__}, where "
-                    f"{in_words(kind)} are expected. Make it one type throughout."
+                    f"{type_name(kind)} are expected. Make it one type throughout."
                 )
     return FormatError(f"not JSON lines as expected: {error}")
 

@@ -11,19 +11,21 @@ from pathlib import Path
 from typing import Any
 
 from crowdwise.errors import FormatError
-from crowdwise.io.json_records import Collector, choose_question, expect, field, json_records
-from crowdwise.io.raw_columns import Choose, Raw
+from crowdwise.io.json_records import AnswerCollector, check_type, choose_question, first_field, read_json_records
+from crowdwise.io.raw_columns import ChooseColumns, RawColumns
 
 # Where each kind of result that is a choice among classes keeps it; boxes, spans and free text are none.
 _VALUES = {"choices": "choices", "rating": "rating", "pairwise": "selected"}
 
 
-def read_label_studio(path: Path, *, question: str | None = None, beside: Choose | None = None) -> Raw:
+def read_label_studio(
+    path: Path, *, question: str | None = None, choose_side: ChooseColumns | None = None
+) -> RawColumns:
     """One question of an export."""
     annotations = [
-        (where, field(record, ["id"], "task", where), record, expect(annotation, dict, where))
-        for where, record in json_records(path)
-        for annotation in expect(record.get("annotations"), list, f"'annotations' of {where}")
+        (where, first_field(record, ["id"], "task", where), record, check_type(annotation, dict, where))
+        for where, record in read_json_records(path)
+        for annotation in check_type(record.get("annotations"), list, f"'annotations' of {where}")
     ]
     found = [(*entry, _results(entry[3], entry[0])) for entry in annotations]
     kinds = {str(result.get("type")) for *_, results in found for result in results}
@@ -37,9 +39,9 @@ def read_label_studio(path: Path, *, question: str | None = None, beside: Choose
         message = f"the results are of type {', '.join(sorted(kinds))}; answers are {', '.join(_VALUES)}."
         raise FormatError(message)
     if not found:
-        return Collector().raw()
+        return AnswerCollector().raw()
     name = choose_question(questions, question)
-    out = Collector(beside)
+    out = AnswerCollector(choose_side)
     for where, task, record, annotation, results in found:
         if annotation.get("was_cancelled"):
             out.skip("annotations the worker cancelled (was_cancelled)")
@@ -54,7 +56,7 @@ def read_label_studio(path: Path, *, question: str | None = None, beside: Choose
 
 def _results(annotation: dict[str, Any], where: str) -> list[dict[str, Any]]:
     what = f"'result' of {where}"
-    return [expect(result, dict, what) for result in expect(annotation.get("result") or [], list, what)]
+    return [check_type(result, dict, what) for result in check_type(annotation.get("result") or [], list, what)]
 
 
 def _label(results: list[dict[str, Any]], question: str, where: str) -> list[Any]:
@@ -62,7 +64,7 @@ def _label(results: list[dict[str, Any]], question: str, where: str) -> list[Any
     chosen: list[Any] = []
     for result in results:
         if str(result.get("from_name")) == question and str(result.get("type")) in _VALUES:
-            value = expect(result.get("value"), dict, f"'value' of {where}").get(_VALUES[str(result["type"])])
+            value = check_type(result.get("value"), dict, f"'value' of {where}").get(_VALUES[str(result["type"])])
             chosen += value if isinstance(value, list) else [value]
     return chosen
 

@@ -12,17 +12,17 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise.errors import FormatError
-from crowdwise.io.files import head, lines_of, open_text
-from crowdwise.io.raw_columns import Raw
+from crowdwise.io.files import open_text, read_head, read_lines
+from crowdwise.io.raw_columns import RawColumns
 
 
-def read_matrix(path: Path) -> Raw:
+def read_matrix(path: Path) -> RawColumns:
     """Kept sparse line by line: the dense matrix is never in memory."""
-    head(path)
+    read_head(path)
     task, worker, label = [], [], []
     width, n_tasks = 0, 0
     with open_text(path) as stream:
-        for number, line in enumerate(lines_of(stream), start=1):
+        for number, line in enumerate(read_lines(stream), start=1):
             if not line.strip():
                 continue
             row = _row(line, number)
@@ -37,7 +37,7 @@ def read_matrix(path: Path) -> Raw:
             n_tasks += 1
     parts = {"task": task, "worker": worker, "label": label}
     columns = {role: pa.array(np.concatenate(arrays).astype(np.int64)) for role, arrays in parts.items()}
-    return Raw(columns, tasks=np.arange(n_tasks), workers=np.arange(width))
+    return RawColumns(columns, tasks=np.arange(n_tasks), workers=np.arange(width))
 
 
 def _row(line: str, number: int) -> np.ndarray:

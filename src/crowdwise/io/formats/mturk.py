@@ -11,7 +11,7 @@ from pathlib import Path
 from crowdwise.answers.columns import recognise
 from crowdwise.io.formats.delimited import answered_rows, header, read_cells
 from crowdwise.io.json_records import choose_question
-from crowdwise.io.raw_columns import Choose, Raw
+from crowdwise.io.raw_columns import ChooseColumns, RawColumns
 
 PREFIX = "Answer."
 
@@ -22,8 +22,8 @@ def read_mturk(
     question: str | None = None,
     task: str | None = None,
     truth: str | None = None,
-    beside: Choose | None = None,
-) -> Raw:
+    choose_side: ChooseColumns | None = None,
+) -> RawColumns:
     """One question of a batch."""
     names = header(path, ",")
     name = choose_question((n.removeprefix(PREFIX) for n in names if n.startswith(PREFIX)), question, PREFIX)
@@ -32,6 +32,6 @@ def read_mturk(
         found["truth"] = truth
     if "AssignmentStatus" in names:
         found["status"] = "AssignmentStatus"
-    found = recognise(names, **found) | (beside(names) if beside else {})
+    found = recognise(names, **found) | (choose_side(names) if choose_side else {})
     cells = read_cells(path, ",", found)
     return answered_rows(path, ",", cells, found, keep_status=("SUBMITTED", "APPROVED"))

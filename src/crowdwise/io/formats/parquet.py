@@ -11,23 +11,23 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from crowdwise._core.memory import available, gigabytes
-from crowdwise.answers.columns import NO_IDS, cast_column
+from crowdwise.answers.columns import VALUE_COLUMNS, cast_column
 from crowdwise.answers.encoding import as_arrow
 from crowdwise.answers.id_table import MAX_CODES, IdTable
 from crowdwise.errors import FormatError, TooLargeError
-from crowdwise.io.raw_columns import BESIDE, IDS, Choose, Raw, encoded, is_text
+from crowdwise.io.raw_columns import ID_ROLES, SIDE_ROLES, ChooseColumns, RawColumns, encode_column, is_text
 
 ROWS = 1 << 20  # rows of a column that are held spelt out
 
 
-def read_parquet(path: Path, choose: Choose) -> Raw:
+def read_parquet(path: Path, choose: ChooseColumns) -> RawColumns:
     """Two columns at a time: one is decoded while the ids of the other are collected."""
     schema = pq.read_schema(path)
     found = choose(schema.names)
     bulky = {
         name for name in found.values() if _is_bulky(schema.field(name).type)
     }  # pictures, say, in a column `image`
-    found = {role: name for role, name in found.items() if role not in BESIDE or name not in bulky}
+    found = {role: name for role, name in found.items() if role not in SIDE_ROLES or name not in bulky}
     with pq.ParquetFile(path) as file:
         check_rows(file, len(found))
 
@@ -36,16 +36,16 @@ def read_parquet(path: Path, choose: Choose) -> Raw:
         kind = schema.field(name).type
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
         with pq.ParquetFile(path) as file:
-            if role in IDS and (is_text(kind) or pa.types.is_integer(kind)):
+            if role in ID_ROLES and (is_text(kind) or pa.types.is_integer(kind)):
                 return _ids(file, name, role, pa.large_string() if is_text(kind) else pa.int64())
             values = file.read(columns=[name]).column(name)
         if pa.types.is_dictionary(values.type):  # a dictionary in each piece: quicker spelt out and encoded once
             values = values.cast(values.type.value_type)
-        return encoded(cast_column(values, role, name) if role in NO_IDS else values)
+        return encode_column(cast_column(values, role, name) if role in VALUE_COLUMNS else values)
 
     with ThreadPoolExecutor(2) as pool:
         columns = dict(zip(found, pool.map(column, found), strict=True))
-    return Raw(columns, names=found)
+    return RawColumns(columns, names=found)
 
 
 def check_rows(file: pq.ParquetFile, n_columns: int) -> None:

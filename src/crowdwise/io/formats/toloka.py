@@ -16,22 +16,22 @@ from crowdwise.answers.columns import recognise
 from crowdwise.errors import MissingColumnError
 from crowdwise.io.formats.delimited import answered_rows, header, read_cells
 from crowdwise.io.json_records import choose_question
-from crowdwise.io.raw_columns import Choose, Raw
+from crowdwise.io.raw_columns import ChooseColumns, RawColumns
 
 PREFIX = "OUTPUT:"
 WORKER = "ASSIGNMENT:worker_id"
 
 
 def read_toloka(
-    path: Path, *, question: str | None = None, task: str | None = None, beside: Choose | None = None
-) -> Raw:
+    path: Path, *, question: str | None = None, task: str | None = None, choose_side: ChooseColumns | None = None
+) -> RawColumns:
     """One question of a pool."""
     names = header(path, "\t")
     name = choose_question((n.removeprefix(PREFIX) for n in names if n.startswith(PREFIX)), question, PREFIX)
     found = {"task": task or _task(names), "worker": WORKER, "label": PREFIX + name}
     extra = {"truth": f"GOLDEN:{name}", "status": "ASSIGNMENT:status", "assignment": "ASSIGNMENT:assignment_id"}
     found = recognise(names, **found, **{role: column for role, column in extra.items() if column in names})
-    found |= beside(names) if beside else {}
+    found |= choose_side(names) if choose_side else {}
     cells = read_cells(path, "\t", found)
     if "assignment" in cells:
         borrows = cells.pop("assignment").is_null()

@@ -4,6 +4,6 @@
 """
 
 from crowdwise.learn.features.base import Features
-from crowdwise.learn.features.opening import open_features
+from crowdwise.learn.features.sources import open_features
 
 __all__ = ["Features", "open_features"]

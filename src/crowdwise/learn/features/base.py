@@ -8,11 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from crowdwise._core.memory import available, gigabytes
-from crowdwise.answers import Answers
 from crowdwise.answers.encoding import preview
 from crowdwise.errors import FeaturesError, TooLargeError
 
@@ -37,6 +34,8 @@ class Features(ABC):
         Names of the features, where the source has them (a table, a data frame).
     n_ignored : int
         Rows or files of the source that belong to none of the tasks.
+    match_note : str or None
+        How the rows of a file were matched to the tasks, where a user should check it.
     """
 
     n_rows: int
@@ -44,10 +43,15 @@ class Features(ABC):
     tasks: Array | None = None
     columns: tuple[str, ...] | None = None
     n_ignored: int = 0
+    match_note: str | None = None
 
     @abstractmethod
     def rows(self, index: Array) -> Array:
         """Some rows, (len(index), *shape), float32 and C-contiguous."""
+
+    def select(self, index: Array) -> Features:
+        """Return features of some rows, in any order, read as they are needed."""
+        return SomeRows(self, index)
 
     def together(self, size: int) -> int:
         """How many rows to hold at a time where `size` are wanted: fewer when rows are long."""
@@ -114,6 +118,10 @@ class SomeRows(Features):
     def rows(self, index: Array) -> Array:
         """Some rows."""
         return self._features.rows(self._source[index])
+
+    def check(self, tasks: Array | None = None) -> None:
+        """Check all rows of the other features."""
+        self._features.check()
 
 
 class MoreRows(Features):
@@ -187,26 +195,3 @@ def refuse_rows(bad: Array, n_rows: int, tasks: Array | None) -> None:
             f"Fill them (sklearn.impute.SimpleImputer, numpy.nan_to_num) or leave these tasks out."
         )
         raise FeaturesError(message)
-
-
-def places(answers: Answers, names: pa.Array, bare: pa.Array | None = None) -> Array:
-    """Where each task stands among the names of a source; `bare` are second names, used where the first do not fit."""
-    wanted = answers.task_ids.cast(pa.large_string())
-    found = pc.index_in(wanted, value_set=names)
-    if bare is not None:
-        second = pc.index_in(wanted, value_set=bare)
-        counts = pc.value_counts(bare)
-        twice = counts.field(0).filter(pc.greater(counts.field(1), 1))
-        unclear = wanted.filter(pc.and_(found.is_null(), pc.is_in(wanted, value_set=twice)))
-        if len(unclear):
-            message = f"several files could be task {preview(unclear.to_pylist())}: remove all but one."
-            raise FeaturesError(message)
-        found = pc.coalesce(found, second)
-    if found.null_count:
-        missing = wanted.filter(found.is_null()).to_pylist()
-        message = (
-            f"{len(missing)} of {answers.n_tasks} tasks are not there: {preview(missing)}; there are "
-            f"{preview(names.to_pylist())}. Add them, or leave their answers out."
-        )
-        raise FeaturesError(message)
-    return found.to_numpy(zero_copy_only=False).astype(np.int64)

@@ -29,8 +29,8 @@ from crowdwise.answers import Answers
 from crowdwise.answers.encoding import preview
 from crowdwise.errors import CrowdwiseWarning, FeaturesError, MissingDependencyError
 from crowdwise.learn.features.base import Array, Features
-from crowdwise.learn.features.opening import open_source
 from crowdwise.learn.features.pictures import Pictures
+from crowdwise.learn.features.sources import open_source
 
 VERSION, KEY = 2, "encoded"  # of the files in the cache
 Cache = str | os.PathLike[str] | Literal[False] | None

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from crowdwise.answers import Answers
 from crowdwise.errors import FeaturesError, MissingDependencyError
-from crowdwise.learn.features.base import Array, Features, places, scaled
+from crowdwise.learn.features.base import Array, Features, scaled
+from crowdwise.learn.features.matching import match_by_name
 
 SUFFIXES = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"))
 
@@ -47,6 +48,11 @@ class Pictures(Features):
         for row, number in enumerate(numbers):
             out[row] = self.picture(number)
         return out
+
+    def select(self, index: Array) -> Pictures:
+        """Return some of the images."""
+        numbers = self._numbers[index].tolist()
+        return Pictures([self._names[i] for i in numbers], lambda i: self._source(numbers[i]))
 
     def picture(self, number: int) -> Array:
         """One image of whatever size, (3, height, width), float32 in [0, 1]."""
@@ -107,7 +113,7 @@ def folder_pictures(folder: Path, answers: Answers | None) -> Pictures:
     tasks = np.array(names, dtype=object)
     if answers is not None:
         bare = [name.removesuffix(file.suffix) for name, file in zip(names, files, strict=True)]
-        chosen = places(answers, pa.array(names, pa.large_string()), pa.array(bare, pa.large_string()))
+        chosen = match_by_name(answers, pa.array(names, pa.large_string()), pa.array(bare, pa.large_string()))
         tasks = np.array([str(task) for task in answers.tasks], dtype=object)
     pictures = Pictures([names[i] for i in chosen], lambda i: files[chosen[i]])
     pictures.tasks, pictures.n_ignored = tasks, len(files) - len(np.unique(chosen))

@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 from crowdwise.answers import Answers
 from crowdwise.answers.columns import recognise
 from crowdwise.answers.encoding import as_arrow, preview
-from crowdwise.answers.rows import id_table
+from crowdwise.answers.rows import check_ids
 from crowdwise.errors import FeaturesError, MissingColumnError
-from crowdwise.io.csv_escaping import undo
-from crowdwise.io.files import head, open_arrow
+from crowdwise.io.csv_escaping import unescape
+from crowdwise.io.files import open_arrow, read_head
 from crowdwise.io.formats.delimited import header
 from crowdwise.io.formats.parquet import check_rows
 from crowdwise.learn.features.arrays import ArrayFeatures
-from crowdwise.learn.features.base import places
+from crowdwise.learn.features.matching import match_by_name
 
 INDEX = "__index_level_0__"  # what pandas calls a nameless index in a Parquet file
 
@@ -82,7 +82,7 @@ def file_features(path: Path, answers: Answers | None) -> ArrayFeatures:
     table = _read_parquet(path) if parquet else _read_csv(path, delimiter, names, ids)
     if not parquet:  # ids as `write` escapes them for spreadsheets
         place = table.column_names.index(ids)
-        table = table.set_column(place, ids, undo(table.column(place).combine_chunks()))
+        table = table.set_column(place, ids, unescape(table.column(place).combine_chunks()))
     if INDEX in names and ids != INDEX:
         table = table.drop_columns([INDEX])
     return table_features(table, ids, answers)
@@ -100,9 +100,9 @@ def table_features(table: pa.Table, ids: str | None, answers: Answers | None) ->
         features = ArrayFeatures(matrix)
         features.columns = tuple(columns.column_names)
         return features
-    names = id_table(as_arrow(table.column(ids), "task"), "task").cast(pa.large_string())
+    names = check_ids(as_arrow(table.column(ids), "task"), "task").cast(pa.large_string())
     if answers is not None:
-        chosen = places(answers, names)
+        chosen = match_by_name(answers, names)
         matrix, names = matrix[chosen], names.take(pa.array(chosen))
     features = ArrayFeatures(matrix)
     features.columns = tuple(columns.column_names)
@@ -168,5 +168,5 @@ def _as_numbers(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
 
 def _delimiter(path: Path) -> str:
     """Comma, or tab or semicolon when the header has no comma."""
-    first = head(path).lstrip("\r\n").splitlines()[0]
+    first = read_head(path).lstrip("\r\n").splitlines()[0]
     return next((mark for mark in ",\t;" if mark in first), ",")

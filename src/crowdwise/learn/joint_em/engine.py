@@ -290,7 +290,7 @@ class JointEMEngine:
         if callback is not None:
             report = lambda i, bound: callback({"iteration": done + i + 1, "iterations": rounds, "bound": bound})  # noqa: E731
         _, history, converged = run_em(
-            self, None, None, self.answers.n_answers, report, settled=lambda: self.change < self.proba_tol
+            self, None, None, self.answers.n_answers, report, has_converged=lambda: self.change < self.proba_tol
         )
         return history, converged
 

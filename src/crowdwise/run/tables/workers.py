@@ -35,16 +35,16 @@ from crowdwise.truth.base import Array
 from crowdwise.truth.peer_quality import (
     CAUTION,
     PeerQuality,
-    base_of,
+    base_rates,
     crowd_counts,
-    errors_of,
+    error_distribution,
     pair_counts,
     peer_quality_of,
-    seen_of,
     smoothed,
+    tasks_per_class,
     workers_of_pairs,
 )
-from crowdwise.truth.tables import both_intervals, information, says_label, share_of, wilson, worst_label
+from crowdwise.truth.tables import both_intervals, equals_label, information, ratio_column, wilson, worst_label
 
 LEAST = 5  # answers, below which nobody is called a spammer
 HEEDS = 0.3
@@ -102,8 +102,8 @@ def judge(
     n = np.diff(answers.worker_starts)  # (workers,)
     counts = pair_counts(answers, proba)  # (pairs, classes)
     average = smoothed(crowd_counts(answers, counts))  # (classes, labels)
-    told = peer_quality_of(answers, base_of(answers, proba), errors_of(average))
-    agrees = says_label(answers, codes)  # (answers,)
+    told = peer_quality_of(answers, base_rates(answers, proba), error_distribution(average))
+    agrees = equals_label(answers, codes)  # (answers,)
     agreed = np.bincount(answers.worker, agrees, minlength=len(n))  # (workers,)
     low, high = both_intervals(told.quality, told.known, agreed, n)
     worst = worst_label(answers, agrees, proba[np.arange(answers.n_tasks), codes])
@@ -116,7 +116,7 @@ def judge(
             "quality": pa.array(np.minimum(told.quality, wilson(agreed, n)[1]), mask=n == 0),
             "quality_low": low,
             "quality_high": high,
-            "agreement_with_consensus": share_of(agreed, n),
+            "agreement_with_consensus": ratio_column(agreed, n),
             "informativeness": pa.nulls(len(n), pa.float64()) if bits is None else pa.array(bits, mask=n == 0),
             "worst_class": answers.class_ids.take(pa.array(worst, mask=worst < 0)),
             "worst_confusion": confused,
@@ -129,7 +129,7 @@ def judge(
 
 def _spams(told: PeerQuality) -> Array:
     """Who does not look at the tasks, by the rule at the top."""
-    _, heeds_high = wilson(told.heeds * told.heeds_known, told.heeds_known)
+    _, heeds_high = wilson(told.attention * told.attention_known, told.attention_known)
     chance = (told.freedom + 2 * np.sqrt(2.0 * told.freedom)) / 2  # chi-squared is twice a log-likelihood
     trifle = told.freedom / 2 + TRIFLE * told.unknown
     return (heeds_high < HEEDS) & ((told.nats <= chance) | (told.nats <= trifle))
@@ -151,7 +151,7 @@ def _worst_confusion(answers: Answers, counts: Array, average: Array) -> tuple[p
     """Text of each worker's worst confusion and its share, both empty where no wrong label is expected once."""
     pairs, who = answers.pairs, workers_of_pairs(answers)
     rows = np.arange(len(who))
-    seen = seen_of(answers, counts)[who]  # (pairs, classes): tasks of each class that the pair's worker answered
+    seen = tasks_per_class(answers, counts)[who]  # (pairs, classes): tasks per class of the pair's worker
     usual = average[:, pairs.label].T  # (pairs, classes): P(the average worker says the pair's label | class)
     beyond = np.where(counts >= 1, counts - seen * usual, -np.inf)
     beyond[rows, pairs.label] = -np.inf

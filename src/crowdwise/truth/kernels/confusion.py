@@ -1,11 +1,11 @@
-"""EM over confusion matrices, the hot part: posteriors from a table of probabilities, and counts from posteriors.
+"""The inner loops of EM over confusion matrices: posteriors from a table of probabilities, counts from posteriors.
 
 Layout
     starts   (tasks + 1,)        answers to task t are starts[t]:starts[t + 1]
-    pair     (answers,)          which (worker, label) pair each answer is (`Answers.pairs`)
+    pair     (answers,)          the (worker, label) pair of each answer (`Answers.pairs`)
     table    (pairs, width)      P(this worker says this label | truth c): an answer reads one row, one cache line
-    width                        classes padded to 2, 4 or a multiple of 8 (`lanes.padded`); padding holds zeros
-    bounds   (chunks + 1,)       chunks of tasks (`kernels.chunk_bounds`): partial sums are added in chunk order
+    width                        classes padded to 2, 4 or a multiple of 8 (`simd.padded`); padding holds zeros
+    bounds   (chunks + 1,)       chunks of tasks (`shared.chunk_bounds`): partial sums are added in chunk order
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from crowdwise.answers.encoding import gather, stable_order
+from crowdwise.answers.encoding import stable_order, take_by_code
 from crowdwise.answers.encoding import starts as pair_starts
-from crowdwise.truth.kernels.shared import CHUNKS, FLOOR, SPARE, Array, chunk_bounds
+from crowdwise.truth.kernels.shared import CHUNKS, FLOOR, PADDING, Array, chunk_bounds
 from crowdwise.truth.kernels.simd import (
     aligned,
-    lanes_of,
     padded,
     prefetch,
     row_add,
@@ -30,17 +29,18 @@ from crowdwise.truth.kernels.simd import (
     row_multiply,
     row_scale,
     row_sum,
+    vector_width,
 )
 from crowdwise.truth.kernels.threads import compiled, run
 
 _PRODUCT_ANSWERS = 8  # products of up to this many probabilities above FLOOR / answers cannot underflow
-_AHEAD = 16  # how many answers ahead rows are fetched
-_FUSED_BYTES = 24 << 20  # counts up to this size stay in cache while all tasks are gone through
+_AHEAD = 16  # rows are prefetched this many answers ahead
+_FUSED_BYTES = 24 << 20  # counts up to this size stay in cache during a pass over all tasks
 
 
 @cache
 def _em_pass(lanes: int, fixed_width: int) -> Callable[..., None]:
-    """Build the fused E- and counting pass for rows of `fixed_width`, or of any number of blocks of `lanes` when 0."""
+    """Compile the fused pass of E-step and counting for rows of `fixed_width`; 0 means any multiple of `lanes`."""
 
     @compiled
     def em_pass(
@@ -60,7 +60,7 @@ def _em_pass(lanes: int, fixed_width: int) -> Callable[..., None]:
         bound,
         proba,
     ):
-        width = fixed_width if fixed_width else table.shape[1]  # known to the compiler for up to 8 classes
+        width = fixed_width if fixed_width else table.shape[1]  # a compile-time constant for up to 8 classes
         last = pair.shape[0] - 1
         weighted = weight.shape[0] > 0
         shared_prior = prior.shape[0] == 1
@@ -69,10 +69,10 @@ def _em_pass(lanes: int, fixed_width: int) -> Callable[..., None]:
         for chunk in range(first_chunk, end_chunk):
             count = counts[chunk]
             count[:] = 0.0
-            row = np.zeros(width + SPARE)[:width]  # posterior of the task at hand, before and after it is normalised
-            total = np.zeros(width + SPARE)[:width]
+            row = np.zeros(width + PADDING)[:width]  # posterior of the current task, before and after normalising
+            total = np.zeros(width + PADDING)[:width]
             log_likelihood = 0.0
-            product = 1.0  # likelihoods of several tasks, so that one logarithm serves many
+            product = 1.0  # product of several tasks' likelihoods, to save logarithms
             for t in range(bounds[chunk], bounds[chunk + 1]):
                 first, end = starts[t], starts[t + 1]
                 prior_row = 0 if shared_prior else t * width
@@ -103,13 +103,13 @@ def _em_pass(lanes: int, fixed_width: int) -> Callable[..., None]:
                         else:
                             for b in range(0, width, lanes):
                                 row_add(row, b, log_table, at + b, lanes)
-                    # That of a known class may lie so far below the top that its exponential is zero.
+                    # Relative to the maximum, the exponential of a known class could underflow to zero.
                     shift = row[fixed] if fixed >= 0 else row.max()
                     for c in range(width):
                         row[c] = np.exp(row[c] - shift) if fixed < 0 or c == fixed else 0.0
                 if hard and fixed < 0:
                     fixed = np.argmax(row)
-                if fixed >= 0:  # known, or decided: all of the mass on one class
+                if fixed >= 0:  # known, or a hard decision: probability 1 for one class
                     likelihood = row[fixed]
                     row[:] = 0.0
                     row[fixed] = 1.0
@@ -149,7 +149,7 @@ def _em_pass(lanes: int, fixed_width: int) -> Callable[..., None]:
 
 @cache
 def _count_pass(lanes: int, fixed_width: int) -> Callable[..., None]:
-    """Build the counting pass for large tables: pair by pair, so that counts are written once and in order."""
+    """Compile the counting pass for large tables: pair by pair, so that counts are written once and in order."""
 
     @compiled
     def count_pass(first_pair, end_pair, pair_starts, task, weight, proba, counts):
@@ -170,18 +170,18 @@ def _count_pass(lanes: int, fixed_width: int) -> Callable[..., None]:
 
 
 class ConfusionWork:
-    """Arrays an EM over confusion matrices works in, allocated once for one set of answers.
+    """The arrays of EM over confusion matrices, allocated once for a set of answers.
 
-    While the counts fit in cache, each task's posterior is added to them as soon as it is known (one pass over the
-    answers). Larger counts would be fetched from memory for every answer, several copies of them; then posteriors are
-    kept, and counted in a second pass that goes through the answers pair by pair.
+    If the counts fit in cache, each task's posterior is added to them at once, in one pass over the answers. Larger
+    counts would be read from memory for every answer. Then the posteriors are stored, and a second pass counts them
+    pair by pair.
     """
 
     def __init__(self, starts: Array, pairs: Any, weight: Array | None, n_classes: int) -> None:
         self.starts, self.pairs, self.n_classes = starts, pairs, n_classes
         self.weight = np.empty(0) if weight is None else weight
         self.width = padded(n_classes)
-        self.shape = lanes_of(self.width), self.width if self.width <= 8 else 0  # which kernel serves
+        self.shape = vector_width(self.width), self.width if self.width <= 8 else 0  # selects the kernel
         n_pairs, n_tasks = len(pairs.label), len(starts) - 1
         self.bounds = chunk_bounds(starts)
         self.table = aligned(n_pairs, self.width)
@@ -196,18 +196,18 @@ class ConfusionWork:
         if not self.fused:
             order = stable_order(pairs.of_answer, n_pairs)
             self._pair_starts = pair_starts(pairs.of_answer, n_pairs)
-            self._task_by_pair = gather(np.repeat(np.arange(n_tasks, dtype=np.int32), np.diff(starts)), order)
+            self._task_by_pair = take_by_code(np.repeat(np.arange(n_tasks, dtype=np.int32), np.diff(starts)), order)
             self._weight_by_pair = self.weight[order] if weight is not None else self.weight
             self._proba = aligned(n_tasks, self.width)
 
     def set_table(self, table: Array) -> None:
-        """Take the probabilities of each pair: (pairs, classes), each above zero."""
+        """Set the probabilities of each pair: (pairs, classes), each above zero."""
         self.table[:, : self.n_classes] = table
         if self.needs_logs:
             np.log(self.table[:, : self.n_classes], out=self.log_table[:, : self.n_classes])
 
     def set_log_table(self, log_table: Array) -> None:
-        """Take log weights of each pair (variational Bayes: expectations of logs)."""
+        """Set the log weights of each pair (in variational Bayes, the expected log probabilities)."""
         np.exp(log_table, out=self.table[:, : self.n_classes])
         if self.needs_logs:
             self.log_table[:, : self.n_classes] = log_table
@@ -221,7 +221,7 @@ class ConfusionWork:
         counts: bool = True,
         proba: Array | None = None,
     ) -> tuple[Array, Array, float]:
-        """Posteriors under the present table.
+        """Run the E-step under the present table.
 
         Parameters
         ----------
@@ -230,21 +230,21 @@ class ConfusionWork:
         gold : (tasks,) int32 array or None
             Known classes, -1 where unknown.
         hard : bool
-            All of a task's mass goes to its most probable class.
+            Whether each task gets probability 1 for its most probable class.
         counts : bool
-            Whether to gather confusion counts.
+            Whether to compute confusion counts.
         proba : (tasks, classes) array, optional
             Filled with the posteriors.
 
         Returns
         -------
         counts : (pairs, classes) array
-            Expected number of times each pair occurred under each true class. Overwritten by the next call.
+            Expected number of answers of each pair to tasks of each class. Overwritten by the next call.
         totals : (classes,) array
             Expected number of tasks of each class.
         log_likelihood : float
         """
-        prior_rows = np.ascontiguousarray(np.atleast_2d(prior), dtype=np.float64)  # kernels walk it row by row
+        prior_rows = np.ascontiguousarray(np.atleast_2d(prior), dtype=np.float64)  # the kernels index it flat
         if self.width > self.n_classes:
             prior_rows = np.pad(prior_rows, ((0, 0), (0, self.width - self.n_classes)))
         keep = np.empty((0, 0)) if proba is None else proba
@@ -266,15 +266,18 @@ class ConfusionWork:
         return self.counts[:, :k], self._totals.sum(axis=0)[:k], float(self._bound.sum())
 
     def posterior(self, prior: Array, gold: Array | None) -> Array:
-        """Posteriors (tasks, classes) under the present table; the last call, as they may take the place of buffers."""
+        """Return the posteriors (tasks, classes) under the present table.
+
+        Call this last: the result may share memory with the buffers of `e_step`.
+        """
         in_place = not self.fused and self.width == self.n_classes
         proba = self._proba if in_place else np.empty((len(self.starts) - 1, self.n_classes))
         self.e_step(prior, gold, counts=False, proba=proba)
         return proba
 
     def count(self, proba: Array) -> Array:
-        """Confusion counts under given posteriors (tasks, classes): the first M-step's input."""
-        self.table[:, : self.n_classes] = 1.0  # answers say nothing: the posterior is the prior
+        """Return the confusion counts under these posteriors (tasks, classes): the input of the first M-step."""
+        self.table[:, : self.n_classes] = 1.0  # uninformative answers: the posterior is the prior
         if self.needs_logs:
             self.log_table[:] = 0.0
         return self.e_step(proba, None)[0]
@@ -300,9 +303,9 @@ def confusion_rows(
 ) -> None:
     """Normalise counts into probabilities: table[pair, c] = P(label of the pair | truth c).
 
-    `prior[w, l, c]` pseudo-counts (one w alone stands for all workers) are added for every label, those never used as
-    well; what is then below FLOOR is raised to it. `totals[w, c]` takes the normaliser and `log_prior[w]` the worker's
-    share of the log prior.
+    Pseudo-counts `prior[w, l, c]` (a first axis of length 1 means the same for all workers) are added for every label,
+    including labels never used; sums below FLOOR are raised to it. `totals[w, c]` is set to the normaliser and
+    `log_prior[w]` to the worker's part of the log prior.
     """
     run(_confusion_rows, len(worker_starts) - 1, counts, label, worker_starts, prior, table, totals, log_prior)
 
@@ -310,12 +313,12 @@ def confusion_rows(
 @compiled
 def _confusion_rows(first, end, counts, label, worker_starts, prior, table, totals, log_prior):
     n_classes = counts.shape[1]
-    alike = prior.shape[0] == 1
+    same_prior = prior.shape[0] == 1  # for all workers
     base = np.zeros(n_classes)
-    entropy = 0.0  # sum of prior * log prior: what unused labels would contribute, less the normaliser
+    entropy = 0.0  # sum of prior * log prior: the contribution of unused labels, without the normaliser
     for w in range(first, end):
-        mine = prior[0 if alike else w]  # (labels, classes)
-        if w == first or not alike:
+        mine = prior[0 if same_prior else w]  # (labels, classes)
+        if w == first or not same_prior:
             base[:] = 0.0
             entropy = 0.0
             for labels in range(n_classes):

@@ -13,23 +13,23 @@ import numpy as np
 
 from crowdwise.answers import Answers
 from crowdwise.truth.base import Array, weights_of
-from crowdwise.truth.kernels.shared import SPARE, chunk_bounds
+from crowdwise.truth.kernels.shared import PADDING, chunk_bounds
 from crowdwise.truth.kernels.threads import compiled, run
 
-_SHORT = 16  # answers whose odds may be multiplied
-_LARGEST = 40.0  # while the logs of odds stay within this: e^(16 x 40) is still a number
+_SHORT = 16  # for tasks of up to this many answers odds may be multiplied,
+_LARGEST = 40.0  # if all log odds are within this: e^(16 x 40) does not overflow
 
 
 def expect(
     answers: Answers, source: Array, log_odds: Array, class_prior: Array, gold: Array | None, proba: Array | None = None
 ) -> tuple[Array, Array, float]:
-    """Agreed answers of each source, tasks of each class, and the sum of the logs of the posteriors' normalisers.
+    """Run the E-step; return `agreed` (sources,), the expected tasks per class, and the sum of the log normalisers.
 
     Parameters
     ----------
     answers : Answers
     source : (answers,) int array
-        Which entry of `log_odds` (sources,) each answer has.
+        The entry of `log_odds` (sources,) for each answer.
     class_prior : (classes,) array
     gold : (tasks,) int32 array or None
         Known classes, -1 where unknown.
@@ -54,17 +54,18 @@ def _pass(
     class_prior: Array, gold: Array, bounds: Array, short: int, agreed: Array, sizes: Array, log_sum: Array,
     proba: Array,
 ) -> None:  # fmt: skip
-    """Posteriors of the tasks, and what they add to each chunk's sums.
+    """Compute the posteriors of the tasks and add them to each chunk's sums.
 
-    Tasks of up to `short` answers multiply odds, which saves the exponentials; longer ones add logs.
+    For tasks of up to `short` answers the odds are multiplied, which saves the exponentials; for longer ones logs are
+    added.
     """
     weighted = weight.shape[0] > 0
     n_classes = class_prior.shape[0]
     log_prior, odds = np.log(class_prior), np.exp(np.minimum(log_odds, 700.0))
     for chunk in range(first_chunk, end_chunk):
         count = agreed[chunk]
-        size = np.zeros(n_classes + SPARE)[:n_classes]
-        row = np.empty(n_classes + SPARE)[:n_classes]  # the posterior of the task at hand
+        size = np.zeros(n_classes + PADDING)[:n_classes]
+        row = np.empty(n_classes + PADDING)[:n_classes]  # posterior of the current task
         total_log = 0.0
         for t in range(bounds[chunk], bounds[chunk + 1]):
             first, end = starts[t], starts[t + 1]

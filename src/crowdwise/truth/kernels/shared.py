@@ -1,7 +1,7 @@
-"""Hot loops several truth models share. Functions on arrays; the models above them are thin.
+"""Loops that several truth models share, as functions on arrays.
 
-Tasks are cut into chunks whose number depends on the data alone, never on the number of threads, and partial sums are
-added in chunk order: results are the same to the last bit for any number of threads.
+Tasks are split into a fixed number of chunks, whatever the number of threads, and partial sums are added in chunk
+order: results are the same to the last bit for any number of threads.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from crowdwise.truth.kernels.threads import compiled, run
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-FLOOR = 1e-10  # a count or probability of zero is taken as this: improbable, never impossible
-SPARE = 16  # numbers after a thread's own row, so that no other thread writes to its cache lines: twice as fast
+FLOOR = 1e-10  # replaces a count or probability of zero: improbable, never impossible
+PADDING = 16  # numbers after a thread's own row, so that no two threads write to one cache line: twice as fast
 CHUNKS = 8
 
 
 def chunk_bounds(starts: Array) -> Array:
-    """Cut tasks into chunks with about equally many answers each."""
+    """Return the bounds of chunks of tasks with about the same number of answers each, (chunks + 1,)."""
     bounds = np.searchsorted(starts, np.linspace(0, starts[-1], CHUNKS + 1), side="left").astype(np.int64)
     bounds[0], bounds[-1] = 0, len(starts) - 1
     return bounds
 
 
 def vote_shares(starts: Array, label: Array, weight: Array, proba: Array) -> None:
-    """proba[t] = shares of the votes of task t; even shares where there are none."""
+    """Set proba[t] to the vote shares of task t; equal shares for a task without answers."""
     run(_vote_shares, len(starts) - 1, starts, label, weight, proba)
 
 
@@ -47,7 +47,7 @@ def _vote_shares(first, end, starts, label, weight, proba):
 
 
 def weighted_scores(starts: Array, label: Array, score: Array, scores: Array) -> None:
-    """scores[t, l] = sum of score[a] over the answers a to task t that say l."""
+    """Set scores[t, l] to the sum of score[a] over the answers a to task t with label l."""
     run(_weighted_scores, len(starts) - 1, starts, label, score, scores)
 
 
@@ -60,7 +60,7 @@ def _weighted_scores(first, end, starts, label, score, scores):
 
 
 def softmax_rows(scores: Array, log_sum: Array) -> None:
-    """Turn rows of log weights into probabilities in place; `log_sum` takes each row's log of the sum."""
+    """Turn rows of log weights into probabilities, in place, and set `log_sum` to each row's log-sum-exp."""
     run(_softmax_rows, len(scores), scores, log_sum)
 
 
@@ -78,7 +78,7 @@ def _softmax_rows(first, end, scores, log_sum):
 
 
 def best_classes(proba: Array, tolerance: float, best: Array, tied: Array) -> None:
-    """First most probable class of each row, and how many classes come within `tolerance` of it."""
+    """Set `best` to the first most probable class of each row, `tied` to the number of classes within `tolerance`."""
     run(_best_classes, len(proba), proba, tolerance, best, tied)
 
 

@@ -1,8 +1,9 @@
-"""Vector operations on short rows of float64, for kernels that numba would otherwise leave scalar.
+"""SIMD operations on short rows of float64, for loops that numba does not vectorise.
 
-A row of class probabilities is 2, 4 or a multiple of 8 numbers (see `padded`): one cache line for 8 classes. As a
-plain loop, numba reloads and stores each number because it cannot rule out that rows overlap; these move a whole
-block of `lanes` numbers at once. That made the EM pass three times faster. `lanes` is a constant known to the compiler.
+A row of class probabilities is padded to 2, 4 or a multiple of 8 numbers (see `padded`); 8 of them fill a cache line.
+In a plain loop, numba loads and stores the numbers one by one because rows might overlap. The functions here handle
+`lanes` numbers (the SIMD vector width: 2, 4 or 8) in one operation, which made the EM pass three times faster. `lanes`
+must be a compile-time constant.
 """
 
 from __future__ import annotations
@@ -18,29 +19,30 @@ _F64, _I32 = ir.DoubleType(), ir.IntType(32)
 
 
 def padded(n: int) -> int:
-    """Row length for n classes: 2, 4, or the next multiple of 8."""
+    """Return the row length for n classes: 2, 4, or the next multiple of 8."""
     return 2 if n <= 2 else 4 if n <= 4 else -(-n // 8) * 8
 
 
-def lanes_of(width: int) -> int:
-    """How many numbers of such a row move at once."""
+def vector_width(width: int) -> int:
+    """Return how many numbers of a row of this length one vector operation handles."""
     return min(width, 8)
 
 
 def aligned(rows: int, width: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Zeros of shape (rows, width) that begin on a cache line, so that no row of 8 straddles two."""
+    """Return zeros of shape (rows, width) aligned to a cache line, so that a row of 8 never straddles two lines."""
     buffer = np.zeros(rows * width + 8)
     skip = (-buffer.ctypes.data // 8) % 8
     return buffer[skip : skip + rows * width].reshape(rows, width)
 
 
 def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any, lanes: int) -> Any:
-    """Address of `lanes` numbers that begin at a flat index of a C-contiguous array."""
+    """Return the address of `lanes` numbers that start at a flat index of a C-contiguous array."""
     data = context.make_array(array_type)(context, builder, array).data
     return builder.bitcast(builder.gep(data, [index]), ir.VectorType(_F64, lanes).as_pointer())
 
 
-def _spread(builder: Any, scalar: Any, lanes: int) -> Any:
+def _broadcast(builder: Any, scalar: Any, lanes: int) -> Any:
+    """Return a vector with the scalar in every element."""
     vector = ir.VectorType(_F64, lanes)
     undefined = ir.Constant(vector, ir.Undefined)
     first = builder.insert_element(undefined, scalar, _I32(0))
@@ -81,7 +83,7 @@ def row_add_scaled(context: Any, dst: Any, i: Any, src: Any, j: Any, factor: Any
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         to = _pointer(context, builder, signature.args[0], args[0], args[1], n)
         source = builder.load(_pointer(context, builder, signature.args[2], args[2], args[3], n), align=8)
-        added = builder.fmul(source, _spread(builder, args[4], n))
+        added = builder.fmul(source, _broadcast(builder, args[4], n))
         builder.store(builder.fadd(builder.load(to, align=8), added), to, align=8)
         return context.get_dummy_value()
 
@@ -97,7 +99,7 @@ def row_scale(context: Any, dst: Any, i: Any, factor: Any, lanes: Any) -> Any:
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         to = _pointer(context, builder, signature.args[0], args[0], args[1], n)
-        builder.store(builder.fmul(builder.load(to, align=8), _spread(builder, args[2], n)), to, align=8)
+        builder.store(builder.fmul(builder.load(to, align=8), _broadcast(builder, args[2], n)), to, align=8)
         return context.get_dummy_value()
 
     return types.void(dst, types.intp, types.float64, lanes), codegen
@@ -105,7 +107,7 @@ def row_scale(context: Any, dst: Any, i: Any, factor: Any, lanes: Any) -> Any:
 
 @intrinsic(prefer_literal=True)
 def row_sum(context: Any, src: Any, i: Any, lanes: Any) -> Any:
-    """Sum of src[i:i+lanes], halving as a tree."""
+    """Return the sum of src[i:i+lanes], added pairwise as a tree."""
     if not isinstance(lanes, types.IntegerLiteral):
         return None
     n = lanes.literal_value
@@ -127,7 +129,7 @@ def row_sum(context: Any, src: Any, i: Any, lanes: Any) -> Any:
 
 @intrinsic
 def prefetch(context: Any, array: Any, index: Any) -> Any:
-    """Ask the processor for the cache line at a flat index, some answers before it is needed."""
+    """Prefetch the cache line at a flat index, some answers before it is needed."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data

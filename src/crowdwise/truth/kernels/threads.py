@@ -1,8 +1,8 @@
 """Compiled loops on several threads.
 
-A kernel is a compiled function `kernel(first, end, ...)` over rows (or chunks of rows) that lets go of Python's lock;
-`run` gives each thread a part of the rows. numba's own parallel loops take three times as long to compile and stall
-when another process wants a core; these do neither, and several fits may run at once in threads of one process.
+A kernel is a compiled function `kernel(first, end, ...)` over rows (or chunks of rows) that releases the GIL; `run`
+gives each thread some of the rows. numba's own parallel loops take three times as long to compile and stall when
+another process needs a core. These do neither, and several fits can run at once in threads of one process.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from numba import njit
 
 from crowdwise.errors import ParameterError
 
-_PARTS_PER_THREAD = 4  # so that a thread that finishes early finds more to do
-_WORTH_THREADS = 300_000  # answers; below that, waking threads costs more than they bring
+_PARTS_PER_THREAD = 4  # so that a thread that finishes early finds more work
+_MIN_ANSWERS = 300_000  # with fewer answers, starting threads costs more time than it saves
 _threads: ContextVar[int | None] = ContextVar("threads", default=None)
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a kernel once, keep it on disk, and run it without Python's lock."""
+    """Compile a kernel that releases the GIL; the compiled code is cached on disk."""
     return njit(cache=True, nogil=True, error_model="numpy")(function)
 
 
 def available() -> int:
-    """How many threads are used: CROWDWISE_THREADS, or one for each core this process may run on."""
-    wanted = os.environ.get("CROWDWISE_THREADS", "")
-    if wanted:
-        if not wanted.isdecimal() or int(wanted) < 1:
-            message = f"CROWDWISE_THREADS={wanted!r}: set it to a number of threads, 1 or more, or not at all."
+    """Return the number of threads to use: CROWDWISE_THREADS, or one for each core this process may run on."""
+    setting = os.environ.get("CROWDWISE_THREADS", "")
+    if setting:
+        if not setting.isdecimal() or int(setting) < 1:
+            message = f"CROWDWISE_THREADS={setting!r}: set it to a number of threads, 1 or more, or unset it."
             raise ParameterError(message)
-        return int(wanted)
+        return int(setting)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
 def use_threads(n: int | None) -> Iterator[None]:
-    """Use n threads inside this block (None: all). Results do not depend on it."""
+    """Use n threads inside this block (None: all available). Results do not depend on it."""
     token = _threads.set(n)
     try:
         yield
@@ -52,12 +52,12 @@ def use_threads(n: int | None) -> Iterator[None]:
 
 
 def threads_for(n_answers: int) -> Any:
-    """Block for a fit of this many answers: one thread when more would not pay and none were asked for."""
-    return use_threads(_threads.get() or (1 if n_answers < _WORTH_THREADS else None))
+    """Return the context for a fit on this many answers: one thread for small fits unless `use_threads` is active."""
+    return use_threads(_threads.get() or (1 if n_answers < _MIN_ANSWERS else None))
 
 
 def run(kernel: Callable[..., None], n: int, *arguments: Any, parts: int | None = None) -> None:
-    """Call `kernel(first, end, *arguments)` for parts of 0..n that together make up the whole."""
+    """Call `kernel(first, end, *arguments)` on ranges that together cover 0..n, in several threads."""
     threads = _threads.get() or available()
     if threads == 1 or n < 2:
         kernel(0, n, *arguments)
@@ -72,5 +72,5 @@ def run(kernel: Callable[..., None], n: int, *arguments: Any, parts: int | None 
 
 @cache
 def _pool(process: int, threads: int) -> ThreadPoolExecutor:
-    """Threads of this process: a forked child makes its own."""
+    """The thread pool of this process; keyed by process, as a forked child needs its own."""
     return ThreadPoolExecutor(threads, thread_name_prefix="crowdwise")

@@ -1,4 +1,4 @@
-"""Dawid and Skene (1979): every worker has a confusion matrix; truth and matrices are found together by EM.
+"""Dawid and Skene (1979): each worker has a confusion matrix; EM estimates the truth and the matrices together.
 
     truth[t]        ~ Categorical(class_prior)                  t = task
     label[a]        ~ Categorical(confusion[worker[a], truth])  a = answer
@@ -11,8 +11,8 @@
     bound = log-likelihood of the answers + log prior of the matrices (up to a constant)
 
 Dawid and Skene, "Maximum likelihood estimation of observer error-rates using the EM algorithm", Applied Statistics 28
-(1979). Without a prior, a worker with a handful of answers gets a matrix of zeros and ones and is believed too much or
-too little: that is where plain EM loses to majority vote. It also fails when workers err together.
+(1979). Without a prior, a worker with a handful of answers gets a matrix of zeros and ones and far too much or too
+little weight: that is where plain EM loses to majority vote. It also fails when workers err together.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Work(NamedTuple):
 
 
 class Parameters(NamedTuple):
-    """What EM climbs over."""
+    """The parameters that EM estimates."""
 
     class_prior: Array  # (classes,)
     table: Array  # (pairs, classes)
@@ -53,22 +53,30 @@ class Parameters(NamedTuple):
 
 
 class DawidSkene(EMModel):
-    """One confusion matrix for each worker, found with the truth by EM.
+    """One confusion matrix per worker, estimated together with the truth by EM.
 
     Parameters
     ----------
     prior : "hierarchical", "diagonal", float, (classes, classes) or (workers, classes, classes) array, or None
-        Pseudo-counts added to each worker's confusion matrix (rows = truth, columns = label); one matrix for each
-        worker (in the order of `answers.workers`) is what is known of them from earlier. A float is the same count
-        everywhere; "diagonal" is 0.1 everywhere and 1 more on the diagonal; "hierarchical" adds to a little of that the
-        confusion of the whole crowd, so that a worker of few answers is taken for an average one. None is the paper.
+        Pseudo-counts added to each worker's confusion matrix (rows = truth, columns = label). A float is the same count
+        for every cell. "diagonal" is 0.1 for every cell and 1 more on the diagonal. "hierarchical" is smaller counts of
+        that kind plus the confusion of all workers together, which pulls workers with few answers towards the average.
+        An array with one matrix per worker (in the order of `answers.workers`) holds earlier knowledge about them.
+        None, as in the paper, adds nothing.
     class_prior : {"estimated", "uniform"}
-        Whether the share of each class is learned.
+        Whether to estimate the share of each class.
     hard : bool
-        Each E-step decides for the most probable class (classification EM), as ICED does.
-    max_iter, tol, n_init, warm_start, random_state
-        Iterations at most; rise of the bound per answer that ends them; number of starts (the best bound is kept);
-        whether `fit` goes on from the posteriors of the fit before; seed of the starts and of ties.
+        Whether each E-step decides for the most probable class (classification EM), as in ICED.
+    max_iter : int
+        Largest number of iterations.
+    tol : float
+        Rise of the bound per answer at which the iteration stops; 0 runs all `max_iter` iterations.
+    n_init : int
+        Number of starts; the one with the best bound is kept.
+    warm_start : bool
+        Whether `fit` starts from the posteriors of the previous fit.
+    random_state : int
+        Seed for the starts and for breaking ties.
 
     Attributes
     ----------
@@ -149,7 +157,7 @@ class DawidSkene(EMModel):
         return Parameters(class_prior, table, prior, float(work.log_prior.sum()), work.totals.copy())
 
     def _shares(self, sizes: Array, n_tasks: int) -> Array:
-        """Share of each class, given how many tasks are expected of each."""
+        """Return the share of each class from its expected number of tasks."""
         if self.class_prior == "uniform":
             return np.full(len(sizes), 1 / len(sizes))
         return np.maximum(sizes / n_tasks, FLOOR)
@@ -168,13 +176,13 @@ class DawidSkene(EMModel):
 
     @property
     def confusion_(self) -> Array:
-        """P(worker w says l | truth c) as [w, c, l]; refused when it would not fit in memory."""
+        """P(worker w says l | truth c) as [w, c, l]; raises TooLargeError if it does not fit in memory."""
         answers = self._fitted
         return dense_confusion(answers, self.table_, self.prior_, self.totals_)
 
 
 def check_prior(prior: Prior) -> None:
-    """Refuse what is no prior of confusion matrices."""
+    """Raise ParameterError unless this is a valid prior of confusion matrices."""
     if isinstance(prior, str):
         named = prior in ("hierarchical", "diagonal")
         require(named, "prior", prior, "'hierarchical', 'diagonal', a number, a matrix or None")
@@ -185,7 +193,10 @@ def check_prior(prior: Prior) -> None:
 
 
 def prior_counts(prior: Prior, counts: Array, pairs: Pairs) -> Array:
-    """Pseudo-counts as (labels, classes), or (workers, labels, classes), from the setting and the first counts."""
+    """Return the pseudo-counts (labels, classes) or (workers, labels, classes) for a `prior` argument.
+
+    `counts` (pairs, classes) are the first confusion counts, which the hierarchical prior needs.
+    """
     n_classes = counts.shape[1]
     if prior is None:
         return np.zeros((n_classes, n_classes))
@@ -193,7 +204,7 @@ def prior_counts(prior: Prior, counts: Array, pairs: Pairs) -> Array:
         if prior == "diagonal":
             return 0.1 + np.eye(n_classes)
         pooled = np.zeros((n_classes, n_classes))
-        np.add.at(pooled, pairs.label, counts)  # (labels, classes): the whole crowd as one worker
+        np.add.at(pooled, pairs.label, counts)  # (labels, classes): all workers together
         pooled += FLOOR
         return 0.02 + 0.5 * np.eye(n_classes) + 4 * pooled / pooled.sum(axis=0)
     matrix = np.asarray(prior, dtype=float)
@@ -210,18 +221,19 @@ def prior_counts(prior: Prior, counts: Array, pairs: Pairs) -> Array:
 
 
 def dense_confusion(answers: Answers, table: Array, prior: Array, totals: Array, max_cells: int = 500_000_000) -> Array:
-    """Confusion matrices [worker, truth, label] from the pairs that occur and the prior of those that do not."""
+    """Return confusion matrices [worker, truth, label]; labels that a worker never used have their prior."""
     shape = (answers.n_workers, answers.n_classes, answers.n_classes)
     if np.prod(shape, dtype=float) > max_cells:
         message = (
-            f"confusion matrices of {shape[0]:,} workers x {shape[1]:,} x {shape[1]:,} classes do not fit in memory."
+            f"the confusion matrices of {shape[0]:,} workers and {shape[1]:,} classes do not fit in memory. "
+            f"Fit fewer workers at a time or merge rare classes."
         )
         raise TooLargeError(message)
     pairs = answers.pairs
-    by_truth = prior.swapaxes(-1, -2)  # (truth, labels), or one for each worker
+    by_truth = prior.swapaxes(-1, -2)  # (truth, labels), or (workers, truth, labels)
     dense = by_truth / np.maximum(totals, FLOOR)[:, :, None]  # (workers, truth, labels): labels never used
     worker = np.repeat(np.arange(answers.n_workers), np.diff(pairs.worker_starts))
     dense[worker, :, pairs.label] = table
-    empty = dense.sum(axis=2) <= 0  # a worker without answers and no prior: nothing is known
+    empty = dense.sum(axis=2) <= 0  # no answers and no prior: equal probabilities
     dense[empty] = 1 / answers.n_classes
     return np.ascontiguousarray(dense / dense.sum(axis=2, keepdims=True))

@@ -1,15 +1,15 @@
-"""Enhanced Bayesian classifier combination (Li, Rubinstein and Cohn 2019): classes have subtypes that mislead together.
+"""Enhanced Bayesian classifier combination (Li, Rubinstein and Cohn 2019): subtypes of classes model shared errors.
 
     class_prior        ~ Dirichlet(alpha, ..., alpha)                         t = task, a = answer, w = worker
     share[c]           ~ Dirichlet(a_pi / M, ..., a_pi / M)                   M = num_groups subtypes of each class
-    confusion[w, c, m] ~ Dirichlet(b_v everywhere, a_v on the right label)    a row for each subtype
+    confusion[w, c, m] ~ Dirichlet(a_v for the right label, b_v for others)   one row per subtype
     truth[t]           ~ Categorical(class_prior)
     subtype[t]         ~ Categorical(share[truth])
     label[a]           ~ Categorical(confusion[worker[a], truth, subtype])
 
-Given the truth alone, answers are no longer independent: in a subtype that is hard or looks like another class, many
-workers err in the same way at once. The small a_pi leaves superfluous subtypes empty. Inference is mean-field
-variational Bayes exactly as in IBCC, with the columns (c, m) in place of the classes:
+Given the truth alone, answers are not independent: on a subtype that is hard or looks like another class, many workers
+make the same error. A small a_pi leaves superfluous subtypes empty. Inference is mean-field variational Bayes as in
+IBCC, with the columns (c, m) in place of the classes:
 
     proba[t, (c, m)] proportional to exp(E log class_prior[c] + E log share[c, m]
                                          + sum over a to t of E log confusion[worker[a], c, m, label[a]])
@@ -17,8 +17,8 @@ variational Bayes exactly as in IBCC, with the columns (c, m) in place of the cl
 
 The paper's symbols: tau = class_prior, pi = share, v = confusion, a_v and b_v = beta on and off the diagonal.
 
-Li, Rubinstein and Cohn, "Exploiting worker correlation for label aggregation in crowdsourcing", ICML 2019. Subtypes are
-found from a random split of the votes; of `n_init` splits the one with the best bound is kept. Memory grows with
+Li, Rubinstein and Cohn, "Exploiting worker correlation for label aggregation in crowdsourcing", ICML 2019. Each start
+splits the votes into subtypes at random; the best bound of `n_init` starts is kept. Memory grows with
 (tasks + pairs) x classes x subtypes.
 """
 
@@ -36,15 +36,15 @@ from crowdwise.truth.em import EMModel
 from crowdwise.truth.kernels.confusion import ConfusionWork
 from crowdwise.truth.kernels.threads import run
 from crowdwise.truth.methods.dawid_skene import dense_confusion
-from crowdwise.truth.methods.ibcc import LEAST, diagonal, dirichlet, dirichlet_rows, posterior_mean
+from crowdwise.truth.methods.ibcc import check_dirichlet_weight, diagonal, dirichlet, dirichlet_rows, posterior_mean
 
 
 class Work(NamedTuple):
-    """Arrays of one fit. Columns are (class, subtype) in this order."""
+    """Arrays of one fit. Columns are (class, subtype), in this order."""
 
     confusion: ConfusionWork
     prior: Array  # (labels, columns)
-    allowed: Array | None  # (tasks, columns): zero where a known truth rules a column out
+    allowed: Array | None  # (tasks, columns): false where a known truth rules out the column
     splits: Iterator[Array]  # (tasks, subtypes) for each start
     n_tasks: int
     shape: tuple[int, int]  # classes, subtypes
@@ -54,7 +54,7 @@ class Work(NamedTuple):
 
 
 class Parameters(NamedTuple):
-    """The variational posteriors, as what is added to their priors."""
+    """The variational posteriors, as counts added to their priors."""
 
     sizes: Array  # (classes, subtypes)
     counts: Array  # (pairs, columns)
@@ -66,21 +66,22 @@ class EBCC(EMModel):
     Parameters
     ----------
     num_groups : int
-        Subtypes of each class, at most: those not needed stay empty.
+        Largest number of subtypes per class; those not needed stay empty.
     a_pi : float
         Dirichlet weight of all subtypes of a class together; small means few of them.
     alpha : float
         Dirichlet weight of each class.
     a_v, b_v : float
-        Dirichlet weight of the right label in a confusion row, and of each wrong one. These are the paper's, for few
-        classes; with ten or more a smaller b_v such as 0.5 keeps the wrong labels from outweighing the right one.
+        Dirichlet weight of the right label in a confusion row, and of each wrong label. The defaults are the paper's
+        and suit few classes. With ten or more, use a smaller b_v such as 0.5, or the wrong labels together outweigh
+        the right one.
     max_iter, tol, n_init, warm_start, random_state
-        As in `DawidSkene`; the starts differ in how they split the votes into subtypes.
+        As in `DawidSkene`; the starts differ in the random split of the votes into subtypes.
 
     Attributes
     ----------
     confusion_ : (workers, classes, classes) array
-        Posterior mean of P(worker w says l | truth c) as [w, c, l], over the subtypes.
+        Posterior mean of P(worker w says l | truth c) as [w, c, l], averaged over the subtypes.
     class_prior_ : (classes,) array
         Posterior mean.
     subtype_share_ : (classes, subtypes) array
@@ -133,8 +134,7 @@ class EBCC(EMModel):
         require(self.num_groups >= 1, "num_groups", self.num_groups, "1 or more")
         require(0 < self.a_pi < np.inf, "a_pi", self.a_pi, "a Dirichlet weight above 0")
         for name in ("alpha", "a_v", "b_v"):
-            value = getattr(self, name)
-            require(LEAST <= value < np.inf, name, value, f"a Dirichlet weight of {LEAST} or more")
+            check_dirichlet_weight(name, getattr(self, name))
 
     def _first_posteriors(self, answers: Answers, start: int, rng: np.random.Generator) -> Array:
         return super()._first_posteriors(answers, 0, rng)  # only the subtypes are random
@@ -188,7 +188,7 @@ class EBCC(EMModel):
         self.class_prior_ = classes / classes.sum()
         shares = parameters.sizes + self.a_pi / self.num_groups
         self.subtype_share_ = shares / shares.sum(axis=1, keepdims=True)
-        # Averaged over subtypes, confusion of a label never used is prior * sum over m of share[m] / total[m].
+        # Averaged over subtypes, the confusion of a label never used is prior * sum over m of share[m] / total[m].
         pairs = work.confusion.pairs
         mean = posterior_mean(parameters.counts, work.prior, work.totals, pairs.label, pairs.worker_starts)
         self.table_ = (mean.reshape(-1, *work.shape) * self.subtype_share_).sum(axis=2)  # (pairs, classes)
@@ -197,15 +197,15 @@ class EBCC(EMModel):
 
     @property
     def confusion_(self) -> Array:
-        """Posterior mean of P(worker w says l | truth c) as [w, c, l]; refused when it would not fit in memory."""
+        """Posterior mean of P(worker w says l | truth c) as [w, c, l]; raises TooLargeError if it does not fit."""
         return dense_confusion(self._fitted, self.table_, self.prior_, self.totals_)
 
 
 def random_splits(answers: Answers, n_groups: int, seed: int) -> Iterator[Array]:
-    """Random shares of the subtypes in each task, (tasks, subtypes), drawn from a flat Dirichlet; ever new ones.
+    """Yield random subtype shares per task, (tasks, subtypes), from a flat Dirichlet; new ones for each start.
 
-    The draws hang on what was answered, not on the order or the names of tasks, workers and classes: each task's are
-    made from a fingerprint of its answers. Without that, sorting the tasks differently could change the result.
+    Each task's draws come from a fingerprint of its answers, so they do not depend on the order or names of tasks,
+    workers and classes. Otherwise sorting the tasks differently could change the result.
     """
     task = fingerprints(answers)  # (tasks,)
     streams = np.random.default_rng(seed)
@@ -217,27 +217,27 @@ def random_splits(answers: Answers, n_groups: int, seed: int) -> Iterator[Array]
 
 
 def fingerprints(answers: Answers, rounds: int = 3) -> Array:
-    """A number for each task that depends on its place among the answers alone: Weisfeiler-Lehman hashing.
+    """Return a hash per task that depends only on the structure of the answers (Weisfeiler-Lehman hashing).
 
-    Tasks, workers and classes start equal; in each round all take up the numbers of their neighbours. The sums of whole
-    numbers (modulo 2**64) do not depend on the order.
+    Tasks, workers and classes start equal; in each round, each adds the hashes of its neighbours. Integer sums
+    (modulo 2**64) do not depend on the order.
     """
     codes = (answers.task, answers.worker, answers.label)
     sizes = (answers.n_tasks, answers.n_workers, answers.n_classes)
-    marks = [np.zeros(n, np.uint64) for n in sizes]
+    node_hashes = [np.zeros(n, np.uint64) for n in sizes]
     weight = np.ones(answers.n_answers) if answers.weight is None else answers.weight
     for step in range(rounds):
-        seen = _mix(weight.view(np.uint64) + np.uint64(step))  # (answers,)
-        for salt, (code, mark) in enumerate(zip(codes, marks, strict=True), start=1):
-            seen = _mix(seen + _mix(mark + np.uint64(salt))[code])
-        seen[weight == 0] = 0  # as good as absent
-        for code, mark in zip(codes, marks, strict=True):
-            np.add.at(mark, code, seen)
-    return _mix(marks[0])
+        answer_hash = _mix(weight.view(np.uint64) + np.uint64(step))  # (answers,)
+        for salt, (code, hashes) in enumerate(zip(codes, node_hashes, strict=True), start=1):
+            answer_hash = _mix(answer_hash + _mix(hashes + np.uint64(salt))[code])
+        answer_hash[weight == 0] = 0  # as if the answer did not exist
+        for code, hashes in zip(codes, node_hashes, strict=True):
+            np.add.at(hashes, code, answer_hash)
+    return _mix(node_hashes[0])
 
 
 def _mix(x: Array) -> Array:
-    """SplitMix64's finalizer: spreads every bit over all 64."""
+    """SplitMix64's finalizer: every input bit affects all 64 output bits."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))

@@ -1,4 +1,4 @@
-"""GLAD, Whitehill et al. (2009): how able each worker is and how hard each task is, found with the truth by EM.
+"""GLAD, Whitehill et al. (2009): EM estimates the ability of each worker, the difficulty of each task, and the truth.
 
     truth[t] ~ Categorical(class_prior)                                   t = task
     P(label[a] right) = sigmoid(x[a]),  x[a] = ability[w] * exp(b[t])     a = answer, by worker w to task t
@@ -17,9 +17,9 @@
 
 Whitehill, Ruvolo, Wu, Bergsma and Movellan, "Whose vote should count more", NIPS 2009. The gradient printed in its
 appendix carries a stray log(classes - 1); the one above is checked against finite differences. Given the abilities, Q
-is a sum of functions of one b each, and the other way round, so the M-step takes one safe Newton step in every b, then
-in every ability, instead of the paper's conjugate gradient over all of them: each pass costs as much as an E-step.
-Difficulty is told from few answers only with difficulty: with two or three a task it mostly echoes their agreement.
+is a sum of functions of one b each, and the other way round. So the M-step takes one safe Newton step in every b, then
+in every ability, instead of the paper's conjugate gradient over all of them; each pass costs as much as an E-step.
+Difficulty is hard to estimate from few answers: with two or three per task it mostly reflects their agreement.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Work(NamedTuple):
     """Arrays of one fit."""
 
     answers: Answers
-    weight: Array  # (answers,), empty when all count 1
+    weight: Array  # (answers,), empty if answers have no weights
     gold: Array | None
     log_wrong: float  # log of the number of wrong classes
     means: tuple[Array, Array]  # prior means of ability (workers,) and log-easiness (tasks,)
@@ -49,7 +49,7 @@ class Work(NamedTuple):
 
 
 class Parameters(NamedTuple):
-    """What EM climbs over."""
+    """The parameters that EM estimates."""
 
     class_prior: Array  # (classes,)
     ability: Array  # (workers,)
@@ -57,12 +57,12 @@ class Parameters(NamedTuple):
 
 
 class GLAD(EMModel):
-    """Worker ability and task difficulty, found with the truth by EM.
+    """Worker ability and task difficulty, estimated together with the truth by EM.
 
     Parameters
     ----------
     class_prior : {"uniform", "estimated"} or (classes,) array
-        Share of each class before any answer; "uniform" is the paper.
+        Share of each class before any answer; "uniform" as in the paper.
     ability_mean, log_easiness_mean : float or array
         Means of the normal priors (of variance 1) on each worker's ability and each task's log-easiness.
     max_iter, tol, n_init, warm_start, random_state
@@ -71,9 +71,9 @@ class GLAD(EMModel):
     Attributes
     ----------
     ability_ : (workers,) array
-        0 is guessing, below 0 is adversarial.
+        Ability of each worker: 0 is guessing, below 0 is adversarial.
     easiness_, difficulty_ : (tasks,) arrays
-        exp(b) and its inverse: how far a task brings out, or hides, what its workers can do.
+        exp(b) and its inverse.
     class_prior_ : (classes,) array
 
     Examples
@@ -121,7 +121,7 @@ class GLAD(EMModel):
             _means("ability_mean", self.ability_mean, answers.n_workers),
             _means("log_easiness_mean", self.log_easiness_mean, answers.n_tasks),
         )
-        log_wrong = float(np.log(max(answers.n_classes - 1, 1)))  # one class: wrong is some class nobody named
+        log_wrong = float(np.log(max(answers.n_classes - 1, 1)))  # one class: wrong is a class no worker chose
         return Work(
             answers, weights_of(answers), gold, log_wrong, means, np.empty((answers.n_tasks, answers.n_classes))
         )
@@ -144,12 +144,12 @@ class GLAD(EMModel):
 
     def _m_step(self, work: Work, statistics: Array, parameters: Parameters) -> Parameters:
         answers, proba = work.answers, statistics
-        right = np.empty(answers.n_answers)  # probability that each answer is
-        run(chances, answers.n_tasks, answers.task_starts, answers.label, proba, right)
+        right = np.empty(answers.n_answers)  # probability that each answer is right
+        run(answer_probabilities, answers.n_tasks, answers.task_starts, answers.label, proba, right)
         ability, log_easiness = parameters.ability.copy(), parameters.log_easiness.copy()
-        whole = np.empty(0, np.int64)  # rows are sorted by task as they stand
+        in_order = np.empty(0, np.int64)  # no row index needed: answers are sorted by task
         run(
-            newton, answers.n_tasks, answers.task_starts, whole, answers.worker, ability, work.weight, right,
+            newton, answers.n_tasks, answers.task_starts, in_order, answers.worker, ability, work.weight, right,
             work.means[1], True, log_easiness,
         )  # fmt: skip
         run(
@@ -183,7 +183,7 @@ def _means(name: str, mean: float | Array, n: int) -> Array:
 
 
 def posteriors(work: Work, parameters: Parameters) -> float:
-    """Fill `work.scores` with the posteriors (tasks, classes); returns the log-likelihood of the answers."""
+    """Set `work.scores` to the posteriors (tasks, classes) and return the log-likelihood of the answers."""
     answers = work.answers
     rest = np.empty(answers.n_tasks)
     run(
@@ -201,7 +201,7 @@ def posteriors(work: Work, parameters: Parameters) -> float:
 
 
 def log_prior(work: Work, parameters: Parameters) -> float:
-    """Log density of abilities and log-easiness, up to a constant."""
+    """Return the log prior density of abilities and log-easiness, up to a constant."""
     ability, log_easiness = parameters.ability - work.means[0], parameters.log_easiness - work.means[1]
     return float(-0.5 * (ability @ ability + log_easiness @ log_easiness))
 
@@ -213,8 +213,8 @@ def softplus(x: float) -> float:
 
 
 @compiled
-def chances(first: int, end: int, starts: Array, label: Array, proba: Array, right: Array) -> None:
-    """right[a] = proba[task[a], label[a]] of the answers to some tasks."""
+def answer_probabilities(first: int, end: int, starts: Array, label: Array, proba: Array, right: Array) -> None:
+    """Set right[a] = proba[task[a], label[a]] for the answers to tasks first to end."""
     for t in range(first, end):
         for a in range(starts[t], starts[t + 1]):
             right[a] = proba[t, label[a]]
@@ -225,7 +225,7 @@ def task_scores(
     first: int, end: int, starts: Array, worker: Array, label: Array, weight: Array, ability: Array, easiness: Array,
     log_wrong: float, scores: Array, rest: Array,
 ) -> None:  # fmt: skip
-    """What a task's answers add to the classes they name (`scores`), and to every class (`rest`), in logs."""
+    """Set the log weights that a task's answers add to the classes they name (`scores`) and to every class (`rest`)."""
     for t in range(first, end):
         scores[t, :] = 0.0
         total = 0.0
@@ -242,10 +242,11 @@ def newton(
     first: int, end: int, starts: Array, rows: Array, partner: Array, factor: Array, weight: Array, right: Array,
     mean: Array, exponential: bool, value: Array,
 ) -> None:  # fmt: skip
-    """One step for each value z: Q's own terms in z never fall. Values do not meet, so all move at once.
+    """Take one Newton step in each value z, halved until the terms of Q in z do not fall.
 
-    z is a log-easiness and x = factor * exp(z) (`exponential`), or an ability and x = factor * z. Its answers are
-    `rows[starts[i]:starts[i + 1]]` (no rows: the range itself), each with the factor of its partner.
+    No term of Q contains two of the values, so all can move at once. z is a log-easiness with x = factor * exp(z)
+    (`exponential`), or an ability with x = factor * z. Its answers are `rows[starts[i]:starts[i + 1]]` (or the range
+    itself, if `rows` is empty), each with the factor of its partner.
     """
     for i in range(first, end):
         z = value[i]
@@ -260,9 +261,9 @@ def newton(
             dx = x if exponential else factor[partner[a]]
             before += w * (right[a] * x - softplus(x))
             slope += w * (right[a] - p) * dx
-            curve += w * p * (1.0 - p) * dx * dx  # the curvature expected of right: above zero, unlike Q's own in b
+            curve += w * p * (1.0 - p) * dx * dx  # expected curvature: above zero, unlike that of Q in b
         step = min(max(slope / curve, -1.0), 1.0)
-        for _ in range(30):  # halve until Q rises; mostly the first will do
+        for _ in range(30):  # halve until Q does not fall; mostly the first step is accepted
             tried = z + step
             scale = np.exp(tried) if exponential else tried
             after = -0.5 * (tried - mean[i]) ** 2

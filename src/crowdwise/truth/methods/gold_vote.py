@@ -1,10 +1,10 @@
 """Gold vote: votes weighted by each worker's accuracy on the tasks whose truth is known.
 
-    mean         = accuracy of the whole crowd on the gold tasks                              w = worker, t = task
+    mean         = accuracy of all workers together on the gold tasks                         w = worker, t = task
     skill[w]     = (right[w] + smoothing * mean) / (asked[w] + smoothing)                     on the gold tasks
     proba[t, c]  = sum of skill[w] over the workers w who say c about t, as shares
 
-Smoothing takes a worker of few gold answers for an average one, and one of none for exactly that.
+Smoothing pulls a worker with few gold answers towards the average; a worker with none gets exactly the average.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class GoldVote(TruthModel):
     Parameters
     ----------
     smoothing : float
-        Average answers added to each worker's gold record.
+        Pseudo-answers of average accuracy added to each worker's gold answers.
     random_state : int
-        Seed of the ties.
+        Seed for breaking ties.
 
     Attributes
     ----------
@@ -57,20 +57,20 @@ class GoldVote(TruthModel):
 
     def _fit(self, answers: Answers, gold: Array | None, rng: np.random.Generator, callback: Callback | None) -> None:
         if gold is None or not (gold >= 0).any():
-            message = "GoldVote weighs workers by tasks of known truth: pass gold={task: class, ...} to fit."
+            message = "GoldVote needs tasks of known truth to weight the workers; pass gold={task: class, ...} to fit."
             raise GoldError(message)
         self.skill_ = gold_skill(answers, gold, self.smoothing)
         self.proba_ = fix_gold(to_shares(answers, vote_sums(answers, self.skill_[answers.worker])), gold)
 
 
 def gold_skill(answers: Answers, gold: Array, smoothing: float) -> Array:
-    """Smoothed accuracy of each worker on the gold tasks, (workers,)."""
+    """Return the smoothed accuracy of each worker on the gold tasks, (workers,)."""
     known = gold[answers.task]  # (answers,)
     weight = (known >= 0) * (1.0 if answers.weight is None else answers.weight)
     asked = np.bincount(answers.worker, weight, answers.n_workers)
     right = np.bincount(answers.worker, weight * (known == answers.label), answers.n_workers)
     if asked.sum() == 0:
-        message = f"no worker answered any of the {(gold >= 0).sum()} gold tasks; give gold for tasks with answers."
+        message = f"none of the {(gold >= 0).sum()} gold tasks has answers; pass gold for tasks that were answered."
         raise GoldError(message)
     mean = right.sum() / asked.sum()
     counted = asked + smoothing > 0

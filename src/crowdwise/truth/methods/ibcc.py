@@ -1,29 +1,30 @@
-"""Independent Bayesian classifier combination (Kim and Ghahramani 2012): Dawid-Skene with everything integrated out.
+"""Independent Bayesian classifier combination (Kim and Ghahramani 2012): Dawid-Skene with parameters integrated out.
 
     class_prior     ~ Dirichlet(alpha, ..., alpha)                            t = task, a = answer, w = worker
     confusion[w, c] ~ Dirichlet(prior[c])                                     heavier on the diagonal
     truth[t]        ~ Categorical(class_prior)
     label[a]        ~ Categorical(confusion[worker[a], truth])
 
-Mean-field variational Bayes, q(truth) q(class_prior) q(confusion), each factor in turn the best given the others:
+Mean-field variational Bayes, q(truth) q(class_prior) q(confusion); each factor is optimised in turn, given the others:
 
     truth       proba[t, c]       proportional to exp(E log class_prior[c] + sum over a to t of
                                                       E log confusion[worker[a], c, label[a]])
     class_prior Dirichlet(alpha + sizes)           sizes[c]        = sum over tasks of proba[t, c]
     confusion   Dirichlet(prior[c] + counts[w, c]) counts[w, c, l] = sum over w's answers a that say l of proba[task, c]
 
-with E log of the Dirichlet's share x of weights d being digamma(d[x]) - digamma(sum d).
+For Dirichlet weights d, the expected log of share x is digamma(d[x]) - digamma(sum d).
 
     bound = ELBO = sum over tasks of log(normaliser of proba[t]) - KL(class_prior) - sum of all KL(confusion[w, c])
 
-and never above the log evidence of the answers. A label a worker never used has the same weight in prior and
-posterior, so its terms of the KL cancel: only pairs (worker, label) that occur, and the sums, are ever touched.
+The bound is never above the log evidence of the answers. A label that a worker never used has the same weight in prior
+and posterior, so its terms of the KL cancel: only the (worker, label) pairs that occur, and sums, are computed.
 
-Kim and Ghahramani, "Bayesian classifier combination", AISTATS 2012. Workers of few answers keep wide posteriors and say
-little. With many classes a large b_v drowns the diagonal (20 classes and b_v = 1: worse than majority vote). Mean field
-is too sure where answers are few: on crowds from its own prior (3 classes, 30 answers a worker) labels believed at .967
-were right .922 of the time with 3 answers a task, .994 and .971 with 5, 1.000 and .997 with 10; the exact posterior of
-tiny crowds, by enumeration, is calibrated to .003 (`benchmarks/statistical_checks.py`).
+Kim and Ghahramani, "Bayesian classifier combination", AISTATS 2012. Workers with few answers keep wide posteriors and
+have little influence. With many classes a large b_v outweighs the diagonal (20 classes and b_v = 1: worse than majority
+vote). Mean field is overconfident with few answers. On crowds drawn from its own prior (3 classes, 30 answers per
+worker), labels of mean probability .967 were right .922 of the time with 3 answers per task, .994 and .971 with 5,
+1.000 and .997 with 10. The exact posterior of tiny crowds, by enumeration, is calibrated to .003
+(`benchmarks/statistical_checks.py`).
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from crowdwise.truth.kernels.confusion import ConfusionWork
 from crowdwise.truth.kernels.threads import compiled, run
 from crowdwise.truth.methods.dawid_skene import dense_confusion
 
-LEAST = 0.02  # Dirichlet weight below which products of a few exp(digamma) would leave the range of a float
+MIN_DIRICHLET_WEIGHT = 0.02  # below this, products of a few exp(digamma) underflow
 
 
 class Work(NamedTuple):
@@ -57,7 +58,7 @@ class Work(NamedTuple):
 
 
 class Parameters(NamedTuple):
-    """The variational posteriors, as what is added to their priors."""
+    """The variational posteriors, as counts added to their priors."""
 
     sizes: Array  # (classes,)
     counts: Array  # (pairs, classes)
@@ -71,7 +72,7 @@ class IBCC(EMModel):
     alpha : float
         Dirichlet weight of each class.
     a_v, b_v : float
-        Dirichlet weight of the right label in a confusion row, and of each wrong one.
+        Dirichlet weight of the right label in a confusion row, and of each wrong label.
     max_iter, tol, n_init, warm_start, random_state
         As in `DawidSkene`.
 
@@ -122,8 +123,7 @@ class IBCC(EMModel):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         for name in ("alpha", "a_v", "b_v"):
-            value = getattr(self, name)
-            require(LEAST <= value < np.inf, name, value, f"a Dirichlet weight of {LEAST} or more")
+            check_dirichlet_weight(name, getattr(self, name))
 
     def _prepare(self, answers: Answers, gold: Array | None) -> Work:
         prior = diagonal(answers.n_classes, self.a_v, self.b_v)
@@ -141,7 +141,7 @@ class IBCC(EMModel):
         return (sizes, counts), log_normaliser - divergence - float(work.divergence.sum())
 
     def _expected_logs(self, work: Work, parameters: Parameters) -> tuple[Array, float]:
-        """E log class_prior, (classes,), and its KL; E log confusion becomes the table, its KL `work.divergence`."""
+        """Return E log class_prior (classes,) and its KL; set the table (E log confusion) and `work.divergence`."""
         pairs = work.confusion.pairs
         run(
             dirichlet_rows, len(work.totals), parameters.counts, pairs.label, pairs.worker_starts, work.prior,
@@ -166,17 +166,23 @@ class IBCC(EMModel):
 
     @property
     def confusion_(self) -> Array:
-        """Posterior mean of P(worker w says l | truth c) as [w, c, l]; refused when it would not fit in memory."""
+        """Posterior mean of P(worker w says l | truth c) as [w, c, l]; raises TooLargeError if it does not fit."""
         return dense_confusion(self._fitted, self.table_, self.prior_, self.totals_)
 
 
+def check_dirichlet_weight(name: str, value: float) -> None:
+    """Raise ParameterError unless this is a valid Dirichlet weight."""
+    valid = MIN_DIRICHLET_WEIGHT <= value < np.inf
+    require(valid, name, value, f"a Dirichlet weight of {MIN_DIRICHLET_WEIGHT} or more")
+
+
 def diagonal(n_classes: int, right: float, wrong: float) -> Array:
-    """Dirichlet weights (labels, classes) of a confusion row: `right` on the diagonal, `wrong` elsewhere."""
+    """Return Dirichlet weights (labels, classes) of a confusion matrix: `right` on the diagonal, `wrong` elsewhere."""
     return np.where(np.eye(n_classes, dtype=bool), right, wrong)
 
 
 def dirichlet(counts: Array, prior: float) -> tuple[Array, float]:
-    """E log of the shares under Dirichlet(prior + counts), and its KL from Dirichlet(prior), over the last axis."""
+    """Return E log of the shares under Dirichlet(prior + counts), last axis, and its KL from Dirichlet(prior)."""
     weights = counts + prior
     total, base = weights.sum(axis=-1), prior * counts.shape[-1]
     logs = digamma(weights) - digamma(total)[..., None]
@@ -185,14 +191,14 @@ def dirichlet(counts: Array, prior: float) -> tuple[Array, float]:
 
 
 def posterior_mean(counts: Array, prior: Array, totals: Array, label: Array, worker_starts: Array) -> Array:
-    """Expected probability of each pair under each class, (pairs, classes)."""
+    """Return the expected probability of each pair under each class, (pairs, classes)."""
     worker = np.repeat(np.arange(len(totals)), np.diff(worker_starts))  # (pairs,)
     return (counts + prior[label]) / totals[worker]
 
 
 @compiled
 def digamma_and_log_gamma(x: float) -> tuple[float, float]:
-    """Both at once for x > 0: recurrence up to 10, then the asymptotic series."""
+    """Return both functions for x > 0: recurrence up to 10, then the asymptotic series."""
     back, product = 0.0, 1.0
     while x < 10:
         back += 1 / x
@@ -211,7 +217,7 @@ def dirichlet_rows(
     first_worker: int, end_worker: int, counts: Array, label: Array, worker_starts: Array, prior: Array,
     log_table: Array, totals: Array, divergence: Array,
 ) -> None:  # fmt: skip
-    """Posterior Dirichlet(prior[:, c] + counts) of each worker's row c: its expected logs, sum, and KL from the prior.
+    """Compute expected logs, sum and KL from the prior of Dirichlet(prior[:, c] + counts), each worker's row c.
 
     `counts` and `log_table` are (pairs, columns), `prior` (labels, columns), `totals` (workers, columns).
     """

@@ -3,15 +3,15 @@
     winner[t]   = class with the most votes                                 t = task, w = worker, K = classes
     repeat  accuracy[w] = share of w's answers that equal winner[task]
             weight[w]   = K * accuracy[w] - 1                               zero at chance, negative below
-            winner[t]   = class with the largest sum of weight over the workers who say it
+            winner[t]   = class with the largest sum of weight over the workers who chose it
     until no winner changes
 
-    proba[t, c] proportional to exp(K / (K - 1) * sum of weight[w] over the workers w who say c)
+    proba[t, c] proportional to exp(K / (K - 1) * sum of weight[w] over the workers w who chose c)
 
 Li and Yu, "Error rate bounds and iterative weighted majority voting for crowdsourcing", arXiv:1411.4086. The weight is
-the log odds of a worker of one accuracy, log((K - 1) accuracy / (1 - accuracy)), to first order around chance, up to
-the factor K / (K - 1) that the posterior puts back. Each iteration is one linear pass. The winners may in rare cases
-swing between two votes for ever; `converged_` is then False.
+the log odds of a worker of one accuracy, log((K - 1) accuracy / (1 - accuracy)), to first order around chance and up
+to the factor K / (K - 1), which the posterior restores. Each iteration is one pass over the answers. In rare cases the
+winners alternate between two votes forever; `converged_` is then False.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from crowdwise.answers import Answers
 from crowdwise.truth.base import Array, Callback, TruthModel, fix_gold, vote_shares
 from crowdwise.truth.kernels import shared
 from crowdwise.truth.methods.naive_soft import vote_sums
-from crowdwise.truth.methods.wawa import agreement, winners
+from crowdwise.truth.methods.wawa import agreement_rates, winner_shares
 
 
 class IWMV(TruthModel):
-    """Majority vote, repeated with the weights that its own result gives the workers.
+    """Majority vote, repeated with workers weighted by their agreement with the previous vote.
 
     Parameters
     ----------
     max_iter : int
-        Votes at most, should they not settle.
+        Largest number of iterations.
     random_state : int
-        Seed of the ties in `labels_`. Inside the iteration, answers that tie for the win are right in equal parts.
+        Seed for breaking ties in `labels_`. During the iteration, tied classes share the win equally.
 
     Attributes
     ----------
     skill_ : (workers,) array
-        Accuracy of each worker against the last vote but one; its weight there is classes * skill - 1.
+        Accuracy of each worker against the last vote but one; the weight of their votes is classes * skill - 1.
     history_ : list of float
-        Share of tasks whose winner changed, at each iteration. It may rise; there is no bound.
+        Share of tasks whose winner changed in each iteration. It may rise; this method maximises no bound.
 
     Examples
     --------
@@ -64,12 +64,12 @@ class IWMV(TruthModel):
     def _fit(self, answers: Answers, gold: Array | None, rng: np.random.Generator, callback: Callback | None) -> None:
         n_classes = answers.n_classes
         self.converged_ = False
-        won = fix_gold(winners(vote_shares(answers)), gold)  # (tasks, classes)
+        winner = fix_gold(winner_shares(vote_shares(answers)), gold)  # (tasks, classes)
         for iteration in range(self.max_iter):
-            self.skill_ = agreement(answers, won)
+            self.skill_ = agreement_rates(answers, winner)
             sums = vote_sums(answers, n_classes * self.skill_[answers.worker] - 1)  # (tasks, classes)
-            before, won = won, fix_gold(winners(sums), gold)
-            self.history_.append(float((won != before).any(axis=1).mean()))
+            before, winner = winner, fix_gold(winner_shares(sums), gold)
+            self.history_.append(float((winner != before).any(axis=1).mean()))
             if callback is not None:
                 callback(iteration, self.history_[-1])
             if self.history_[-1] == 0:

@@ -1,28 +1,28 @@
-"""KOS, Karger, Oh and Shah (2011): tasks and workers tell each other, answer by answer, what to believe.
+"""KOS, Karger, Oh and Shah (2011): messages between tasks and workers estimate how reliable each answer is.
 
-    y[a]  what worker w believes in itself, told to task t             a = answer, by worker w to task t
-    x[a]  what task t says for the label of a, told to worker w
+    y[a]  message from worker w to task t: how reliable w is          a = answer, by worker w to task t
+    x[a]  message from task t to worker w: how much t's other answers support the label of a
 
     x[a] = sum over t's other answers a' of (1[label[a'] = label[a]] - 1 / classes) * y[a']
     y[a] = mean over w's other answers a' of x[a']
 
-    score[t, c] = sum over t's answers a that say c of y[a];  the class with the highest score wins
+    score[t, c] = sum over t's answers a with label c of y[a];  the class with the highest score wins
 
 For two classes this is the paper's x_{i->j} = sum_{j' not j} A_ij' y_{j'->i}, y_{j->i} = sum_{i' not i} A_i'j x_{i'->j}
-with A = +1 or -1 (x is half of A_ij x_{i->j}). More than two classes are our extension: an answer weighs against the
-other classes so that a worker who guesses evenly adds nothing on average. The mean is ours too: where all workers give
-as many answers, as in the paper, it is the sum (`average=False`); where they do not, the sum believes the busiest
-workers for being busy, whatever they say. Messages start at N(1, 1) and are divided by their size each round, which
-changes no label; without it they overflow.
+with A = +1 or -1 (x is half of A_ij x_{i->j}). More than two classes are our extension: an answer counts against the
+other classes, so that a worker who guesses uniformly adds nothing on average. The mean is ours too. If all workers give
+the same number of answers, as in the paper, it is equivalent to the sum (`average=False`); if not, the sum gives the
+busiest workers the most weight, whatever their quality. Messages start at N(1, 1) and are divided by their root mean
+square each round, which changes no label and prevents overflow.
 
     proba[t, c] = (score[t, c] + against[t]) / (sum over classes of the same),  against[t] = sum of the negative -y[a]
 
-is the share of belief behind a class, where an answer that is believed to be wrong counts for all the other classes.
-It orders classes and tasks; it is no calibrated probability.
+is the share of the weight behind a class; an answer of negative weight counts for all the other classes. It ranks
+classes and tasks; it is not a calibrated probability.
 
 Karger, Oh and Shah, "Iterative learning for reliable crowdsourcing systems", NIPS 2011 (Operations Research 62, 2014).
-Made for tasks dealt out at random, several answers from every worker, and no class much rarer than the others: with
-one common class, agreeing on it passes for skill.
+It assumes randomly assigned tasks, several answers from every worker, and no class much rarer than the others: with
+one dominant class, agreeing on it looks like skill.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ from crowdwise.truth.kernels import shared
 class KOS(TruthModel):
     """Message passing between tasks and workers.
 
-    Where messages say nothing (no worker of the task answered anything that others did), the votes decide.
+    Vote shares decide a task whose messages are all zero (its workers answered no task that others answered).
 
     Parameters
     ----------
     average : bool
-        Whether a worker's messages are means over its other answers, or sums as in the paper.
+        Whether a worker's messages are means over their other answers, or sums as in the paper.
     max_iter : int
-        Rounds at most.
+        Largest number of rounds.
     tol : float
-        Relative change of the messages that ends them; 0 runs all rounds.
+        Relative change of the messages at which the iteration stops; 0 runs all rounds.
     random_state : int
-        Seed of the first messages and of ties.
+        Seed for the first messages and for breaking ties.
 
     Attributes
     ----------
     skill_ : (workers,) array
-        Mean belief in the worker's answers, of no fixed scale: below 0 for workers taken to be adversarial.
+        Mean message of the worker's answers, on an arbitrary scale: below 0 for workers who look adversarial.
     history_ : list of float
         Relative change of the messages in each round.
 
@@ -87,12 +87,12 @@ class KOS(TruthModel):
         rng: np.random.Generator,
         callback: Callback | None,
     ) -> None:
-        belief = normalised(rng.normal(1, 1, answers.n_answers))  # (answers,): y
+        messages = normalised(rng.normal(1, 1, answers.n_answers))  # (answers,): y
         self.converged_ = self.tol == 0
         for iteration in range(self.max_iter):
-            told = normalised(round_of_messages(answers, belief, average=self.average))
-            change = float(np.sqrt(np.mean((told - belief) ** 2)))
-            belief = told
+            updated = normalised(next_messages(answers, messages, average=self.average))
+            change = float(np.sqrt(np.mean((updated - messages) ** 2)))
+            messages = updated
             self.history_.append(change)
             if callback is not None:
                 callback(iteration, change)
@@ -100,41 +100,41 @@ class KOS(TruthModel):
                 self.converged_ = True
                 break
         self.n_iter_ = len(self.history_)
-        answered = np.bincount(answers.worker, minlength=answers.n_workers)
-        self.skill_ = np.bincount(answers.worker, belief, minlength=answers.n_workers) / np.maximum(answered, 1)
-        self.proba_ = fix_gold(shares_of_belief(answers, belief), gold)
+        count = np.bincount(answers.worker, minlength=answers.n_workers)
+        self.skill_ = np.bincount(answers.worker, messages, minlength=answers.n_workers) / np.maximum(count, 1)
+        self.proba_ = fix_gold(class_shares(answers, messages), gold)
 
 
 def normalised(messages: Array) -> Array:
-    """Messages divided by their root mean square; left as they are where all are zero."""
+    """Return the messages divided by their root mean square; unchanged if all are zero."""
     size = np.abs(messages).max()
     if size == 0:
         return messages
-    messages = messages / size  # so that no square under- or overflows
+    messages = messages / size  # avoids under- and overflow of the squares
     return messages / np.sqrt(np.mean(messages**2))
 
 
-def round_of_messages(answers: Answers, belief: Array, *, average: bool) -> Array:
-    """From the workers to the tasks and back: the next belief in each answer, (answers,)."""
+def next_messages(answers: Answers, messages: Array, *, average: bool) -> Array:
+    """Send messages from the workers to the tasks and back; return the next y of each answer, (answers,)."""
     votes = np.empty((answers.n_tasks, answers.n_classes))
-    shared.weighted_scores(answers.task_starts, answers.label, belief, votes)
-    total = votes.sum(axis=1)[answers.task] - belief  # (answers,): all of the task's but one's own
-    support = votes[answers.task, answers.label] - belief - total / answers.n_classes  # x
-    belief = np.bincount(answers.worker, support, minlength=answers.n_workers)[answers.worker] - support
+    shared.weighted_scores(answers.task_starts, answers.label, messages, votes)
+    total = votes.sum(axis=1)[answers.task] - messages  # (answers,): the task's messages without this answer's
+    support = votes[answers.task, answers.label] - messages - total / answers.n_classes  # x
+    messages = np.bincount(answers.worker, support, minlength=answers.n_workers)[answers.worker] - support
     others = np.diff(answers.worker_starts)[answers.worker] - 1  # (answers,)
-    return belief / np.maximum(others, 1) if average else belief
+    return messages / np.maximum(others, 1) if average else messages
 
 
-def shares_of_belief(answers: Answers, belief: Array) -> Array:
-    """Share of the belief that stands behind each class, (tasks, classes); of the votes where there is no belief."""
+def class_shares(answers: Answers, messages: Array) -> Array:
+    """Return the share of the weight behind each class, (tasks, classes); vote shares where all messages are zero."""
     score = np.empty((answers.n_tasks, answers.n_classes))
-    shared.weighted_scores(answers.task_starts, answers.label, belief, score)
-    score += np.bincount(answers.task, np.maximum(-belief, 0), minlength=answers.n_tasks)[:, None]
-    score = np.maximum(score, 0)  # rounding
+    shared.weighted_scores(answers.task_starts, answers.label, messages, score)
+    score += np.bincount(answers.task, np.maximum(-messages, 0), minlength=answers.n_tasks)[:, None]
+    score = np.maximum(score, 0)  # rounding errors may be negative
     total = score.sum(axis=1)
-    silent = np.flatnonzero(total == 0)
-    total[silent] = 1.0
+    empty = np.flatnonzero(total == 0)
+    total[empty] = 1.0
     score /= total[:, None]
-    if len(silent):
-        score[silent] = vote_shares(answers)[silent]
+    if len(empty):
+        score[empty] = vote_shares(answers)[empty]
     return score

@@ -11,15 +11,15 @@
 
     E   proba[t, c] proportional to the product over a to t that say c of (know + guess) / guess,
         since an answer favours only the class it names
-    M   known[w, l]   = sum over w's answers a that say l of proba[t, l] * know / (know + guess), the others are spam
+    M   known[w, l]   = sum over w's answers a that say l of proba[t, l] * know / (know + guess); the rest is spam
         competence[w] = share of known answers;  strategy[w, l] = share of label l among the spam
 
-    method "em": delta is added to every count; bound = log-likelihood + log prior it stands for (up to a constant)
+    method "em": delta is added to every count; bound = log-likelihood + the corresponding log prior (up to a constant)
     method "vb": the counts update Beta and Dirichlet posteriors, and exp E log replaces know and guess;
                  bound = evidence lower bound
 
-Hovy, Berg-Kirkpatrick, Vaswani and Hovy, "Learning whom to trust with MACE", NAACL 2013. A worker who errs otherwise
-than by spam, for example by confusing two classes, does not fit: Dawid-Skene does that better.
+Hovy, Berg-Kirkpatrick, Vaswani and Hovy, "Learning whom to trust with MACE", NAACL 2013. Errors other than spam, for
+example confusing two classes, do not fit the model: use Dawid-Skene for those.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ class Work(NamedTuple):
 
     answers: Answers
     gold: Array | None
-    worker: Array  # (pairs,): whose pair it is
-    answered: Array  # (pairs,): answers, by weight
+    worker: Array  # (pairs,): the worker of each pair
+    answered: Array  # (pairs,): total weight of the pair's answers
     prior: tuple[float, float, float]  # pseudo-counts of known answers, of spam, and of each label in the spam
 
 
 class Parameters(NamedTuple):
-    """What EM climbs over: counts with their pseudo-counts, logs (or expected logs) of the probabilities they give."""
+    """Counts with their pseudo-counts, and the logs (or expected logs) of the probabilities that follow from them."""
 
     known: Array  # (workers,)
     spam: Array  # (workers,)
-    labels: Array  # (pairs,): spam that used the label
+    labels: Array  # (pairs,): spam answers with the label
     log_know: Array  # (pairs,): the same for all pairs of a worker
     log_guess: Array  # (pairs,)
     log_prior: float  # the prior's part of the bound
 
 
 class MACE(EMModel):
-    """Competent workers and spammers, found with the truth by EM or variational Bayes.
+    """Competence and spamming habits of each worker, estimated together with the truth by EM or variational Bayes.
 
     Parameters
     ----------
@@ -69,16 +69,16 @@ class MACE(EMModel):
     strategy_prior : float
         Dirichlet prior: pseudo-count of each label in a worker's spam ("vb").
     smoothing : float
-        Divided by the number of classes and added to every count ("em").
+        Pseudo-count, divided by the number of classes and added to every count ("em").
     max_iter, tol, n_init, warm_start, random_state
         As in `DawidSkene`.
 
     Attributes
     ----------
     competence_ : (workers,) array
-        How often the worker knows the truth rather than spams.
+        Probability that an answer of the worker is the truth rather than spam.
     strategy_ : (workers, classes) array
-        What the worker says when spamming.
+        Distribution of the worker's labels when spamming.
 
     Examples
     --------
@@ -136,7 +136,7 @@ class MACE(EMModel):
         return Work(answers, gold, worker, answered, self._prior(answers.n_classes))
 
     def _initialise(self, work: Work, proba: Array) -> Parameters:
-        # As if half of all answers had been spam without habits: no worker starts beyond doubt.
+        # As if half of all answers were uniform spam: no worker starts with a competence near 1.
         n_classes = work.answers.n_classes
         return estimate(work, agreements(work, proba) * n_classes / (n_classes + 1), bayes=self.method == "vb")
 
@@ -159,7 +159,7 @@ class MACE(EMModel):
 
     @property
     def strategy_(self) -> Array:
-        """What each worker says when spamming, (workers, classes)."""
+        """Distribution of each worker's labels when spamming, (workers, classes)."""
         answers = self._fitted
         pairs = answers.pairs
         worker = np.repeat(np.arange(answers.n_workers), np.diff(pairs.worker_starts))
@@ -169,16 +169,16 @@ class MACE(EMModel):
 
 
 def posteriors(work: Work, parameters: Parameters, proba: Array | None = None) -> tuple[Array, float]:
-    """Answers of each pair that name the truth, (pairs,), and the log-likelihood; `proba` takes the posteriors."""
+    """Return the expected right answers of each pair, (pairs,), and the log-likelihood; fill `proba` if given."""
     answers = work.answers
-    favour = np.logaddexp(parameters.log_know, parameters.log_guess) - parameters.log_guess  # (pairs,)
-    even = np.full(answers.n_classes, 1 / answers.n_classes)
-    agreed, _, log_sum = expect(answers, answers.pairs.of_answer, favour, even, work.gold, proba)
+    log_odds = np.logaddexp(parameters.log_know, parameters.log_guess) - parameters.log_guess  # (pairs,)
+    uniform = np.full(answers.n_classes, 1 / answers.n_classes)
+    agreed, _, log_sum = expect(answers, answers.pairs.of_answer, log_odds, uniform, work.gold, proba)
     return agreed, log_sum + float(work.answered @ parameters.log_guess)
 
 
 def agreements(work: Work, proba: Array) -> Array:
-    """Answers of each pair that name the truth, as far as the posteriors can tell: (pairs,)."""
+    """Return the expected number of right answers of each pair under these posteriors, (pairs,)."""
     answers = work.answers
     right = proba[answers.task, answers.label]  # (answers,)
     if answers.weight is not None:
@@ -187,7 +187,7 @@ def agreements(work: Work, proba: Array) -> Array:
 
 
 def estimate(work: Work, knew: Array, *, bayes: bool) -> Parameters:
-    """Parameters from the answers of each pair that were known rather than spam, (pairs,)."""
+    """Return the parameters, given the expected number of each pair's answers that are not spam, (pairs,)."""
     n_workers, n_classes = work.answers.n_workers, work.answers.n_classes
     know_prior, spam_prior, label_prior = work.prior
     spammed = np.maximum(work.answered - knew, 0.0)  # (pairs,)
@@ -208,21 +208,21 @@ def estimate(work: Work, knew: Array, *, bayes: bool) -> Parameters:
             + totals_divergence(label_total, n_classes * label_prior)
         )
     else:
-        unused = n_classes - np.bincount(work.worker, minlength=n_workers)  # (workers,): labels never given
+        unused = n_classes - np.bincount(work.worker, minlength=n_workers)  # (workers,): number of labels never used
         log_unused = unused @ (np.log(label_prior) - np.log(label_total))
         log_prior = know_prior * (log_known.sum() + log_spam.sum() + log_labels.sum() + log_unused)
     return Parameters(known, spam, labels, log_known[work.worker], log_spam[work.worker] + log_labels, float(log_prior))
 
 
-# Divergence of Dirichlet(counts) from Dirichlet(prior), in two parts: the components (those no answer touched are as
-# in the prior and add nothing), and the totals.
+# KL divergence of Dirichlet(counts) from Dirichlet(prior), in two parts: the components (those without answers equal
+# the prior and add nothing), and the totals.
 
 
 def divergence(counts: Array, expected_log: Array, prior: float) -> float:
-    """Components' part of the divergence of posteriors from a symmetric Dirichlet prior."""
+    """Return the components' part of the KL divergence of posteriors from a symmetric Dirichlet prior."""
     return float((gammaln(prior) - gammaln(counts) + (counts - prior) * expected_log).sum())
 
 
 def totals_divergence(totals: Array, prior: float) -> float:
-    """Totals' part of the same."""
+    """Return the totals' part of the same divergence."""
     return float((gammaln(totals) - gammaln(prior)).sum())

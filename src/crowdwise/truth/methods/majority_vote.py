@@ -1,4 +1,4 @@
-"""Majority vote: the class most workers chose. The baseline everything else has to beat."""
+"""Majority vote: the class that most workers chose. The baseline that every other method has to beat."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from crowdwise.truth.base import Array, Callback, TruthModel, fix_gold, vote_sha
 class MajorityVote(TruthModel):
     """The class with the most votes; ties are broken at random with `random_state`.
 
-    `proba_` holds the shares of the votes: agreement, not calibrated confidence.
+    `proba_` holds the vote shares: they measure agreement and are not calibrated probabilities.
 
     Parameters
     ----------
     random_state : int
-        Seed of the ties.
+        Seed for breaking ties.
 
     Examples
     --------

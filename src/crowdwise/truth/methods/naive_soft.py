@@ -1,8 +1,8 @@
-"""Naive soft labels: the shares of the votes as probabilities.
+"""Naive soft labels: the vote shares as probabilities.
 
     proba[t, c] = (smoothing + votes for c) / (classes * smoothing + votes)        t = task, c = class
 
-A task on which two workers agree gets the same row as one on which twenty do, unless `smoothing` holds it back.
+Without smoothing, a task on which two workers agree gets the same probabilities as one on which twenty agree.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from crowdwise.truth.kernels import shared
 
 
 class NaiveSoft(TruthModel):
-    """Shares of the votes of each task.
+    """The vote shares of each task as probabilities.
 
     Parameters
     ----------
     smoothing : float
-        Pseudo-votes added to every class of every task; 1 is Laplace's rule.
+        Pseudo-votes added to every class of every task; 1 is Laplace smoothing.
     random_state : int
-        Seed of the ties.
+        Seed for breaking ties.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class NaiveSoft(TruthModel):
 
 
 def vote_sums(answers: Answers, score: Array) -> Array:
-    """Votes for each class, (tasks, classes), when answer a counts `score[a]` times its weight."""
+    """Return the votes for each class, (tasks, classes), where answer a counts `score[a]` times its weight."""
     sums = np.empty((answers.n_tasks, answers.n_classes))
     weighted = score if answers.weight is None else score * answers.weight  # (answers,)
     shared.weighted_scores(answers.task_starts, answers.label, weighted, sums)
@@ -55,10 +55,10 @@ def vote_sums(answers: Answers, score: Array) -> Array:
 
 
 def to_shares(answers: Answers, sums: Array) -> Array:
-    """Rows that sum to one, in place; plain vote shares where nothing counted."""
+    """Normalise rows to sum to one, in place; rows that sum to zero become plain vote shares."""
     total = sums.sum(axis=1)  # (tasks,)
-    nothing = total <= 0
-    sums /= np.where(nothing, 1.0, total)[:, None]
-    if nothing.any():
-        sums[nothing] = vote_shares(answers)[nothing]
+    empty = total <= 0
+    sums /= np.where(empty, 1.0, total)[:, None]
+    if empty.any():
+        sums[empty] = vote_shares(answers)[empty]
     return sums

@@ -1,8 +1,8 @@
-"""One-coin Dawid-Skene: one accuracy for each worker, whatever the class; errors fall evenly on the other classes.
+"""One-coin Dawid-Skene: one accuracy per worker for all classes; errors are spread evenly over the other classes.
 
     truth[t] ~ Categorical(class_prior)                                       t = task, K = classes
     label[a] = truth with probability skill[worker[a]]                        a = answer
-               any one other class with probability (1 - skill[worker[a]]) / (K - 1)
+               each other class with probability (1 - skill[worker[a]]) / (K - 1)
     skill[w] ~ Beta(1 + correct, 1 + wrong)                                   MAP when a prior is given
 
     E   proba[t, c]     proportional to class_prior[c] * exp(sum over a to t that say c of odds[worker[a]])
@@ -12,9 +12,9 @@
 
     bound = log-likelihood of the answers + log prior of the skills (up to a constant)
 
-Zhang, Chen, Zhou and Jordan, "Spectral methods meet EM", NIPS 2014, call this the one-coin model. One number for each
-worker needs few answers to be learned: better than full confusion matrices when workers answered a handful of tasks,
-worse when they confuse particular classes.
+Zhang, Chen, Zhou and Jordan, "Spectral methods meet EM", NIPS 2014, call this the one-coin model. One number per worker
+can be learned from few answers: this model is better than full confusion matrices when workers answered a handful of
+tasks, and worse when they confuse particular classes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from crowdwise.truth.base import Array
 from crowdwise.truth.em import EMModel
 from crowdwise.truth.kernels.odds import expect
 from crowdwise.truth.kernels.shared import FLOOR
-from crowdwise.truth.methods.wawa import agreements, rate, totals
+from crowdwise.truth.methods.wawa import agreement_sums, answer_weights, worker_rates
 
 
 class Work(NamedTuple):
@@ -37,39 +37,39 @@ class Work(NamedTuple):
 
     answers: Answers
     gold: Array | None
-    total: Array  # (workers,): weight of the answers of each
+    total: Array  # (workers,): total weight of each worker's answers
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Tasks and classes."""
+        """Numbers of tasks and classes."""
         return self.answers.n_tasks, self.answers.n_classes
 
-    def agreements(self, proba: Array) -> Array:
-        """Expected right answers of each worker, (workers,), under given posteriors."""
-        return agreements(self.answers, proba)
+    def agreement_sums(self, proba: Array) -> Array:
+        """Return the expected number of right answers of each worker, (workers,), under these posteriors."""
+        return agreement_sums(self.answers, proba)
 
     def expect(self, log_odds: Array, class_prior: Array, proba: Array | None = None) -> tuple[Array, Array, float]:
-        """The same under the posteriors of these odds, sizes of the classes, and the log of the normalisers."""
+        """Return the same under the posteriors of these odds, the class sizes, and the sum of the log normalisers."""
         return expect(self.answers, self.answers.worker, log_odds, class_prior, self.gold, proba)
 
 
 class Parameters(NamedTuple):
-    """What EM climbs over."""
+    """The parameters that EM estimates."""
 
     class_prior: Array  # (classes,)
     skill: Array  # (workers,)
 
 
 class OneCoin(EMModel):
-    """One accuracy for each worker, found with the truth by EM.
+    """One accuracy per worker, estimated together with the truth by EM.
 
     Parameters
     ----------
     prior : (correct, wrong) or None
-        Right and wrong answers added to each worker's record. None is maximum likelihood.
+        Pseudo-counts of right and wrong answers added for each worker. None is maximum likelihood.
     class_prior : {"uniform", "estimated"}
-        Whether the share of each class is learned. The paper's model has none; learning it can run away with the most
-        frequent class where workers are weak, as nothing else in the model tells the classes apart.
+        Whether to estimate the share of each class. The paper does not. With weak workers, estimating it can give all
+        tasks to the most frequent class, as nothing else in the model tells the classes apart.
     max_iter, tol, n_init, warm_start, random_state
         As in `DawidSkene`.
 
@@ -121,10 +121,10 @@ class OneCoin(EMModel):
                 "'uniform' or 'estimated'")  # fmt: skip
 
     def _prepare(self, answers: Answers, gold: Array | None) -> Work:
-        return Work(answers, gold, totals(answers))
+        return Work(answers, gold, answer_weights(answers))
 
     def _initialise(self, work: Work, proba: Array) -> Parameters:
-        return self._estimate(work, work.agreements(proba), proba.sum(axis=0))
+        return self._estimate(work, work.agreement_sums(proba), proba.sum(axis=0))
 
     def _e_step(self, work: Work, parameters: Parameters) -> tuple[Any, float]:
         hit, miss = answer_probability(parameters.skill, work.shape[1])  # (workers,) each
@@ -137,7 +137,7 @@ class OneCoin(EMModel):
 
     def _estimate(self, work: Work, right: Array, sizes: Array) -> Parameters:
         correct, wrong = self._counts
-        skill = rate(right + correct, work.total + correct + wrong)
+        skill = worker_rates(right + correct, work.total + correct + wrong)
         if self.class_prior == "uniform":
             return Parameters(np.full(len(sizes), 1 / len(sizes)), skill)
         return Parameters(np.maximum(sizes / work.shape[0], FLOOR), skill)
@@ -157,6 +157,6 @@ class OneCoin(EMModel):
 
 
 def answer_probability(skill: Array, n_classes: int) -> tuple[Array, Array]:
-    """P(the right class) and P(one particular wrong class) of each worker, neither below FLOOR."""
+    """Return P(right class) and P(one particular wrong class) of each worker, neither below FLOOR."""
     right = np.clip(skill, FLOOR, 1 - FLOOR)
     return right, np.maximum((1 - right) / max(n_classes - 1, 1), FLOOR)

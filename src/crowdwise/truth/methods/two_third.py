@@ -1,9 +1,9 @@
-"""The two-thirds rule of iNaturalist: a label counts only where enough workers answered and two thirds of them agree.
+"""The two-thirds rule of iNaturalist: a label counts only if enough workers answered and two thirds of them agree.
 
     decided[t] = answers to t >= min_answers  and  largest vote share of t >= threshold            t = task
 
-It finds the same labels as majority vote; what it adds is which of them to keep. With two answers it asks that they
-be equal, which half of all hard tasks pass by chance: no substitute for a model of the workers.
+The labels are those of majority vote; the rule adds which of them to keep. With two answers it requires that they
+agree, and on hard tasks half of all pairs agree by chance. The rule does not replace a model of the workers.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from crowdwise.truth.base import Array, Callback, TruthModel, fix_gold, vote_sha
 
 
 class TwoThird(TruthModel):
-    """Majority vote that also says where the majority is large enough to count.
+    """Majority vote that also marks the tasks whose majority is large enough.
 
-    `proba_` holds the vote shares and `labels_` the majority for every task, so that no consumer meets a gap;
-    `decided_` marks the tasks that have a label under the rule. Keep those with ``answers[model.decided_]``.
+    `proba_` holds the vote shares and `labels_` the majority for every task. `decided_` marks the tasks that have a
+    label under the rule; select them with ``answers[model.decided_]``.
 
     Parameters
     ----------
     threshold : float
-        Share of the votes that decides; a share equal to it does.
+        Smallest vote share that decides a task.
     min_answers : int
-        Answers (of a weight above zero) a task must have.
+        Smallest number of answers (with a weight above zero) that decides a task.
     random_state : int
-        Seed of the ties.
+        Seed for breaking ties.
 
     Attributes
     ----------
     decided_ : (tasks,) bool array
-        Where the rule gives a label. Tasks of known truth are always decided.
+        Whether the rule decides the task. Tasks of known truth are always decided.
 
     Examples
     --------

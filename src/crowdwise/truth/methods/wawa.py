@@ -1,11 +1,11 @@
-"""Wawa, "worker agreement with aggregate" (Appen): votes weighted by how often a worker sides with the majority.
+"""Wawa, "worker agreement with aggregate" (Appen): votes weighted by how often a worker agrees with the majority.
 
     winner[t]    = class with the most votes                     t = task, w = worker
     skill[w]     = share of w's answers that equal winner[task]
-    proba[t, c]  = sum of skill[w] over the workers w who say c about t, as shares
+    proba[t, c]  = sum of skill[w] over the workers w who chose c for t, as shares
 
-Appen, "Calculating worker agreement with aggregate (Wawa)", 2021. One step of what IWMV repeats. Where classes tie for
-the majority, each of the m tied answers is right to 1/m: no result hangs on chance or on the order of classes.
+Appen, "Calculating worker agreement with aggregate (Wawa)", 2021. It is one step of what IWMV repeats. If m classes tie
+for the majority, each counts as the winner with weight 1/m: no result depends on chance or on the order of classes.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class Wawa(TruthModel):
     Parameters
     ----------
     ties : {"share", "first"}
-        Who is right where classes tie for the majority: all of them in part, or the first in order (as in crowd-kit).
+        Which class wins if several tie for the majority: all in equal parts, or the first in order (as in crowd-kit).
     random_state : int
-        Seed of the ties in `labels_`.
+        Seed for breaking ties in `labels_`.
 
     Attributes
     ----------
     skill_ : (workers,) array
-        Agreement of each worker with the majority (with `gold` where it is known); the crowd's mean for a worker
-        without answers.
+        Agreement of each worker with the majority (with `gold` for gold tasks); the mean of all answers for a worker
+        without any.
 
     Examples
     --------
@@ -58,14 +58,14 @@ class Wawa(TruthModel):
         require(self.ties in ("share", "first"), "ties", self.ties, "'share' or 'first'")
 
     def _fit(self, answers: Answers, gold: Array | None, rng: np.random.Generator, callback: Callback | None) -> None:
-        self.skill_ = agreement(answers, fix_gold(winners(vote_shares(answers), self.ties), gold))
+        self.skill_ = agreement_rates(answers, fix_gold(winner_shares(vote_shares(answers), self.ties), gold))
         self.proba_ = fix_gold(to_shares(answers, vote_sums(answers, self.skill_[answers.worker])), gold)
 
 
-def winners(scores: Array, ties: Ties = "share") -> Array:
-    """One for the highest score of each row, shared evenly between those that tie (to 1e-12).
+def winner_shares(scores: Array, ties: Ties = "share") -> Array:
+    """Return 1 for the highest score of each row and 0 elsewhere; scores that tie (within 1e-12) share the 1 equally.
 
-    >>> winners(np.array([[0.2, 0.8], [0.5, 0.5]])).tolist()
+    >>> winner_shares(np.array([[0.2, 0.8], [0.5, 0.5]])).tolist()
     [[0.0, 1.0], [0.5, 0.5]]
     """
     if ties == "first":
@@ -77,37 +77,37 @@ def winners(scores: Array, ties: Ties = "share") -> Array:
     return best / best.sum(axis=1, keepdims=True)
 
 
-def agreement(answers: Answers, proba: Array) -> Array:
-    """Mean probability of what each worker said, (workers,); the crowd's mean for a worker without answers."""
-    return rate(agreements(answers, proba), totals(answers))
+def agreement_rates(answers: Answers, proba: Array) -> Array:
+    """Return the mean probability of each worker's answers, (workers,); the overall mean for a worker without any."""
+    return worker_rates(agreement_sums(answers, proba), answer_weights(answers))
 
 
-def agreements(answers: Answers, proba: Array) -> Array:
-    """Sum of `proba[task, label]` over the answers of each worker, times their weight: (workers,)."""
+def agreement_sums(answers: Answers, proba: Array) -> Array:
+    """Return the weighted sum of `proba[task, label]` over the answers of each worker, (workers,)."""
     bounds = chunk_bounds(answers.task_starts)
     sums = np.zeros((len(bounds) - 1, answers.n_workers))
     columns = answers.task_starts, answers.worker, answers.label
-    run(_agreements, len(sums), *columns, weights_of(answers), proba, bounds, sums, parts=len(sums))
+    run(_agreement_sums, len(sums), *columns, weights_of(answers), proba, bounds, sums, parts=len(sums))
     return sums.sum(axis=0)
 
 
-def totals(answers: Answers) -> Array:
-    """Weight of the answers of each worker: (workers,)."""
+def answer_weights(answers: Answers) -> Array:
+    """Return the total weight of each worker's answers, (workers,)."""
     return np.bincount(answers.worker, answers.weight, answers.n_workers).astype(float)
 
 
-def rate(right: Array, total: Array) -> Array:
-    """Share right / total of each worker; that of the whole crowd where the total is zero."""
+def worker_rates(right: Array, total: Array) -> Array:
+    """Return right / total of each worker, (workers,); the overall rate where the total is zero."""
     mean = right.sum() / total.sum() if total.sum() > 0 else 1.0
     return np.divide(right, total, out=np.full(len(right), mean), where=total > 0)
 
 
 @compiled
-def _agreements(
+def _agreement_sums(
     first_chunk: int, end_chunk: int, starts: Array, worker: Array, label: Array, weight: Array, proba: Array,
     bounds: Array, sums: Array,
 ) -> None:  # fmt: skip
-    """Partial sums of each chunk of tasks, so that the result does not depend on the number of threads."""
+    """Add up each chunk of tasks separately, so that the result does not depend on the number of threads."""
     weighted = weight.shape[0] > 0
     for chunk in range(first_chunk, end_chunk):
         row = sums[chunk]

@@ -1,11 +1,11 @@
-"""Weighted Dawid-Skene: votes weighted by how reliable each worker is on the class it votes for.
+"""Weighted Dawid-Skene: votes weighted by how reliable the worker is on the class they vote for.
 
     confusion   = fit of Dawid-Skene (or of another model)
-    proba[t, c] = sum of confusion[w, c, c] over the workers w who say c about t, as shares        t = task, w = worker
+    proba[t, c] = sum of confusion[w, c, c] over the workers w who chose c for t, as shares        t = task, w = worker
 
 Lefort, Charlier, Joly and Salmon, "Identify ambiguous tasks combining crowdsourced labels by weighting areas under the
-margin", TMLR 2024 (WAUM), where these are the soft labels. They stay close to the votes where the posteriors of
-Dawid-Skene go to zero and one. Where every weight of a task is zero, its plain vote shares are taken.
+margin", TMLR 2024 (WAUM), uses these as soft labels. They stay close to the votes, while the posteriors of Dawid-Skene
+go to zero and one. A task whose weights are all zero gets its plain vote shares.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from crowdwise._core.validation import require
 from crowdwise.answers import Answers
-from crowdwise.answers.encoding import gather
+from crowdwise.answers.encoding import take_by_code
 from crowdwise.truth.base import Array, Callback, TruthModel, fix_gold
 from crowdwise.truth.methods.dawid_skene import DawidSkene, dense_confusion
 from crowdwise.truth.methods.naive_soft import to_shares, vote_sums
@@ -29,14 +29,14 @@ class WDS(TruthModel):
     Parameters
     ----------
     base : truth model with confusion matrices, optional
-        Where the weights come from: DawidSkene() if not given; IBCC and EBCC will do.
+        The model that gives the weights: DawidSkene() by default; IBCC and EBCC also work.
     random_state : int
-        Seed of the ties.
+        Seed for breaking ties.
 
     Attributes
     ----------
     confusion_ : (workers, classes, classes) array
-        `confusion_[w, c, l]` = P(worker w says l | truth c), as the base found it.
+        `confusion_[w, c, l]` = P(worker w says l | truth c), estimated by the base.
     history_, n_iter_, converged_
         Those of the base.
 
@@ -70,12 +70,12 @@ class WDS(TruthModel):
 
     @property
     def confusion_(self) -> Array:
-        """P(worker w says l | truth c) as [w, c, l]; refused when it would not fit in memory."""
+        """P(worker w says l | truth c) as [w, c, l]; raises TooLargeError if it does not fit in memory."""
         return dense_confusion(self._fitted, self.table_, self.prior_, self.totals_)
 
 
 def weighted_votes(answers: Answers, table: Array) -> Array:
-    """Shares of the votes (tasks, classes), each weighted by `table[pair, label of the pair]` of (pairs, classes)."""
+    """Return vote shares (tasks, classes), each vote weighted by `table[pair, label of the pair]`."""
     pairs = answers.pairs
     reliability = table[np.arange(len(pairs.label)), pairs.label]  # (pairs,): confusion[w, c, c]
-    return to_shares(answers, vote_sums(answers, gather(reliability, pairs.of_answer)))
+    return to_shares(answers, vote_sums(answers, take_by_code(reliability, pairs.of_answer)))

@@ -1,12 +1,12 @@
 """Zero-based skill (Toloka): skills that start at chance and follow each worker's agreement with the weighted vote.
 
     skill[w] = 1 / classes + eps                                   w = worker, t = task
-    repeat  winner[t]  = class with the largest sum of skill over the workers who say it
+    repeat  winner[t]  = class with the largest sum of skill over the workers who chose it
             skill[w]  += rate * (share of w's answers that equal winner[task] - skill[w])
 
-`rate` starts at `lr_init` and is multiplied by `lr_reduce_factor` every `lr_steps_to_reduce` iterations, which ends the
-swings between two votes that a constant rate can fall into. crowd-kit's documentation is the reference. The iteration
-stops early once every skill equals its target: nothing would change any more.
+`rate` starts at `lr_init` and is multiplied by `lr_reduce_factor` every `lr_steps_to_reduce` iterations; with a
+constant rate the vote can alternate between two results. crowd-kit's documentation is the reference. The iteration
+stops once every skill equals its target, as nothing would change after that.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from crowdwise._core.validation import require
 from crowdwise.answers import Answers
 from crowdwise.truth.base import Array, Callback, TruthModel, fix_gold
 from crowdwise.truth.methods.naive_soft import to_shares, vote_sums
-from crowdwise.truth.methods.wawa import Ties, agreement, winners
+from crowdwise.truth.methods.wawa import Ties, agreement_rates, winner_shares
 
-_STILL = 1e-12  # skills this near to their targets have arrived
+_CONVERGED = 1e-12  # largest distance of a skill from its target at convergence
 
 
 class ZeroBasedSkill(TruthModel):
@@ -28,21 +28,21 @@ class ZeroBasedSkill(TruthModel):
     Parameters
     ----------
     max_iter : int
-        Iterations at most.
+        Largest number of iterations.
     lr_init, lr_steps_to_reduce, lr_reduce_factor : float, int, float
-        Learning rate at the start, after how many iterations it is reduced, and by what factor.
+        First learning rate, number of iterations between reductions, and factor of each reduction.
     eps : float
-        How much above chance skills start.
+        How far above chance the skills start.
     ties : {"share", "first"}
-        Who is right where classes tie: all of them in part, or the first in order (as in crowd-kit).
+        Which class wins if several tie: all in equal parts, or the first in order (as in crowd-kit).
     random_state : int
-        Seed of the ties in `labels_`.
+        Seed for breaking ties in `labels_`.
 
     Attributes
     ----------
     skill_ : (workers,) array
     history_ : list of float
-        The largest distance of a skill from its target, at each iteration. It may rise; there is no bound.
+        Largest distance of a skill from its target in each iteration. It may rise; this method maximises no bound.
 
     Examples
     --------
@@ -88,12 +88,13 @@ class ZeroBasedSkill(TruthModel):
             if (iteration + 1) % self.lr_steps_to_reduce == 0:
                 rate *= self.lr_reduce_factor
             shares = self._vote(answers, skill)
-            distance = agreement(answers, fix_gold(winners(shares, self.ties), gold)) - skill  # (workers,)
+            target = agreement_rates(answers, fix_gold(winner_shares(shares, self.ties), gold))  # (workers,)
+            distance = target - skill
             skill += rate * distance
             self.history_.append(float(np.abs(distance).max()))
             if callback is not None:
                 callback(iteration, self.history_[-1])
-            if self.history_[-1] < _STILL:
+            if self.history_[-1] < _CONVERGED:
                 self.converged_ = True
                 break
         self.skill_, self.n_iter_ = skill, len(self.history_)

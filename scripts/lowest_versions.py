@@ -1,13 +1,10 @@
-"""The lowest versions that pyproject.toml allows, as constraints for pip; `make test-lowest` installs by them.
-
-python tests/lowest.py > constraints.txt
-"""
+"""Print the lowest versions that pyproject.toml allows, as pip constraints; `make test-lowest` installs them."""
 
 import re
 import tomllib
 from pathlib import Path
 
-PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 # Not torch (its old builds on PyPI bring gigabytes of CUDA; constraints.txt names the build that is tested), nor Spark
 # and what turns images and sentences into features.
 EXTRAS = ("pandas", "polars", "plots", "report")

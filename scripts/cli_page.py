@@ -1,23 +1,17 @@
-"""Writes docs/cli.md from the commands themselves; the tests say when it is out of date.
-
-python docs/cli_page.py
-"""
+"""The page docs/cli.md, from the commands themselves; `make generate` writes it."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import typer.main
 
 from crowdwise.cli import app
 
-PAGE = Path(__file__).parent / "cli.md"
 HEAD = """# Command line
 
-`crowdwise --help` and `crowdwise COMMAND --help` say the same as this page, which is written from them. Commands end
-with 0 when all went well, 1 when something given was wrong (said in plain words, without a traceback unless `--debug`),
-and 2 for wrong usage.
+This page is generated from the commands; `crowdwise COMMAND --help` shows the same text. A command exits with 0 on
+success, 1 if an input is invalid (with a message, and a traceback only with `--debug`), and 2 if the usage is wrong.
 """
 
 
@@ -72,7 +66,3 @@ def options(command: Any) -> str:
 def escape(text: str) -> str:
     """Text of a cell."""
     return text.replace("|", "\\|").replace("<", "&lt;")
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Every model and setting, on lists in place of Spark: each iteration is the local one, however tasks are dealt out."""
+"""EM of every model and setting, on lists in place of Spark: each iteration equals the local one, for any parts."""
 
 import warnings
 
@@ -8,9 +8,10 @@ import pytest
 
 import crowdwise as cw
 from crowdwise import Answers, simulate
-from crowdwise.engines.spark import driver, glad, joined_em
+from crowdwise.engines.spark import agreement_counts, driver, glad, joined_em
 from crowdwise.engines.spark.partitions import from_bytes, pack
 from crowdwise.errors import ModelFileError, ParameterError
+from crowdwise.evaluate import agreement as local_agreement
 from tests.helpers.spark_lists import data_of, learn, matrices
 
 engine = pytest.importorskip("crowdwise.engines.spark")
@@ -38,12 +39,12 @@ CASES = [
     ("NaiveSoft", {"smoothing": 0.5}),
 ]  # fmt: skip
 MATRICES = ("DawidSkene", "IBCC", "WDS")
-LARGE = [(*case, True) for case in CASES if case[0] in MATRICES]  # nothing else grows with workers x classes²
+LARGE = [(*case, True) for case in CASES if case[0] in MATRICES]  # only matrices grow with workers x classes²
 
 
 @pytest.fixture(scope="module")
 def crowds():
-    """Answers, plain and weighted, and known labels of some tasks."""
+    """Answers, spark_ids and weighted, and known labels of some tasks."""
     drawn = simulate.simulate(n_tasks=60, n_workers=WORKERS, n_classes=CLASSES, answers_per_task=4, seed=2)
     columns = [f"t{task}" for task in drawn.task], [f"w{worker:02}" for worker in drawn.worker], drawn.label
     weight = np.random.default_rng(0).integers(0, 4, drawn.n_answers) / 2
@@ -52,7 +53,7 @@ def crowds():
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    """Four workers each."""
+    """Make blocks of four workers."""
     monkeypatch.setattr(joined_em, "CELLS", 4 * CLASSES**2)
 
 
@@ -64,8 +65,8 @@ def fits(name, settings, answers, gold):
 
 @pytest.mark.parametrize(("name", "settings", "large"), [*[(*case, False) for case in CASES], *LARGE])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_every_iteration_is_the_local_one(crowds, tmp_path, monkeypatch, name, settings, large, weighted):
-    monkeypatch.setattr(driver, "FAN", 2)  # of five parts, sums are added in the cluster first
+def test_every_iteration_equals_the_local_one(crowds, tmp_path, monkeypatch, name, settings, large, weighted):
+    monkeypatch.setattr(driver, "MAX_DRIVER_SUMS", 2)  # with five parts, sums are first added in the cluster
     answers, gold = crowds[weighted], crowds[2] if weighted else None
     model, local = fits(name, settings, answers, gold)
     for parts in (1, 5):
@@ -85,8 +86,8 @@ def test_every_iteration_is_the_local_one(crowds, tmp_path, monkeypatch, name, s
 
 @pytest.mark.parametrize("name", ["GLAD", "DawidSkene", "IBCC", "OneCoin"])
 @pytest.mark.parametrize("at", [0, 2])
-def test_a_fit_broken_off_goes_on_to_the_same_result(crowds, tmp_path, name, at):
-    def die(iteration, bound):
+def test_an_interrupted_fit_resumes_to_the_same_result(crowds, tmp_path, name, at):
+    def interrupt(iteration, bound):
         if iteration == at:
             raise KeyboardInterrupt
 
@@ -94,7 +95,7 @@ def test_a_fit_broken_off_goes_on_to_the_same_result(crowds, tmp_path, name, at)
     model, local = fits(name, STEPS, answers, gold)
     data, options = data_of(answers, gold), {"limit": LIMIT, "folder": tmp_path}
     with pytest.raises(KeyboardInterrupt):
-        learn(model, data, callback=die, **options)
+        learn(model, data, callback=interrupt, **options)
     iterations = []
     proba, _ = learn(
         model, data, resume=True, callback=lambda iteration, bound: iterations.append(iteration), **options
@@ -106,11 +107,11 @@ def test_a_fit_broken_off_goes_on_to_the_same_result(crowds, tmp_path, name, at)
 
 @pytest.mark.parametrize("name", ["GLAD", "DawidSkene", "IBCC"])
 @pytest.mark.parametrize("at", [3, 4])
-def test_a_driver_killed_while_it_writes_state_loses_one_iteration(crowds, tmp_path, name, at):
+def test_a_driver_killed_while_writing_a_checkpoint_loses_one_iteration(crowds, tmp_path, name, at):
     answers = crowds[0]
     model, local = fits(name, STEPS, answers, None)
     data, options = data_of(answers), {"limit": LIMIT, "folder": tmp_path}
-    data.spark.dies_at = at  # the first are the votes: this is iteration at - 1
+    data.spark.dies_at = at  # the first write comes from the vote shares, so this is iteration at - 1
     with pytest.raises(KeyboardInterrupt):
         learn(model, data, **options)
     iterations = []
@@ -122,8 +123,8 @@ def test_a_driver_killed_while_it_writes_state_loses_one_iteration(crowds, tmp_p
     np.testing.assert_allclose(model.history_, local.history_, rtol=1e-11)
 
 
-def test_a_step_that_is_too_long_is_halved_as_on_one_machine(crowds, monkeypatch):
-    """Where much is expected of workers and tasks, chances are near 1, curves flat, and steps overshoot."""
+def test_a_newton_step_that_is_too_long_is_halved_as_locally(crowds, monkeypatch):
+    """With high prior means, probabilities are near 1, curvatures small, and steps too long."""
     abilities, tries = {}, []
 
     def recorded(kind, step):
@@ -135,9 +136,9 @@ def test_a_step_that_is_too_long_is_halved_as_on_one_machine(crowds, monkeypatch
 
         return m_step
 
-    def heights(self, tried, original=glad.SparkGLAD._heights):
+    def heights(self, candidate, original=glad.SparkGLAD._heights):
         tries[-1] += 1
-        return original(self, tried)
+        return original(self, candidate)
 
     for kind in (glad.SparkGLAD, cw.GLAD):
         monkeypatch.setattr(kind, "_m_step", recorded(kind, kind._m_step))
@@ -146,25 +147,25 @@ def test_a_step_that_is_too_long_is_halved_as_on_one_machine(crowds, monkeypatch
     model, local = fits("GLAD", settings, crowds[0], None)
     tries.clear()
     learn(model, data_of(crowds[0]))
-    assert sum(n > 1 for n in tries) > 2 and max(tries) > 2  # in several iterations, and twice in one
+    assert sum(n > 1 for n in tries) > 2 and max(tries) > 2  # in several iterations, and twice in one of them
     np.testing.assert_allclose(abilities[glad.SparkGLAD], abilities[cw.GLAD], atol=1e-8)
     np.testing.assert_allclose(model.history_, local.history_, rtol=1e-11)
 
 
-def test_a_low_limit_does_not_make_small_blocks(crowds, tmp_path):
+def test_the_broadcast_limit_does_not_change_the_block_size(crowds, tmp_path):
     model = engine.DawidSkene(max_iter=2, tol=0)
     learn(model, data_of(crowds[0]), limit=1, folder=tmp_path)
     assert len(model.blocks.rows) == 3
 
 
-def test_state_that_lies_in_the_cluster_in_another_way_is_not_taken_up(crowds, tmp_path, monkeypatch):
+def test_a_checkpoint_with_other_parts_or_blocks_is_refused(crowds, tmp_path, monkeypatch):
     answers = crowds[0]
     learn(engine.GLAD(max_iter=2, tol=0), data_of(answers, parts=3), folder=tmp_path / "a")
     with pytest.raises(ModelFileError, match="parts=3"):
         learn(engine.GLAD(**STEPS), data_of(answers, parts=4), folder=tmp_path / "a", resume=True)
     (tmp_path / "a" / "easiness-1" / "_SUCCESS").unlink()
     (tmp_path / "a" / "easiness-0" / "_SUCCESS").unlink()
-    with pytest.raises(ModelFileError, match="share the folder"):
+    with pytest.raises(ModelFileError, match="must share the folder"):
         learn(engine.GLAD(**STEPS), data_of(answers, parts=3), folder=tmp_path / "a", resume=True)
     learn(engine.IBCC(max_iter=2, tol=0), data_of(answers), limit=LIMIT, folder=tmp_path / "b")
     monkeypatch.setattr(joined_em, "CELLS", 6 * CLASSES**2)
@@ -184,17 +185,26 @@ def test_state_that_lies_in_the_cluster_in_another_way_is_not_taken_up(crowds, t
         ("DawidSkene", {"prior": np.ones((2, 3, 3))}, "prior"),
     ],
 )
-def test_settings_that_are_for_one_machine_are_refused(crowds, tmp_path, name, settings, argument):
+def test_settings_without_support_on_spark_are_refused(crowds, tmp_path, name, settings, argument):
     for limit in (10**6, LIMIT):
         with pytest.raises(ParameterError, match=f"{argument}="):
             learn(getattr(engine, name)(**settings), data_of(crowds[0]), limit=limit, folder=tmp_path)
 
 
-def test_a_part_of_known_labels_alone_names_its_tasks():
+def test_a_part_with_gold_only_lists_its_unanswered_tasks():
     columns = {
-        "part": pa.array([4], pa.int32()), "task": ["nobody"], "worker": pa.nulls(1, pa.int64()),
+        "part": pa.array([4], pa.int32()), "task": ["no one"], "worker": pa.nulls(1, pa.int64()),
         "label": pa.array([1], pa.int32()), "weight": pa.nulls(1, pa.float64()), "row": pa.nulls(1, pa.int64()),
     }  # fmt: skip
     packed = pack(pa.table(columns), 2, "error", True, True).to_pylist()[0]
-    assert from_bytes(packed["strangers"]).to_pydict() == {"task": ["nobody"]}
+    assert from_bytes(packed["unanswered"]).to_pydict() == {"task": ["no one"]}
     assert (packed["part"], packed["tasks"], packed["answers"], packed["repeats"]) == (4, 0, 0, 0)
+
+
+def test_pair_counts_of_parts_add_up_to_the_local_agreement(crowds):
+    answers = crowds[0]
+    parts = data_of(answers, parts=4).parts.rows
+    count = agreement_counts._sum([agreement_counts._count(packed, CLASSES) for _, packed in parts])
+    assert local_agreement.alpha_of(count) == pytest.approx(cw.evaluate.krippendorff_alpha(answers), abs=1e-12)
+    assert local_agreement.agreement_of(count) == cw.evaluate.pairwise_agreement(answers)
+    assert local_agreement.kappa_of(count) == pytest.approx(cw.evaluate.fleiss_kappa(answers), abs=1e-12)

@@ -15,10 +15,11 @@ import scipy.sparse
 from crowdwise._core.memory import available, gigabytes
 from crowdwise.answers import Answers
 from crowdwise.errors import CrowdwiseError, FeaturesError, FormatError, TooLargeError
-from crowdwise.io.files import guard
+from crowdwise.io.files import file_errors
 from crowdwise.learn.features.arrays import ArrayFeatures, SparseFeatures
 from crowdwise.learn.features.base import Array, Features, from_tensor
 from crowdwise.learn.features.datasets import DatasetFeatures
+from crowdwise.learn.features.matching import match_by_row
 from crowdwise.learn.features.pictures import folder_pictures, joined_pictures
 from crowdwise.learn.features.tables import file_features, frame_features, is_frame
 
@@ -50,17 +51,17 @@ def open_features(X: Any, answers: Answers | None = None) -> Features:
 
 def open_source(X: Any, answers: Answers | None = None) -> Features:
     """The same without a look at the values."""
-    features = _of_kind(X, answers)
+    features = _recognise(X, answers)
     if answers is not None and features.n_rows != answers.n_tasks:
         message = (
-            f"X has {features.n_rows} rows, the answers {answers.n_tasks} tasks: give one row for each task, in the "
-            f"order of answers.tasks."
+            f"X has {features.n_rows:,} rows; the answers have {answers.n_tasks:,} tasks. Pass one row per task, in "
+            f"the order of answers.tasks."
         )
         raise FeaturesError(message)
     return features
 
 
-def _of_kind(X: Any, answers: Answers | None) -> Features:
+def _recognise(X: Any, answers: Answers | None) -> Features:
     if isinstance(X, Features):
         return X
     if isinstance(X, (str, os.PathLike)):
@@ -104,18 +105,28 @@ def _stacked(rows: Any) -> Array:
         raise FeaturesError(message) from None
 
 
-def _from_path(given: str | os.PathLike[str], answers: Answers | None) -> Features:
-    path, split = Path(given), None
-    if "::" in str(given) and not path.exists():
-        name, _, split = str(given).rpartition("::")
+def _from_path(source: str | os.PathLike[str], answers: Answers | None) -> Features:
+    """Open a file or folder; match its rows to the tasks of the answers, if there are any."""
+    path, split = Path(source), None
+    if "::" in str(source) and not path.exists():
+        name, _, split = str(source).rpartition("::")
         path = Path(name)
+    features = _open_path(path, split, answers)
+    if answers is not None and features.tasks is None:
+        return match_by_row(features, answers, str(source))
+    if features.n_ignored:
+        features.match_note = f"{features.n_ignored:,} rows or images of {source} belong to no task and are ignored."
+    return features
+
+
+def _open_path(path: Path, split: str | None, answers: Answers | None) -> Features:
     if not path.exists():
         message = f"there is no file or folder {str(path)!r} (looked in {Path.cwd()})."
         raise FormatError(message)
     if split is not None and path.suffix != ".npz":
         message = f"{path}: only .npz files hold several arrays to choose from with '::{split}'."
         raise FeaturesError(message)
-    with guard(path):
+    with file_errors(path):
         if path.is_dir():
             return folder_pictures(path, answers)
         if path.suffix == ".npy":

@@ -1,6 +1,6 @@
-"""Writes docs/licences.md from what is installed, and refuses a licence that is unknown or would bind users.
+"""Write docs/licences.md from the installed packages; fail on a licence that is unknown or restricts users.
 
-python docs/licences_page.py
+python -m scripts.licences_page
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import NamedTuple
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-PAGE = Path(__file__).parent / "licences.md"
-PROJECT = Path(__file__).parent.parent / "pyproject.toml"
+PAGE = Path(__file__).parents[1] / "docs" / "licences.md"
+PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 NOT_RUNTIME = {"all", "docs", "test", "dev"}  # the rest gathered, and what only the developers of Crowdwise need
 
 WHAT_FOR = {

@@ -177,7 +177,7 @@ def test_what_is_no_features_is_refused_with_a_reason(X, said):
 
 
 def test_rows_and_tasks_must_be_as_many():
-    with pytest.raises(FeaturesError, match="X has 7 rows, the answers 3 tasks"):
+    with pytest.raises(FeaturesError, match="X has 7 rows; the answers have 3 tasks"):
         open_features(NUMBERS, answers_to(["a", "b", "c"]))
     with pytest.raises(FeaturesError, match=r"7 rows.* 3 tasks"):
         open_features(open_features(NUMBERS), answers_to(["a", "b", "c"]))

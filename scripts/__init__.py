@@ -1,0 +1,1 @@
+"""Maintenance scripts: generated files, licences, the lowest supported versions."""

@@ -1,0 +1,131 @@
+"""The candidate methods, simplest first, and which of them a run compares.
+
+`choose` compares a short list unless it is given candidates. `crowdwise run` compares a longer one, which depends on
+whether tasks have features and on how many tasks and answers there are. The rule looks only at sizes, so the same data
+gives the same candidates on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+from sklearn.base import BaseEstimator
+
+from crowdwise._core.registry import find_method, make
+from crowdwise._core.validation import require
+from crowdwise.answers import Answers
+from crowdwise.errors import ParameterError
+from crowdwise.learn.joint_em.class_prior import ClassPrior, parse_shares
+
+VOTE = "majority-vote"
+DEFAULT = "joint-em"  # with features
+
+# Compared by `choose` unless it is given candidates. Simplest first: parameters per worker, then of tasks and crowd.
+WITHOUT_FEATURES = (VOTE, "wawa", "one-coin", "mace", "glad", "dawid-skene", "ibcc", "ebcc")
+WITH_FEATURES = (VOTE, "aggregated(dawid-skene)", "raykar", DEFAULT, "crowdlayer", "conal", "aggnet")
+
+# Compared by a run with features: QUICK_TRUTH, then LEARNERS, sorted by the cost of a training and how many it takes.
+LEARNERS = ("crowdlab", "raykar", DEFAULT, "aggnet", "crowdlayer", "conal", "waum(crowdlayer)", "dasc(crowdlayer)")
+LEARNERS_WITHOUT_TORCH = ("crowdlab", "raykar", DEFAULT)
+QUICK_LEARNERS = ("raykar", DEFAULT, "crowdlayer")  # for more than MANY_TASKS tasks
+QUICK_TRUTH = (VOTE, "one-coin", "dawid-skene")  # for more than MANY_ANSWERS answers, and next to learners
+MANY_TASKS, MANY_ANSWERS = 50_000, 3_000_000
+
+# Parameters of candidates that differ from the method's defaults. Without cross-fitting raykar trusts its own labels.
+SETTINGS: dict[str, dict[str, Any]] = {"raykar": {"cross_fit": 5}}
+
+
+class Candidates(NamedTuple):
+    """The models that a run compares, by name, and notes for the user."""
+
+    models: dict[str, Any]  # majority vote first
+    notes: list[str]
+    requested: str | None  # the one method that the user asked for
+    default: str | None  # JointEM if it is one of several: another must lead it by more than one standard error
+
+
+def default_candidates(with_features: bool) -> list[Any]:
+    """Return the candidates of `choose`, names or models, for tasks with or without features."""
+    names = WITH_FEATURES if with_features else WITHOUT_FEATURES
+    return [make(name, **SETTINGS[name]) if name in SETTINGS else name for name in names]
+
+
+def select_candidates(
+    answers: Answers, method: str | Sequence[str], *, with_features: bool, seed: int, class_prior: ClassPrior = None
+) -> Candidates:
+    """Return the models to compare on these answers. Majority vote is always one of them.
+
+    Parameters
+    ----------
+    answers : Answers
+    method : str or sequence of str
+        "auto", the name of one method, or the names of several to choose from, simplest first.
+    with_features : bool
+        Whether tasks have features.
+    seed : int
+        Random seed of every candidate.
+    class_prior : as `JointEM` takes, optional
+        Declared class shares. Only JointEM uses them.
+
+    Examples
+    --------
+    >>> from crowdwise import simulate
+    >>> list(select_candidates(simulate.simulate(20), "dawid-skene", with_features=False, seed=0).models)
+    ['majority-vote', 'dawid-skene']
+    """
+    names = [method] if isinstance(method, str) else list(method)
+    notes: list[str] = []
+    requested = names[0] if len(names) == 1 and names != ["auto"] else None
+    if names == ["auto"]:
+        names, notes = _names_by_size(answers, with_features)
+    elif "auto" in names or not names:
+        message = f"method={names}: give 'auto', or the names of methods."
+        raise ParameterError(message)
+    for name in names:
+        if find_method(name).needs_features and not with_features:
+            message = f"{name} learns from features: give features, images or texts, or choose another method."
+            raise ParameterError(message)
+    models = {name: _build_model(name, seed) for name in dict.fromkeys([VOTE, *names])}
+    gold_only = [name for name, model in models.items() if getattr(model, "needs_gold", False)]
+    if gold_only:
+        message = f"{gold_only[0]} needs gold labels to fit: use `crowdwise aggregate --gold`."
+        raise ParameterError(message)
+    if class_prior is not None:
+        need = f"None unless {DEFAULT} is a candidate, which needs features: no other method uses it"
+        require(DEFAULT in models, "class_prior", class_prior, need)
+        parse_shares(class_prior, answers.classes)  # raises if a class is missing or unknown
+        models[DEFAULT].set_params(class_prior=class_prior)
+        notes.append(f"The declared class shares were passed to {DEFAULT}, the only method that uses them.")
+    default = DEFAULT if DEFAULT in models and requested is None else None
+    return Candidates(models, notes, requested, default)
+
+
+def _names_by_size(answers: Answers, with_features: bool) -> tuple[list[str], list[str]]:
+    """Return the names of the candidates for "auto", and a note for each list that was shortened."""
+    notes = []
+    names: list[str] = list(WITHOUT_FEATURES)
+    if answers.n_answers > MANY_ANSWERS or with_features:
+        names = list(QUICK_TRUTH)
+    if answers.n_answers > MANY_ANSWERS:
+        notes.append(f"There are over {MANY_ANSWERS:,} answers: only {', '.join(QUICK_TRUTH)} were compared.")
+    if with_features:
+        learners: tuple[str, ...] = LEARNERS
+        if answers.n_tasks > MANY_TASKS:
+            learners = QUICK_LEARNERS
+            notes.append(f"There are over {MANY_TASKS:,} tasks: the only learners tried were {', '.join(learners)}.")
+        if find_spec("torch") is None:
+            learners = tuple(name for name in learners if name in LEARNERS_WITHOUT_TORCH)
+            notes.append("torch is not installed, so networks were not tried: pip install 'crowdwise[torch]'.")
+        names += learners
+    return names, notes
+
+
+def _build_model(name: str, seed: int) -> BaseEstimator:
+    """Build a method by name, with this seed in every part of it."""
+    from crowdwise.learn.wrapper import resolve_base
+
+    model = resolve_base(make(name, **SETTINGS.get(name, {})))
+    seeds = [parameter for parameter in model.get_params() if parameter.rpartition("__")[2] == "random_state"]
+    return model.set_params(**dict.fromkeys(seeds, seed))
