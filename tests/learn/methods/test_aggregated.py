@@ -48,7 +48,7 @@ def test_estimators_without_weights_take_hard_labels(data):
     with pytest.raises(ParameterError, match="hard labels"):
         cw.Aggregated("dawid-skene", KNeighborsClassifier()).fit(X, answers)
     for option in ({"select": "held_out"}, {"n_models": 2}, {"checkpoint": "x"}):
-        with pytest.raises(ParameterError, match="not trained by epochs"):
+        with pytest.raises(ParameterError, match="not trained in epochs"):
             cw.Aggregated("dawid-skene", LogisticRegression(), **option).fit(X, answers)
 
 
