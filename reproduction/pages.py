@@ -130,7 +130,7 @@ def summary(results: Results) -> Iterator[str]:
     count = Counter(verdict.partition(":")[0] for verdict in verdicts.values())
     yield from ("## All orderings in one table", "")
     yield (
-        f"{len(GOALS)} orderings of the papers can be checked here. {count['yes']} hold by more than two standard errors "
+        f"{len(GOALS)} orderings of the papers are checked here. {count['yes']} hold by more than two standard errors "
         f"of the difference (SE) and {count['yes' + NEAR]} by less. {count['no' + NEAR]} fail by less than two and "
         f"{count['no']} by more; {count[MISSING]} are {MISSING}."
     )
@@ -155,7 +155,7 @@ def reading(results: Results) -> Iterator[str]:
 def paper(results: Results, name: str, title: str, experiments: Iterable[Experiment]) -> Iterator[str]:
     """The page of a paper."""
     yield from (f"# {title}", "", note(results, name), "")
-    yield "[How to read the tables](reading.md). `python -m reproduction NAME` computes one, `--show` prints it."
+    yield "[How to read the tables](reading.md). `python -m reproduction NAME --show` prints one of them."
     yield ""
     of_paper = [goal for goal in GOALS if EXPERIMENTS[goal.experiment] in experiments]
     if of_paper:

@@ -60,14 +60,14 @@ def missing(cells: Iterable[Cell], families: dict[str, Family], store: Store) ->
     ]  # fmt: skip
 
 
-def data_of(problem: str) -> str:
-    """Return the data set that a problem is made from.
+def data_of(problem: str) -> str | None:
+    """Return the data set that a problem is made from, or None if it is simulated.
 
-    >>> data_of("music@40"), data_of("cifar10h-103"), data_of("heavy-2")
-    ('music', 'cifar10h', 'cifar10h')
+    >>> data_of("music@40"), data_of("cifar10h-103"), data_of("heavy-2"), data_of("gaussian-paper")
+    ('music', 'cifar10h', 'cifar10h', None)
     """
     name = problem.partition("@")[0].partition("-")[0]
-    return DATA.get(name, name)
+    return None if name == "gaussian" else DATA.get(name, name)
 
 
 def check_ready(cells: Iterable[Cell], families: dict[str, Family], store: Store) -> None:
@@ -76,7 +76,8 @@ def check_ready(cells: Iterable[Cell], families: dict[str, Family], store: Store
     lacking = []
     for name in dict.fromkeys(data_of(cell.problem) for cell in todo):
         try:
-            load(name)
+            if name is not None:
+                load(name)
         except CrowdwiseError as error:
             lacking.append(str(error))
     if lacking:

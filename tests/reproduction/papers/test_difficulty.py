@@ -63,6 +63,7 @@ def test_the_best_rule_is_as_good_as_theory_says():
     assert run(cell("best rule", "gaussian-paper"))[0]["last"] == pytest.approx(94.1)
 
 
+@pytest.mark.slow
 def test_no_classifier_beats_the_ceiling_by_more_than_chance():
     drawn = draw("gaussian-unstructured", 0)
     ceiling = score("ceiling", drawn)["last"]

@@ -89,8 +89,8 @@ def test_seeds_of_drawn_data_are_fitted_to_their_own_and_scored_by_balanced_accu
     assert [each["score"] for each in both] == [each["balanced"] for each in both]
 
 
-def test_bars_are_of_what_is_computed() -> None:
-    for bar in joint.BARS:
-        assert bar.measure in TABLE.measures
-        assert (bar.method, bar.data) not in TABLE.except_for
-        assert bar.data in TABLE.problems
+def test_targets_name_rows_of_experiments() -> None:
+    for target in joint.TARGETS:
+        assert target.measure in TABLE.measures
+        assert (target.method, target.data) not in TABLE.except_for
+        assert target.data in TABLE.problems
