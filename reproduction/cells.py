@@ -114,4 +114,4 @@ def stamp_of(settings: Mapping[str, Any], cell: Cell) -> str:
     """Return a short hash of the settings, as printed, and of the versions of family and problem."""
     versions = {name: VERSIONS[name] for name in (cell.family, cell.problem.partition("@")[0]) if name in VERSIONS}
     text = repr(sorted((name, str(value)) for name, value in {**settings, **versions}.items()))
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

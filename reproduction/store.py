@@ -64,7 +64,8 @@ class Store:
         path.parent.mkdir(parents=True, exist_ok=True)
         cells = _read(path)
         # Rounded here rather than on writing, so that this run and one that reads the file get the same results.
-        cells[_key(cell)] = FinishedCell(stamp, [rounded(each) for each in figures])
+        short = [{**seed, SECONDS: float(f"{seed[SECONDS]:.4g}")} for seed in figures]
+        cells[_key(cell)] = FinishedCell(stamp, [rounded(seed) for seed in short])
         self._files[path] = cells
         write_cells(path, cells)
 
