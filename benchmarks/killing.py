@@ -27,7 +27,9 @@ HALVED = ("run", "run-pool")  # the same command, half of the kills each
 def main() -> None:
     """Kill the commands that were named."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("jobs", nargs="*", help="from aggregate, fit, run, run-pool, bench, spark (default: all)")
+    parser.add_argument(
+        "jobs", nargs="*", help="from aggregate, fit, run, run-pool, reproduction, spark (default: all)"
+    )
     parser.add_argument("--kills", type=int, default=100, help="kills per command")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, default=TARGET)
@@ -38,7 +40,7 @@ def main() -> None:
         for name in options.jobs or jobs:
             report = partial(keep, options.json, jobs[name], options.seed)
             count = options.kills // 2 if name in HALVED else options.kills
-            crash.kill_many(jobs[name], Path(home) / name, count, options.seed, told=report)
+            crash.kill_many(jobs[name], Path(home) / name, count, options.seed, report=report)
 
 
 def keep(path: Path, job: crash.Job, seed: int, kills: crash.Kills) -> None:
@@ -46,7 +48,7 @@ def keep(path: Path, job: crash.Job, seed: int, kills: crash.Kills) -> None:
     words = [Path(word).name if os.sep in word else word for word in job.words]
     rows = read_results(path, {})
     rows[job.name] = {
-        "command": " ".join(["crowdwise", *words]), "when": time.strftime("%Y-%m-%d"), "seed": seed, "kills": kills.n,
+        "command": " ".join([job.program, *words]), "when": time.strftime("%Y-%m-%d"), "seed": seed, "kills": kills.n,
         "with_all_processes": kills.whole, "alone": kills.alone, "moments": dict(sorted(kills.phases.items())),
         "chains": kills.finished, "files_compared": kills.files, "half_written": 0, "different": 0,
         "seconds": round(kills.seconds, 1),
