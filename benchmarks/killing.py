@@ -27,9 +27,7 @@ HALVED = ("run", "run-pool")  # the same command, half of the kills each
 def main() -> None:
     """Kill the commands that were named."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "jobs", nargs="*", help="from aggregate, fit, run, run-pool, reproduction, spark (default: all)"
-    )
+    parser.add_argument("jobs", nargs="*", help="aggregate, fit, run, run-pool, reproduction, spark (default: all)")
     parser.add_argument("--kills", type=int, default=100, help="kills per command")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, default=TARGET)

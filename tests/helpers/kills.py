@@ -126,22 +126,22 @@ def spark_settings() -> Iterator[str]:
 
 def start(job: Job, folder: Path, user: int | None = None) -> Any:
     """Start the command in the folder as a process group of its own, possibly as another user."""
-    process = _PROCESSES.Process(target=command, args=(job, folder, user))
+    process = _PROCESSES.Process(target=command, args=(job.program, job.words, folder, user))
     process.start()
     return process
 
 
-def command(job: Job, folder: Path, user: int | None) -> None:
+def command(program: str, words: tuple[str, ...], folder: Path, user: int | None) -> None:
     """Run a command; its output goes to `NAME.said.txt` next to the folder."""
     os.setsid()
     os.chdir(folder)
     output = os.open(folder.with_suffix(".said.txt"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    sys.argv = [job.program, *job.words]
+    sys.argv = [program, *words]
     if user is not None:
         os.setuid(user)
-    if job.program == "crowdwise":
+    if program == "crowdwise":
         from crowdwise.cli import main
     else:
         from reproduction.__main__ import main
@@ -149,7 +149,7 @@ def command(job: Job, folder: Path, user: int | None) -> None:
     try:
         main()
     finally:
-        if "--jobs" in job.words:  # a command of its own would end its pool, a fork would wait for it
+        if "--jobs" in words:  # a command of its own would end its pool, a fork would wait for it
             from joblib.externals.loky import get_reusable_executor
 
             get_reusable_executor().shutdown(kill_workers=True)
@@ -161,9 +161,7 @@ def used(process: int) -> float:
     Kills are timed by these rather than by a clock, which runs on while a busy machine does other work.
     """
     try:
-        numbers = (
-            Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:15]
-        )  # own, and of ended children
+        numbers = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:15]  # own, ended children's
         children = [
             each for file in Path(f"/proc/{process}/task").glob("*/children") for each in file.read_text().split()
         ]
