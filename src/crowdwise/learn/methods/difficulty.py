@@ -22,7 +22,8 @@ class, on answers simulated from the model itself too; the exact form does not, 
 
 In `FixedDifficultyEM` d is made of the very answers it explains: where all agree d is largest, and the best lambda
 takes them for right nearly always. A lambda left where it starts, at a worker's accuracy, or moved by few small steps
-(`climb`) infers the truth better than the best one does on simulated answers: see `python -m reproduction difficulty-tables`.
+(`climb`) infers the truth better than the best one does on simulated answers (`python -m reproduction
+difficulty-tables`).
 """
 
 from __future__ import annotations
