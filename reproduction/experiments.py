@@ -73,7 +73,7 @@ class Experiment:
     stage: Callable[[str, str], int] = lambda method, problem: 0
 
     def cells(self, seeds: int | None = None, *, quick: bool = False) -> list[Cell]:
-        """Return the cells to compute. A quick run has one seed unless told otherwise, and hides no answers."""
+        """Return the cells to compute. A quick run has one seed unless `seeds` is given, and hides no answers."""
         seeds = seeds or (1 if quick else self.seeds)
         rows = dict.fromkeys([*self.methods, *([self.ceiling] if self.ceiling else [])])
         pairs = [(m, p) for p in self.problems for m in rows if (m, p) not in self.except_for]
@@ -90,8 +90,8 @@ class Experiment:
 
     def figures_shown(self) -> set[str]:
         """Return the names of the figures that its lines are made of."""
-        beside = {"oracle", "held_out"} if self.measures[0] == "last" and not self.curve else set()
-        return {*self.measures, *beside, *(["last"] if self.ceiling else [])}
+        others = {"oracle", "held_out"} if self.measures[0] == "last" and not self.curve else set()
+        return {*self.measures, *others, *(["last"] if self.ceiling else [])}
 
 
 def lines(

@@ -76,7 +76,7 @@ def gaussian_mixture(
     """
     require(isinstance(constant, (bool, np.bool_)), "constant", constant, "True or False")
     for name, value in (("n_train", n_train), ("n_test", n_test)):
-        require(is_integer(value, 0), name, value, "a whole number of tasks, 0 or more")
+        require(is_integer(value, 0), name, value, "an integer number of tasks, 0 or more")
     rngs: Any
     if isinstance(seed, str):
         if seed != "paper" or (n_train, n_test) != (1000, 1000):
@@ -205,7 +205,7 @@ def unstructured_answers(
 def _codes(truth: Any, n_classes: int) -> Array:
     truth = np.asarray(truth)
     if truth.ndim != 1 or truth.dtype.kind not in "iub" or not ((truth >= 0) & (truth < n_classes)).all():
-        message = f"truth is an array of class codes, whole numbers in 0..{n_classes - 1}; this one is not."
+        message = f"truth is an array of class codes, integers in 0..{n_classes - 1}; this one is not."
         raise ParameterError(message)
     return truth.astype(np.int32)
 

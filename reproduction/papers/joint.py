@@ -1,4 +1,4 @@
-"""JointEM, ours, beside every other learner. The rules are in benchmarks/notes/joint_protocol.md.
+"""JointEM, our own method, compared with every other learner. Rules: reproduction/notes/joint_protocol.md.
 
     JointEM             as it comes
     ..., balanced       with class_prior="balanced", where the tasks are known to have as many of each class
@@ -161,8 +161,8 @@ UNTRUE = frozenset(
 
 EXPERIMENTS = (
     Experiment(
-        "joint", "JointEM, ours, beside all other learners",
-        "JointEM first in mean rank, and nowhere below the best of the others by more than the error",
+        "joint", "JointEM compared with all other learners",
+        "JointEM first in mean rank, and not below the best rival by more than the standard error on any set",
         FAMILY, ROWS, SETS, seeds=10, measures=("score", "ece", "labels"), except_for=UNTRUE, stage=stage,
         fewer={(method, problem): seeds_of(method, problem) for method in ROWS for problem in SETS},
     ),
@@ -172,13 +172,13 @@ EXPERIMENTS = (
         fewer={(method, problem): seeds_of(method, problem) for method in COMPARED for problem in SPARSE},
     ),
     Experiment(
-        "joint-fresh", "JointEM on sets that its settings were not chosen by", "JointEM above the best of the others",
+        "joint-fresh", "JointEM on data sets unseen during its design", "JointEM above the best rival",
         FAMILY, ON_FRESH, FRESH, seeds=10, measures=("score", "ece", "labels"), except_for=UNTRUE,
         fewer={(method, problem): seeds_of(method, problem) for method in ON_FRESH for problem in FRESH},
     ),
     Experiment(
         "joint-valid", "JointEM on the validation tasks of LabelMe",
-        "tasks that no setting was chosen by, looked at once",
+        "the same order on tasks that were not used to choose settings",
         FAMILY, ON_VALID, ("labelme-valid",), seeds=10, measures=("score", "ece", "labels"),
         fewer={(method, "labelme-valid"): seeds_of(method, "labelme-valid") for method in ON_VALID},
     ),

@@ -170,7 +170,7 @@ def test_curves_of_self_training_follow_its_iterations(problem: Problem) -> None
 
 
 def test_the_ceiling_is_trained_on_the_truth_alone(problem: Problem) -> None:
-    told = problem.with_truth_told().answers
+    told = problem.with_true_answers().answers
     assert told.n_answers == told.n_tasks
     assert told.tasks.tolist() == problem.answers.tasks.tolist()
     assert (told.label == problem.answers.truth).all()
@@ -184,7 +184,7 @@ def toy(method: Method) -> Callable[[Cell], list[dict[str, Any]]]:
 def test_a_cell_of_the_ceiling_is_a_fit_on_the_truth(problem: Problem) -> None:
     make = lambda setting: small(random_state=setting.seed)  # noqa: E731
     cell = Cell("toy", "m", "digits", (0, 1))
-    assert toy(Method(make, truth=True))(cell) == measure(small(), problem.with_truth_told())
+    assert toy(Method(make, truth=True))(cell) == measure(small(), problem.with_true_answers())
     assert toy(Method(make))(cell) == measure(small(), problem)
     assert toy(Method(make, truth=True))(cell) != toy(Method(make))(cell)
 

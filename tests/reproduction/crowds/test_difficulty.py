@@ -133,7 +133,7 @@ def test_who_answers_and_what_is_repeated():
     [
         (lambda: gaussian_mixture(seed="Paper"), "seed"),
         (lambda: gaussian_mixture(500, seed="paper"), "1000 tasks"),
-        (lambda: gaussian_mixture(seed=-1), "seed=-1: use a whole number"),
+        (lambda: gaussian_mixture(seed=-1), "seed=-1: use an integer"),
         (lambda: gaussian_mixture(-5), "n_train=-5"),
         (lambda: gaussian_mixture(n_test=2.5), "n_test=2.5"),
         (lambda: gaussian_mixture(constant="no"), "True or False"),
