@@ -79,11 +79,10 @@ CONTROLS = {
     "DASC": "pseudo-answers at random", "soft DASC": "pseudo-answers at random",
 }  # fmt: skip
 INTRO = """The other systems on top of JointEM: differences to plain JointEM on the same seeds, in points, with their
-standard error over seeds. Bold helps and † hurts: the mean is beyond its standard error. In brackets the seeds of a
-cell that has fewer than its column. "helps" and "hurts" count data sets. Rows in which something is dealt at random,
-weighed up or doubled are controls. The rule for what is kept stands in benchmarks/joint_on_top.py and was written
-before the run. The error is that of folds and networks alone (of usps and gas_drift, of tasks and crowds too), not of
-test tasks."""
+standard error over seeds. Bold: helps, †: hurts (the mean exceeds its standard error). In brackets: the seeds of a
+cell that has fewer than its column. "helps" and "hurts" count data sets. Rows in which something is random, weighted up
+or doubled are controls. The rule for what is kept is in benchmarks/joint_on_top.py and was written before the run. The
+standard error covers folds and networks (usps and gas_drift: also tasks and crowds), not test tasks."""
 CONSENSUS = ("CROWDLAB over JointEM", "CROWDLAB over both")  # says nothing of other tasks
 FOLDS = 3
 ROUNDING = 1e-9  # of means and errors that are the same number

@@ -61,7 +61,7 @@ def test_intervals_of_worker_accuracy_cover(name, k, shares, per_task):
         assert found[kind]["width"] < 0.75  # not by saying nothing
 
 
-def test_nobody_is_known_whom_nobody_confirms():
+def test_interval_is_total_for_a_worker_without_shared_tasks():
     for name in ("majority-vote", "ibcc"):
         found = checks.interval_check(name, 3, None, 1, 40, 1, levels=(0.95,), kinds=("peers", "belief", "run"))
         assert {kind: each["cover"]["0.95"] for kind, each in found.items()} == dict.fromkeys(found, 1.0)
