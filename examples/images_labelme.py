@@ -50,8 +50,8 @@ def main(out: Path, small: bool = False) -> cw.run.Run:
     print(f"Labels by majority vote: {scores['vote_accuracy']:.1%} right; by {method}: {scores['accuracy']:.1%}.")
     print(run.metrics["why"])
     print(
-        f"{scores['accepted_tasks']:,} labels are accepted; {run.metrics['expected_accepted']:.1%} of them were expected "
-        f"to be right, without looking at the truth, and {scores['accepted_accuracy']:.1%} are."
+        f"{scores['accepted_tasks']:,} labels are accepted; {run.metrics['expected_accepted']:.1%} of them were "
+        f"expected to be right, without looking at the truth, and {scores['accepted_accuracy']:.1%} are."
     )
     hardest = run.tasks.slice(0, 1).to_pylist()[0]
     print(f"The most ambiguous picture is {hardest['task']}, which workers call {hardest['labels']}.")

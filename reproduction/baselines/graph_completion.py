@@ -159,7 +159,7 @@ class GraphModule(CrowdModule):
         return self.kept
 
     def train(self, mode: bool = True) -> GraphModule:
-        """As ever; what was worked out to predict is forgotten when training goes on."""
+        """Set the mode; training discards what was computed for prediction."""
         if mode:
             self.kept = None
         return super().train(mode)

@@ -40,7 +40,7 @@ DISCRIMINATOR = 7  # stream of its random start
 
 
 class IRGAN(CrowdLayer):
-    """CrowdLayer that goes on against a discriminator once it has learned from the answers.
+    """CrowdLayer that continues to train against a discriminator after learning from the answers.
 
     Parameters
     ----------

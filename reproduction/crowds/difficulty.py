@@ -153,7 +153,7 @@ def structural_answers(
     easiness = (np.square(p).sum(axis=1) - 1 / n_classes) / (1 - 1 / n_classes)  # (tasks,): 1 where one class is sure
     odds = logit(skill[worker, truth[task]]) + guess  # (answers,) log odds over a guess, on the clearest task
     right = expit(odds * easiness[task] - guess)
-    return _spoken(truth, task, worker, right, skill.shape, classes, what)
+    return _draw_answers(truth, task, worker, right, skill.shape, classes, what)
 
 
 def unstructured_answers(
@@ -199,7 +199,7 @@ def unstructured_answers(
     who, how, what = streams(seed, 3)
     task, worker = _assigned(truth, n_workers, answers_per_task, who)
     rate = how.choice(errors, size=len(task)) if per == "answer" else how.choice(errors, size=len(truth))[task]
-    return _spoken(truth, task, worker, 1 - rate, (n_workers, n_classes), classes, what)
+    return _draw_answers(truth, task, worker, 1 - rate, (n_workers, n_classes), classes, what)
 
 
 def _codes(truth: Any, n_classes: int) -> Array:
@@ -214,7 +214,7 @@ def _assigned(truth: Array, n_workers: int, answers_per_task: Any, rng: np.rando
     return assign(len(truth), n_workers, n_workers if answers_per_task is None else answers_per_task, seed=rng)
 
 
-def _spoken(
+def _draw_answers(
     truth: Array, task: Array, worker: Array, right: Array, shape: Any, classes: Any, rng: np.random.Generator
 ) -> Answers:
     """Answers that are right with these probabilities, or else any other class."""
