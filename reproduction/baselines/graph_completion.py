@@ -82,7 +82,7 @@ class GraphCompletion(NetworkLearner):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        require(is_integer(self.width, 1), "width", self.width, "a whole number, 1 or more")
+        require(is_integer(self.width, 1), "width", self.width, "an integer, 1 or more")
         require(self.norm in ("left", "symmetric"), "norm", self.norm, "'left' or 'symmetric'")
         share = is_number(self.unseen) and 0 < self.unseen < 1
         require(share, "unseen", self.unseen, "the share of answers to hide, above 0 and below 1")
@@ -159,7 +159,7 @@ class GraphModule(CrowdModule):
         return self.kept
 
     def train(self, mode: bool = True) -> GraphModule:
-        """As ever; what was worked out to predict is forgotten when training goes on."""
+        """Set the mode; training discards what was computed for prediction."""
         if mode:
             self.kept = None
         return super().train(mode)
