@@ -168,9 +168,9 @@ def test_answer_proba_skips_the_mixture_if_all_workers_have_answers(monkeypatch)
     module, _, batch = small()
     row, worker = torch.tensor([0, 4, 7, 9]), torch.tensor([0, 2, 5, 7])
     expected = module.answer_log_proba(batch.x, module.class_log_proba(batch.x).flatten(0, 1), row, worker)
-    torch.testing.assert_close(module.answers_from(batch.x, row, worker), expected)
+    torch.testing.assert_close(module.predict_answer_log_proba(batch.x, row, worker), expected)
     monkeypatch.setattr(module, "class_log_proba", None)
-    torch.testing.assert_close(module.answers_from(batch.x, row[:3], worker[:3]), expected[:3])
+    torch.testing.assert_close(module.predict_answer_log_proba(batch.x, row[:3], worker[:3]), expected[:3])
 
 
 def test_one_worker_equals_supervised_training():

@@ -314,7 +314,7 @@ class CrowdInG(NetworkLearner):
         if answers is not None and not self.__sklearn_is_fitted__():
             self.fit(X, answers)
         base = self._fitted if answers is None else answers
-        self._opened(X)  # raises if X has another shape than in `fit`
+        self._open_features(X)  # raises if X has another shape than in `fit`
         features, codes = open_features(X, base), self._worker_codes(base.workers)
         rng = np.random.default_rng(random_state)
         task, worker = draw_missing(base, max_pairs, rng)

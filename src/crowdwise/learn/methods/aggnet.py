@@ -112,7 +112,7 @@ class AggNet(NetworkLearner):
 
     def _fit(self, inputs: FitInput) -> None:
         features, answers, weight, gold, validation, callback = inputs
-        train, monitor = self._monitored(features, answers, validation)
+        train, monitor = self._epoch_selection(features, answers, validation)
         folds = None if self.cross_fit is None else draw_folds(train.n_tasks, self.cross_fit, self.random_state)
         per_model = networks_per_model(folds)
         module = self._module(self._network(features, train.n_classes, self.n_models * per_model), train)
