@@ -1,20 +1,18 @@
-"""Would it have paid? Replays of real answers, bought by each strategy: `make bench-acquire`.
+"""Replay real answers, bought by each acquisition strategy: `python -m benchmarks acquire [--seeds 10] [CASE ...]`.
 
-    python benchmarks/acquire_replay.py [--seeds 10] [name ...]
-
-Most answers are hidden and bought back, a twentieth of all at a time; after each round a truth method labels the tasks.
-Printed is the mean accuracy of labels over the curve minus that of buying at random, in points, with its standard error
-over seeds. Truth is used to score alone. Kept in results/acquire.json.
+Most answers are hidden and bought back, a twentieth of all at a time. After each round a truth method labels the tasks.
+The table shows the mean accuracy of the labels over the curve minus that of buying at random, in points, with its
+standard error over seeds. Truth is used for scoring only.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import warnings
-from pathlib import Path
 from typing import Any, NamedTuple
+
+from benchmarks.files import RESULTS, read_results, write_results
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -26,7 +24,7 @@ import crowdwise as cw
 from crowdwise.acquire import STRATEGIES, replay
 from crowdwise.errors import CrowdwiseWarning
 
-TARGET = Path(__file__).parent / "results" / "acquire.json"
+TARGET = RESULTS / "acquire.json"
 
 
 class Case(NamedTuple):
@@ -77,12 +75,12 @@ def main() -> None:
     parser.add_argument("cases", nargs="*", help=f"of {', '.join(CASES)}; all unless given")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", CrowdwiseWarning)
-    results: dict[str, Any] = json.loads(TARGET.read_text()) if TARGET.exists() else {}
+    results: dict[str, Any] = read_results(TARGET, {})
     others = [name for name in STRATEGIES if name != "random"]
     shown = Table("case", "random", *others)
     for name in arguments.cases or CASES:
         results[name] = measure(CASES[name], arguments.seeds)
-        TARGET.write_text(json.dumps(results, indent=1, sort_keys=True))
+        write_results(TARGET, results)
         cells = [f"{results[name][other][0]:+.2f} ± {results[name][other][1]:.2f}" for other in others]
         shown.add_row(name, f"{results[name]['random']:.2f}", *cells)
     Console(width=160).print(shown)

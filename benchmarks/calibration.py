@@ -1,27 +1,23 @@
-"""How sure are labels, and how sure may they be?: `make bench-calibration`.
+"""Calibration of the labels before and after calibration: `python -m benchmarks calibration [SET ...]`.
 
-    python benchmarks/calibration.py [set ...]
+Expected calibration error (ECE, 15 bins) of the labels of each method against the known truth: with the probabilities
+of the method, and at the temperature that `crowdwise.choose` finds from held-out answers, without truth (five folds;
+for majority vote, its shares before, its votes as odds after). `confidence` is the mean confidence at that temperature,
+which is the accuracy a user would expect.
 
-Expected calibration error (ECE, 15 bins) of each method's labels against the known truth: of its belief as it is, and
-at the temperature that `crowdwise.choose` finds from held-out answers, without truth (five folds; for majority vote,
-its shares before, its votes as odds after). `confidence` is the mean confidence at that temperature: what a user would
-be told the accuracy is.
+The way to find the temperature was chosen among some fifteen by the mean ECE over the sets of TRIED and simulated
+crowds (with other seeds than here). The sets of UNSEEN took no part in that choice. They were looked at twice: the
+first choice, the higher of workers and coin, had failed on the simulated crowd "class-dependent" here.
 
-How the temperature is found was settled by the mean ECE over the sets of TRIED and simulated crowds (other seeds than
-those here), among some fifteen ways to find it. The sets of UNSEEN took no part in that. They were looked at twice: the
-first way settled on, the higher of workers and coin, had failed on the simulated crowd "class-dependent" here.
-
-What one vote may add (`vote_limit`), and that a belief becomes surer only as far as all readings agree, was settled
-later, with all sets here seen: LabelMe's and `s_rel`'s votes had come out much too sure. The temperature of the vote is
-the one found; where the limit is lower than its inverse, the limit holds.
+Two rules were added later, with all sets here seen, because the votes of LabelMe and `s_rel` came out overconfident: a
+limit on what one vote may add (`vote_limit`), and that a probability rises only as far as all estimates agree. The
+temperature of the vote is the one found; the limit applies where it is lower than the inverse temperature.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,9 +25,9 @@ from rich.console import Console
 from rich.table import Table
 
 import crowdwise as cw
+from benchmarks.files import RESULTS, read_results, write_results
 from crowdwise.evaluate import ece
 
-HERE = Path(__file__).parent
 METHODS = ["majority-vote", "dawid-skene", "one-coin", "glad", "ibcc", "mace"]
 TRIED = ["bluebird", "dog", "fej2013", "rte", "weather_cf", "zencrowd_us"]
 UNSEEN = ["d_possent", "face", "leaves", "s_rel", "web", "labelme", "music", "product"]
@@ -83,11 +79,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", nargs="*", help="sets to run; all unless given")
     warnings.simplefilter("ignore")
-    target = HERE / "results" / "calibration.json"
-    results = json.loads(target.read_text()) if target.exists() else {}
+    target = RESULTS / "calibration.json"
+    results = read_results(target, {})
     for name in parser.parse_args().sets or [*TRIED, *UNSEEN, *SIMULATED, *LEARNERS]:
         results[name] = measure(name)
-        target.write_text(json.dumps(results, indent=1) + "\n")
+        write_results(target, results)
     table = Table("set", *METHODS, "learner", title="ECE before > after, temperature")
     for name, row in results.items():
         cells = [row.get(method) for method in METHODS]

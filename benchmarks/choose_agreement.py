@@ -1,42 +1,38 @@
-"""Does choosing without ground truth choose well?: `make bench-choose`.
+"""Does choosing a method without ground truth choose well? `python -m benchmarks choose [--seed 0 ...] [SET ...]`.
 
-    python benchmarks/choose_agreement.py [--seed 0 ...] [set ...]
+Candidates are ranked by the log-likelihood of held-out answers (crowdwise.choose, five folds) and by their accuracy.
+Spearman's rho and Kendall's tau measure how far the two rankings agree. The regret is what the pick of the criterion
+loses against the best candidate, in points of accuracy (`rule`: the pick of the one-standard-error rule, `top`: the
+highest score). `mean` is the regret of a random candidate, `vote` that of majority vote.
 
-Candidates are ranked by the log-likelihood of held-out answers (crowdwise.choose, five folds), then by their accuracy.
-Spearman's rho and Kendall's tau say how far the two rankings agree; the regret is what the pick of the criterion loses
-against the best candidate, in points of accuracy (`rule`: the pick of the one-standard-error rule, `top`: the highest
-score). `mean` is the regret of a candidate drawn at random, `vote` that of majority vote.
-
-    labelme, music   20 learners and settings, bad ones among them, with the papers' networks; test accuracy of the
+    labelme, music   20 learners and settings, bad ones included, with the networks of the papers; test accuracy of the
                      classifier fitted on all answers with the same seed
-    truth sets       the truth methods at their defaults; accuracy of the labels inferred from all answers
+    truth sets       the truth methods with default settings; accuracy of the labels inferred from all answers
 
-This script chooses nothing by accuracy. Warnings of the methods are left out, failures are counted.
+Nothing here is chosen by accuracy. Warnings of the methods are hidden, failures are counted.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import time
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from learn_accuracy import PAPERS, ROWS, configured, load
 from rich.console import Console
 from rich.table import Table
 from scipy.stats import kendalltau, spearmanr
 from sklearn.base import clone
-from truth_accuracy import data_sets
 
 import crowdwise as cw
+from benchmarks.files import RESULTS, read_results, write_results
+from benchmarks.learn_accuracy import PAPERS, ROWS, configured, load
+from benchmarks.truth_accuracy import data_sets
 from crowdwise.choose.choice import pick
-from crowdwise.choose.scores import answer_folds, fitted, held_out, task_folds
+from crowdwise.choose.scores import answer_folds, fit_candidate, held_out, task_folds
 from crowdwise.errors import CrowdwiseError
 
-HERE = Path(__file__).parent
 FOLDS = 5
 LEARNERS = [
     "MV-DL", "MV+LR", "DS-DL", "GLAD", "unionnet", "raykar", "raykar cross_fit=5", "crowdlayer vw", "crowdlayer mw",
@@ -69,7 +65,7 @@ def judge(candidates: dict[str, Any], X: Any, answers: cw.Answers, accuracy: Any
     right, failed = {}, {}
     for name, model in candidates.items():
         try:
-            right[name] = accuracy(fitted(model, X, answers, "common"))
+            right[name] = accuracy(fit_candidate(model, X, answers, "common"))
         except CrowdwiseError as error:
             failed[name] = str(error)
     out: dict[str, Any] = {"accuracy": right, "failed": failed, "criteria": {}}
@@ -82,7 +78,7 @@ def judge(candidates: dict[str, Any], X: Any, answers: cw.Answers, accuracy: Any
             held_rows = np.flatnonzero(fold == k)
             kept, held = answers.take(np.flatnonzero(fold != k)), answers.take(held_rows)
             for name in right:
-                model = fitted(candidates[name], X, kept, criteria[0])
+                model = fit_candidate(candidates[name], X, kept, criteria[0])
                 for criterion in criteria:
                     scores[criterion][name][held_rows] = held_out(model, X, kept, held, criterion)
         for criterion, score in scores.items():
@@ -99,7 +95,7 @@ def agreement(scores: dict[str, Any], right: dict[str, float], held: cw.Answers)
     return {
         "spearman": float(spearmanr(x, y)[0]), "kendall": float(kendalltau(x, y)[0]), "top": top, "rule": rule,
         "regret_top": best - right[top], "regret_rule": best - right[rule], "regret_mean": best - float(np.mean(y)),
-        "regret_vote": best - y[0], "scores": mean,
+        "regret_vote": best - y[0],
     }  # fmt: skip
 
 
@@ -123,8 +119,8 @@ def main() -> None:
     parser.add_argument("sets", nargs="*", help="sets to run; all unless given")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    target = HERE / "results" / "choose.json"
-    results = json.loads(target.read_text()) if target.exists() else {}
+    target = RESULTS / "choose.json"
+    results = read_results(target, {})
     truth_sets = {name: answers for name, answers in data_sets().items() if name not in PAPERS}
     chosen = arguments.sets or [*truth_sets, *PAPERS]
     for seed in arguments.seed or range(3):
@@ -132,7 +128,7 @@ def main() -> None:
             start = time.perf_counter()
             found = on_features(name, seed) if name in PAPERS else on_truth(truth_sets[name], seed)
             results.setdefault(name, {})[str(seed)] = {**found, "seconds": time.perf_counter() - start}
-            target.write_text(json.dumps(results, indent=1) + "\n")
+            write_results(target, results)
     table = Table("set", "criterion", "seeds", "rho", "tau", "regret rule", "top", "mean", "vote", "picks")
     for name, runs in results.items():
         for criterion in next(iter(runs.values()))["criteria"]:

@@ -1,35 +1,34 @@
-"""Which criterion chooses a classifier best without ground truth?: `make bench-choose-criteria`.
+"""Which criterion chooses a classifier best without ground truth? `python -m benchmarks choose-criteria`.
 
-    python benchmarks/choose_criteria.py [--seed 0 ...] [--kept folder] [set ...]
+    python -m benchmarks choose-criteria [--seed 0 ...] [--kept FOLDER] [SET ...]
 
-Sixteen learners and settings, simplest first, bad ones among them, are fitted without each of three folds of the
-answers, of the tasks and of the workers; of each fit its belief (`proba_`) and its classifier f (`predict_proba`) are
-all that a criterion sees. Each criterion's ranking is held against accuracy (product: F1 of the rare class), of the
-classifier on new tasks and of the labels of the tasks that were answered, both fitted on all answers.
+Sixteen learners and settings, simplest first, bad ones included, are fitted without each of three folds of the answers,
+of the tasks and of the workers. A criterion sees only the probabilities of each fit (`proba_`, called belief here) and
+its classifier f (`predict_proba`). The ranking by each criterion is compared with accuracy (product: F1 of the rare
+class), of the classifier on new tasks and of the labels of the answered tasks, both fitted on all answers.
 
-    of single answers   common     log sum_c belief[t, c] confusion[w, c, l], as `choose` does: confusion from belief
-                        llp        belief is made anew from f and the answers kept, by EM with f and common workers
+    single answers      common     log sum_c belief[t, c] confusion[w, c, l], as in `choose`: confusion from belief
+                        llp        belief is recomputed from f and the kept answers, by EM with f and common workers
                         llp ds     the same with the workers of one Dawid-Skene fit, the same for all candidates
-    of whole tasks      tasks      each answer by itself, from f; confusion from belief
+    all of a task       tasks      each answer by itself, from f; confusion from belief
                         lltask     all answers of a task together, log sum_c f[c] prod_a confusion[w, c, l]
                         lltask ds  the same with the workers of one Dawid-Skene fit
-                        reliable   as lltask, of the better half of the workers alone
-                        agree      how often the likeliest class is the answer
-    of whole workers    stranger   from belief; a worker unknown to the fit is judged by his other held-out answers
-                        crowd      from belief; all of them have the confusion of the crowd
-    of two or three     both       mean of common and lltask, answer by answer
+                        reliable   as lltask, with the better half of the workers only
+                        agree      how often the most probable class is the answer
+    all of a worker     stranger   from belief; a worker unknown to the fit is judged by their other held-out answers
+                        crowd      from belief; every such worker has the confusion of the crowd
+    combinations        both       mean of common and lltask, answer by answer
                         all        and of stranger
                         ranks      mean of the ranks by common and lltask
 
-Regret: points that a pick loses against the best candidate. `top`: highest score; `rule`: one standard error, simplest
-first; `default`: the same rule from JointEM, which stays unless another leads it by its error. For means of ranks there
-is no error, so `top` alone. Beside: regret of JointEM itself, and of a random pick.
+Regret: points that a pick loses against the best candidate. `top`: highest score. `rule`: one standard error, simplest
+first. `default`: the same rule starting from JointEM, which stays unless another leads it by more than the standard
+error. Means of ranks have no standard error, so only `top`. For comparison: regret of JointEM, and of a random pick.
 
-Sets: LabelMe and Music as they come. product: 1,500 pairs, tested on the others. cifar10h: 900 answers to about
-290 pictures, tested on 200 others. digits: the simulated crowd of the demo, tested on all other digits. usps and
-gas_drift: 800 tasks, long-tailed, 2.5 answers each of 40 simulated workers; those of gas_drift err together where tasks
-are hard.
-This script chooses nothing by accuracy, but JointEM's settings were found in view of LabelMe, Music and product.
+Sets: LabelMe and Music as they are. product: 1,500 pairs, tested on the others. cifar10h: 900 answers to about 290
+pictures, tested on 200 others. digits: the simulated crowd of the demo, tested on all other digits. usps and gas_drift:
+800 tasks, long-tailed, 2.5 answers each by 40 simulated workers; those of gas_drift err together on hard tasks. Nothing
+here is chosen by accuracy, but the settings of JointEM were found with LabelMe, Music and product in view.
 """
 
 from __future__ import annotations
@@ -49,13 +48,13 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import f1_score
 
 import crowdwise as cw
+from benchmarks.files import RESULTS, read_results, write_results
 from crowdwise.choose.choice import pick
 from crowdwise.choose.scores import answer_folds, task_folds
 from crowdwise.learn.joint_em.engine import ConfusionWorkers
 from crowdwise.truth.kernels.shared import FLOOR
 from crowdwise.truth.vote_check import log_likelihood, log_likelihood_of_tasks
 
-HERE = Path(__file__).parent
 FOLDS, ROUNDS, DEFAULT = 3, 5, "joint-em"
 EPOCHS = {"epochs": 20}
 CANDIDATES: dict[str, Any] = {
@@ -209,7 +208,7 @@ def of_workers(belief: Any, f: Any, kept: cw.Answers, held: cw.Answers, ds: Any)
     """Criteria where all answers of workers are held out."""
     strangers = ConfusionWorkers(held, "hierarchical", None, leave_one_out=True)
     strangers.fit(belief, belief)
-    each = np.exp(strangers.each())  # (held, classes): from the worker's other answers
+    each = np.exp(strangers.answer_log_proba())  # (held, classes): from the worker's other answers
     pooled = np.full((kept.n_classes,) * 2, 0.1 / kept.n_classes)  # (classes, labels)
     np.add.at(pooled.T, kept.label, belief[kept.task])
     pooled /= pooled.sum(axis=1, keepdims=True)
@@ -286,7 +285,7 @@ def judged(
     out = {}
     for criterion, mean in means.items():
         picked = {"top": names[int(np.argmax(mean))], **picks.get(criterion, {})}
-        out[criterion] = {"scores": dict(zip(names, mean.tolist(), strict=True)), "picks": picked}
+        out[criterion] = {}
         for kind, by_label in right.items():
             y = np.array([by_label[label] for label in names])
             regret = {rule: float(y.max() - by_label[label]) for rule, label in picked.items()}
@@ -305,21 +304,21 @@ def main() -> None:
     """Run all, print a table and keep the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, action="append", help="of folds and candidates; 0 unless given")
-    parser.add_argument("--kept", type=Path, help="folder that keeps what each fit believes")
+    parser.add_argument("--kept", type=Path, help="folder in which to cache the probabilities of each fit")
     parser.add_argument("sets", nargs="*", help="sets to run; all unless given")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    target = HERE / "results" / "choose_criteria.json"
-    results = json.loads(target.read_text()) if target.exists() else {}
+    target = RESULTS / "choose_criteria.json"
+    results = read_results(target, {})
     for seed in arguments.seed or [0]:
         for name in arguments.sets or SETS:
             results.setdefault(name, {})[str(seed)] = judge(name, seed, arguments.kept)
-            target.write_text(json.dumps(results, indent=1) + "\n")
+            write_results(target, results)
     show(results)
 
 
 def show(results: dict[str, Any]) -> None:
-    """One table a figure: criteria by sets."""
+    """Print one table per figure: criteria by sets."""
     names = [name for name in SETS if name in results]
     console = Console(width=150)
     for kind in KINDS:

@@ -1,34 +1,33 @@
-"""What a fit costs, as a formula: time, memory and bytes on the network from answers, workers, classes and iterations.
+"""What a fit costs, as a formula: time, memory and network traffic from answers, workers, classes and iterations.
 
-    python benchmarks/cost_model.py             the constants, the check, and 10^10 answers on 100 machines
+    python -m benchmarks cost-model     the constants, the check, and 10^10 answers on 100 machines
 
-Constants of one machine are those of 10^8 answers (benchmarks/results/scale.json), where matrices and ids are beyond
-every cache; the check is against ten and a hundred times fewer answers, and a hundred classes (truth_speed.json). Those
-of Spark are of two sizes on one machine (spark.json). Letters:
+Constants of one machine come from 10^8 answers (results/scale.json), where matrices and ids do not fit into any cache.
+The check uses ten and a hundred times fewer answers, and a hundred classes (results/truth_speed.json). Constants of
+Spark come from two sizes on one machine (results/spark.json). Letters:
 
     A answers, T tasks, W workers, K classes, P pairs of worker and label that occur (at most W x K), I iterations
 
-    seconds of a processor, one machine     (read + index) x A  +  step x A x K x I  +  write x T
-    bytes of memory, one machine            libraries + the larger of  `reading` x A  and
-                                            24 A + (16 K + 16) T + 24 K P + the ids
-        24 an answer (task, worker, label, pair, and two numbers in the order of pairs), two posteriors a task, three
+    processor seconds, one machine      (read + index) x A  +  step x A x K x I  +  write x T
+    bytes of memory, one machine        libraries + the larger of  `reading` x A  and
+                                        24 A + (16 K + 16) T + 24 K P + the ids
+        24 per answer (task, worker, label, pair, and two numbers in the order of pairs), two posteriors per task, three
         tables of P x K numbers: counted in the code, not fitted
-    seconds of an iteration, Spark          job + step x A x K / cores + bytes / network
-                                            joined: another job, and `carry` x A / cores, as parts pass through Java
-    bytes of an iteration, Spark            broadcast   8 K P to each machine, and (8 K + 8) p back from each part
-                                            joined      8 K p to each part, and (8 K + 8) p back
-        p, pairs of a part of a answers: P (1 - exp(-a / P)), as if each answer were of any pair
-    seconds of the intake, Spark            start + intake x A / cores: two shuffles of all rows
+    seconds per iteration, Spark        job + step x A x K / cores + bytes / network
+                                        joined: another job, and `carry` x A / cores, as parts pass through Java
+    bytes per iteration, Spark          broadcast   8 K P to each machine, and (8 K + 8) p back from each part
+                                        joined      8 K p to each part, and (8 K + 8) p back
+        p, pairs in a part of a answers: P (1 - exp(-a / P)), as if each answer fell on a random pair
+    seconds of the intake, Spark        start + intake x A / cores: two shuffles of all rows
 """
 
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
 from typing import Any, NamedTuple
 
-HERE = Path(__file__).parent
+from benchmarks.files import RESULTS, read_results
+
 LIBRARIES = 0.33e9  # bytes of a process that has fitted something small
 LIMIT = 50_000_000  # broadcast_limit: numbers in all confusion matrices
 Row = dict[str, Any]
@@ -74,7 +73,7 @@ class Cluster(NamedTuple):
 
 
 def filled(places: float, thrown: float) -> float:
-    """Places that are hit when so many are thrown at random.
+    """Return the expected number of places hit by this many random throws.
 
     >>> round(filled(10, 10), 2)
     6.51
@@ -83,13 +82,13 @@ def filled(places: float, thrown: float) -> float:
 
 
 def seconds(machine: Machine, crowd: Crowd, iterations: int) -> float:
-    """Seconds of a processor on one machine, from the file to the labels."""
+    """Return processor seconds on one machine, from the file to the labels."""
     steps = machine.step * crowd.answers * crowd.classes * iterations
     return (machine.read + machine.index) * crowd.answers + steps + machine.write * crowd.tasks
 
 
 def memory(machine: Machine, crowd: Crowd) -> float:
-    """Bytes at the peak, Dawid-Skene on one machine."""
+    """Return the peak memory in bytes of Dawid-Skene on one machine."""
     k = crowd.classes
     ids = (8 + crowd.text) * crowd.tasks
     fit = 24 * crowd.answers + (16 * k + 16) * crowd.tasks + 24 * k * crowd.pairs + ids
@@ -97,7 +96,7 @@ def memory(machine: Machine, crowd: Crowd) -> float:
 
 
 def traffic(crowd: Crowd, cluster: Cluster) -> tuple[str, float]:
-    """Which way the matrices go, and the bytes that an iteration sends over the network in all."""
+    """Return how matrices are sent, and the total bytes an iteration sends over the network."""
     k, pairs = crowd.classes, crowd.pairs
     own = filled(pairs, crowd.answers / cluster.parts)
     back = (8 * k + 8) * own * cluster.parts
@@ -107,7 +106,7 @@ def traffic(crowd: Crowd, cluster: Cluster) -> tuple[str, float]:
 
 
 def iteration(machine: Machine, crowd: Crowd, cluster: Cluster) -> float:
-    """Seconds of an iteration on Spark."""
+    """Return the seconds of an iteration on Spark."""
     way, sent = traffic(crowd, cluster)
     job, carry = (machine.job, 0.0) if way == "broadcast" else (machine.joined, machine.carry)
     work = (machine.step * crowd.classes + carry) * crowd.answers / (cluster.machines * cluster.cores)
@@ -115,7 +114,7 @@ def iteration(machine: Machine, crowd: Crowd, cluster: Cluster) -> float:
 
 
 def constants(rows: list[Row], spark: list[Row], ids: str) -> Machine:
-    """Constants from what was measured at 10^8 answers, and on Spark at two sizes."""
+    """Return constants from measurements at 10^8 answers, and on Spark at two sizes."""
     row = find(rows, "dawid-skene", ids, 10**8)
     assert row is not None
     n, steps = row["answers"], row["iterations"] * row["iteration_cpu_seconds"]
@@ -142,18 +141,18 @@ CORES = 2  # of the machine that was measured
 
 
 def find(rows: list[Row], case: str, ids: str, answers: int) -> Row | None:
-    """The row of a measurement, None where there is none."""
+    """Return the row of a measurement, or None."""
     found = (r for r in rows if (r["who"], r["case"], r["ids"], r["answers"]) == ("ours", case, ids, answers))
     return next((row for row in found if "failed" not in row), None)
 
 
 def line(*cells: object) -> None:
-    """A row of a table."""
+    """Print a row of a table."""
     print("| " + " | ".join(map(str, cells)) + " |")
 
 
 def check(rows: list[Row], machines: dict[str, Machine]) -> None:
-    """The formula beside what was measured on one machine."""
+    """Compare the formula with measurements on one machine."""
     line("answers, ids", "CPU s: formula", "measured", "GB: formula", "measured")
     line(*["---"] * 5)
     for ids, machine in machines.items():
@@ -162,24 +161,24 @@ def check(rows: list[Row], machines: dict[str, Machine]) -> None:
             if row is None:
                 continue
             crowd = Crowd(n, row["tasks"], row["workers"], row["classes"], 13 if ids == "strings" else 0)
-            told = seconds(machine, crowd, row["iterations"]), memory(machine, crowd)
-            line(f"{n:.0e}, {ids}", f"{told[0]:.1f}", f"{row['cpu_seconds']:.1f}", f"{told[1] / 1e9:.2f}",
+            predicted = seconds(machine, crowd, row["iterations"]), memory(machine, crowd)
+            line(f"{n:.0e}, {ids}", f"{predicted[0]:.1f}", f"{row['cpu_seconds']:.1f}", f"{predicted[1] / 1e9:.2f}",
                  f"{row['peak_bytes'] / 1e9:.2f}")  # fmt: skip
 
 
 def check_classes(machine: Machine) -> None:
-    """The formula beside 20 iterations of Dawid-Skene on both cores, by classes: `make bench-truth`."""
+    """Compare the formula with 20 iterations of Dawid-Skene on both cores, by classes (`truth`)."""
     line("answers, classes", "20 iterations: formula", "measured")
     line(*["---"] * 3)
-    for row in json.loads((HERE / "results" / "truth_speed.json").read_text()):
+    for row in read_results(RESULTS / "truth_speed.json"):
         name, _, classes = row["what"].partition(", K = ")
         if name == "Dawid-Skene EM" and row["answers"] >= 10**6:
-            told = 20 * machine.step * row["answers"] * int(classes) / CORES
-            line(f"{row['answers']:.0e}, {classes}", f"{told:.1f} s", f"{row['ours']['seconds']:.1f} s")
+            predicted = 20 * machine.step * row["answers"] * int(classes) / CORES
+            line(f"{row['answers']:.0e}, {classes}", f"{predicted:.1f} s", f"{row['ours']['seconds']:.1f} s")
 
 
 def check_spark(spark: list[Row], machine: Machine) -> None:
-    """The formula beside what was measured on `local[2]`, where the network is memory."""
+    """Compare the formula with measurements on `local[2]`, where the network is memory."""
     line("answers on Spark", "an iteration: formula", "measured", "bytes back a part: formula", "counted")
     line(*["---"] * 5)
     for row in spark:
@@ -190,8 +189,8 @@ def check_spark(spark: list[Row], machine: Machine) -> None:
              f"{back / 1e6:.2f} MB", f"{row['bytes_back'] / 1e6:.2f} MB")  # fmt: skip
 
 
-def foretell(machine: Machine) -> None:
-    """10^10 answers on 100 machines of 16 cores and 10 Gbit/s, by crowds and parts."""
+def predict(machine: Machine) -> None:
+    """Predict 10^10 answers on 100 machines of 16 cores and 10 Gbit/s, by crowds and parts."""
     line(
         "workers", "parts", "matrices", "sent an iteration", "seconds an iteration", "of them network", "20 iterations"
     )
@@ -211,10 +210,9 @@ def foretell(machine: Machine) -> None:
 
 
 def main() -> None:
-    """Print everything, as tables of Markdown."""
-    rows = json.loads((HERE / "results" / "scale.json").read_text())["rows"]
-    file = HERE / "results" / "spark.json"
-    spark = json.loads(file.read_text()) if file.exists() else []
+    """Print everything as Markdown tables."""
+    rows = read_results(RESULTS / "scale.json")["rows"]
+    spark = read_results(RESULTS / "spark.json", [])
     known = [ids for ids in ("integers", "strings") if find(rows, "dawid-skene", ids, 10**8)]
     machines = {ids: constants(rows, spark, ids) for ids in known}
     for ids, machine in machines.items():
@@ -226,7 +224,7 @@ def main() -> None:
         print()
         check_spark(spark, machines["integers"])
         print()
-        foretell(machines["integers"])
+        predict(machines["integers"])
 
 
 if __name__ == "__main__":

@@ -1,34 +1,30 @@
-"""Models of every registered kind, damaged and forged many times, and what loading them comes to.
+"""Damage and forge models of every registered kind many times, and load them: `python -m benchmarks damage`.
 
-    python benchmarks/damaged_files.py --damaged 3000 --forged 1000     # writes results/damaged_files.json
+    python -m benchmarks damage --damaged 3000 --forged 1000     (the defaults)
 
-Damaged: bits flipped, the file cut, bytes lost, doubled or added; nothing but a refusal that names the file, or the
-same predictions, will do. Forged: a value of the header or a tensor changed and the checksum made to fit; loading may
-succeed, but must end in no other exception. The functions are those of `tests/damaged.py`.
+Damaged: bits flipped, the file cut, bytes lost, doubled or added. Loading must raise an error that names the file, or
+give the same predictions. Forged: a value of the header or a tensor changed and the checksum adjusted. Loading may
+succeed, but must raise no other exception. The functions are those of tests/helpers/damaged.py.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-from crowdwise._core.registry import methods  # noqa: E402
-from tests.helpers.damaged import attack  # noqa: E402
+from benchmarks.files import RESULTS, write_results
+from crowdwise._core.registry import methods
+from tests.helpers.damaged import attack
 
 
 def main() -> None:
-    """Attack every kind of model, print a line for each, and keep the counts."""
+    """Attack every kind of model, print a line for each, and store the counts."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--damaged", type=int, default=3000, help="of each kind of model")
-    parser.add_argument("--forged", type=int, default=1000, help="of each kind of model")
+    parser.add_argument("--damaged", type=int, default=3000, help="files per kind of model")
+    parser.add_argument("--forged", type=int, default=1000, help="files per kind of model")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     start, kinds = time.perf_counter(), {}
@@ -40,7 +36,7 @@ def main() -> None:
     faults = sum(count for kind, count in total.items() if "FAULT" in kind)
     print(f"{len(kinds)} kinds of model, {total.total():,} files, {faults} faults: {dict(total)}")
     result = {**vars(given), "seconds": round(time.perf_counter() - start), "faults": faults, "total": total}
-    (ROOT / "benchmarks/results/damaged_files.json").write_text(json.dumps({**result, "kinds": kinds}, indent=1) + "\n")
+    write_results(RESULTS / "damaged_files.json", {**result, "kinds": kinds})
 
 
 if __name__ == "__main__":

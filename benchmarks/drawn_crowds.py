@@ -1,11 +1,11 @@
 """Crowds of any size for the benchmarks, drawn a part at a time.
 
-Every answer is a function of its number alone (a hash stands in for the generator), so no part needs another, and the
-rows can be written in any order:
+Every answer is a function of its number (a hash replaces the generator), so parts do not depend on one another and rows
+can be written in any order:
 
-    answers 5t .. 5t + 4 are those to task t, of 5 different workers; there is a worker for every 500 answers
+    answers 5t .. 5t + 4 belong to task t, by 5 different workers; there is one worker per 500 answers
     classes are as uneven as 1, 1/2, 1/3, ...
-    worker w is right with a probability between 0.4 and 0.95, and otherwise says any class
+    worker w is right with a probability between 0.4 and 0.95, and otherwise answers any class
 """
 
 from __future__ import annotations

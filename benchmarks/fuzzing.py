@@ -1,24 +1,23 @@
-"""A million files, well-formed, damaged and made of rubbish, through every reader: right answers, or an error of ours.
+"""Valid, damaged and random files through every reader: correct answers or a clear error, never anything else.
 
-    python benchmarks/fuzzing.py                          all targets, 500,000 cases
-    python benchmarks/fuzzing.py --cases 5000 --only csv  some of them
+    python -m benchmarks fuzz                          all targets, 500,000 cases
+    python -m benchmarks fuzz --cases 5000 --only csv  some of them
 
-The documents, and what is right of them, are those of the tests (tests/io/fuzz_*.py), drawn with other seeds. Targets:
+The documents and the expected results are those of the tests (tests/helpers/fuzz_*.py), with other seeds. Targets:
 
-    <format>, whole      a file made from known answers: what is read equals them
-    <format>, damaged    a file with bytes or values changed, or rubbish; of CSV, TSV and JSON lines a second reader,
-                         on Python's own csv and json, must find the same answers
-    ..., by Hypothesis   the same documents, drawn by Hypothesis with ids of its own
+    <format>, whole      a file made from known answers: the answers read must equal them
+    <format>, damaged    a file with bytes or values changed, or random content; for CSV, TSV and JSON lines a second
+                         reader, based on Python's csv and json, must find the same answers
+    ..., by Hypothesis   the same documents, drawn by Hypothesis with its own ids
 
-A case fails when anything but a CrowdwiseError is raised, when answers are wrong, when it takes over SECONDS, or when
-it raises the most memory its process ever took by more than ROOM and FACTOR times its own size. Guided by coverage, the
-same judges are asked by benchmarks/fuzzing_guided.py, whose counts are added to the results if they are there.
+A case fails if it raises anything but a CrowdwiseError, if answers are wrong, if it takes more than SECONDS, or if it
+raises the peak memory of its process by more than ROOM plus FACTOR times the size of its file. `fuzz-guided` asks the
+same of files bred by coverage; its counts are added to the results if they exist.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
 import sys
@@ -33,17 +32,16 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "io"))
-RESULTS = ROOT / "benchmarks" / "results" / "fuzzing.json"
-GUIDED = ROOT / "benchmarks" / "results" / "fuzzing_guided.json"
-BLOCK = 1000  # cases that a process is given at a time, each block with a seed of its own
-ROOM, FACTOR = 64 << 20, 100  # bytes of memory a case may take, and for each byte of its file
-LIMIT = 6 << 30  # bytes of a process: beyond, it is refused memory
+from benchmarks.files import RESULTS, read_results, write_results
+
+TARGET, GUIDED = RESULTS / "fuzzing.json", RESULTS / "fuzzing_guided.json"
+BLOCK = 1000  # cases per block; each block has a seed of its own
+ROOM, FACTOR = 64 << 20, 100  # bytes of memory a case may take, plus this many per byte of its file
+LIMIT = 6 << 30  # bytes of memory a process may take
 
 
 def targets() -> dict[str, Any]:
-    """Name -> function of (random, folder) that says how a case went."""
+    """Return functions of (random, folder) by name; each returns the outcome of a case."""
     from tests.helpers import fuzz_documents as documents
     from tests.helpers import fuzz_others as others
     from tests.helpers import fuzz_targets as judges
@@ -70,7 +68,7 @@ SHARES = {"whole": 1.0, "damaged": 4.0, "odd": 8.0, "beside": 0.7, "by Hypothesi
 
 
 def plan(cases: int, only: list[str]) -> dict[str, int]:
-    """How many cases each target gets: whole blocks."""
+    """Return the number of blocks of each target."""
     names = [*targets(), *(f"{form}, by Hypothesis" for form in _formats())]
     names = [name for name in names if not only or any(part in name for part in only)]
     share = {
@@ -88,14 +86,14 @@ def _formats():
 
 
 def prepare() -> None:
-    """Before the first block of a process."""
+    """Set up a process before its first block."""
     import pyarrow as pa
 
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_DATA, (LIMIT, LIMIT))
-    with tempfile.TemporaryDirectory() as folder:  # what is slow the first time, as it is compiled, is no hang
+    with tempfile.TemporaryDirectory() as folder:  # compilation on first use must not count as a hang
         for run in targets().values():
             for seed in range(5):
                 with suppress(Exception):
@@ -103,7 +101,7 @@ def prepare() -> None:
 
 
 def block(name: str, seed: int, folder: str) -> dict[str, Any]:
-    """One block of cases: outcomes, and what failed. Case i is drawn with the seed `seed * BLOCK + i`."""
+    """Run one block of cases and return outcomes and failures. Case i has the seed `seed * BLOCK + i`."""
     from tests.helpers.fuzz_targets import SECONDS, alarm
 
     place = Path(folder) / str(os.getpid())
@@ -128,7 +126,7 @@ def block(name: str, seed: int, folder: str) -> dict[str, Any]:
 
 
 def by_hypothesis(form: str, seed: int, place: Path) -> dict[str, Any]:
-    """A block drawn by Hypothesis."""
+    """Run a block drawn by Hypothesis."""
     from hypothesis import given
     from hypothesis import seed as seeded
 
@@ -155,20 +153,20 @@ def by_hypothesis(form: str, seed: int, place: Path) -> dict[str, Any]:
 
 
 def memory() -> int:
-    """The most memory this process has taken, in bytes."""
+    """Return the peak memory of this process in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
 def main() -> None:
-    """Run the blocks of all targets, several at a time, and keep the counts as they come."""
+    """Run the blocks of all targets in parallel, and store the counts as they come."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=float, default=5e5)
-    parser.add_argument("--only", default="", help="targets with one of these words, separated by commas")
-    parser.add_argument("--seed", type=int, default=1000, help="of the first block of each target")
+    parser.add_argument("--cases", type=float, default=5e5, help="total number of cases")
+    parser.add_argument("--only", default="", help="run targets with one of these words (separated by commas)")
+    parser.add_argument("--seed", type=int, default=1000, help="seed of the first block of each target")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, default=TARGET)
     parser.add_argument(
-        "--folder", default="/dev/shm" if Path("/dev/shm").is_dir() else None, help="where files go: best in memory"
+        "--folder", default="/dev/shm" if Path("/dev/shm").is_dir() else None, help="folder for files, best in memory"
     )
     given = parser.parse_args()
     only = [part for part in given.only.split(",") if part]
@@ -196,10 +194,10 @@ def main() -> None:
 
 
 def save(given, readers, failures, slowest, peak, seconds) -> None:
-    """Keep the counts."""
+    """Store the counts."""
     import pyarrow
 
-    guided = json.loads(GUIDED.read_text()) if GUIDED.exists() and given.out == RESULTS else {}
+    guided = read_results(GUIDED, {}) if given.out == TARGET else {}
     cases = sum(counts.total() for counts in readers.values())
     result = {
         "cases": cases + sum(sum(counts["outcomes"].values()) for counts in guided.values()),
@@ -210,9 +208,8 @@ def save(given, readers, failures, slowest, peak, seconds) -> None:
         "most_memory_of_a_process_bytes": peak,
         "versions": {"python": sys.version.split()[0], "pyarrow": pyarrow.__version__},
         "readers": {name: dict(sorted(counts.items())) for name, counts in readers.items() if counts},
-        "guided_by_coverage": guided,
     }
-    given.out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_results(given.out, result)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Text for the readers of CSV and JSON, bred by coverage (atheris, libFuzzer): what reaches new lines is kept.
+"""Text for the CSV and JSON readers, bred by coverage (atheris, libFuzzer): input that reaches new lines is kept.
 
-    .venv-fuzz/bin/python benchmarks/fuzzing_guided.py                   50,000 cases of each format
+    python -m benchmarks fuzz-guided [--cases 50000]     in .venv-fuzz, 50,000 cases per format
 
-Each format is a process of its own, with the judge of the tests (tests/io/fuzz_targets.py) and some of its documents to
-begin with. The Python code of crowdwise.io is instrumented; Arrow's parsers are C++ and are not, so they are guided
-only by what our code does next. The first byte of a case chooses the name of the file.
+Each format runs in a process of its own, with the checks of the tests (tests/helpers/fuzz_targets.py) and some of their
+documents to start from. The Python code of crowdwise.io is instrumented. The parsers of Arrow are C++ and are not, so
+only the code that follows guides them. The first byte of a case chooses the name of the file.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "io"))
-RESULTS = ROOT / "benchmarks" / "results" / "fuzzing_guided.json"
+from benchmarks.files import RESULTS, ROOT, read_results, write_results
+
+TARGET = RESULTS / "fuzzing_guided.json"
 NAMES = {
     "csv": ("a.csv", "a.txt", "a"), "tsv": ("a.tsv", "a.tab"), "jsonl": ("a.jsonl", "a.json", "a"), "mturk": ("a.csv",),
     "toloka": ("a.tsv",), "label-studio": ("a.json",), "argilla": ("a.json", "a.jsonl"), "prodigy": ("a.jsonl",),
     "ground-truth": ("a.manifest",), "peerannot": ("a.json",), "matrix": ("a.txt",), "cleanlab": ("a.csv", "a.tsv"),
 }  # fmt: skip
-SAVE = 500  # cases after which the counts are kept: libFuzzer ends without a word
+SAVE = 500  # cases after which the counts are saved, because libFuzzer exits silently
 
 
 def breed(form: str, cases: int, seed: int, counts: Path, folder: Path) -> None:
-    """Ask the judge about `cases` files of a format. Does not return."""
+    """Check `cases` files of a format. Does not return."""
     import atheris
 
     import crowdwise.answers.id_table  # compiled by numba, which takes no instrumented code
@@ -66,7 +66,7 @@ def breed(form: str, cases: int, seed: int, counts: Path, folder: Path) -> None:
     for number in range(50):
         draw = Random(number)
         case = document(form, random_answers(draw), draw)
-        judge(case, folder)  # what is slow the first time, as it is compiled, is no hang
+        judge(case, folder)  # compilation on first use must not count as a hang
         if not case.name.endswith(".gz"):
             (corpus / str(number)).write_bytes(bytes([number * 5]) + case.data)
     arguments = [f"-runs={cases}", f"-seed={seed}", "-max_len=1024", "-timeout=120", "-rss_limit_mb=2048",
@@ -76,25 +76,35 @@ def breed(form: str, cases: int, seed: int, counts: Path, folder: Path) -> None:
 
 
 def main() -> None:
-    """A process for each format, one after the other, and their counts."""
+    """Run each format in a process of its own and store the counts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=int, default=50_000, help="of each format")
+    parser.add_argument("--cases", type=int, default=50_000, help="cases per format")
     parser.add_argument("--only", choices=NAMES, help="one format")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, default=TARGET)
     parser.add_argument("--breed", nargs=2, metavar=("COUNTS", "FOLDER"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.breed:
         breed(given.only, given.cases, given.seed, *map(Path, given.breed))
-    found = json.loads(given.out.read_text()) if given.out.exists() else {}  # of other formats and seeds
+    found = read_results(given.out, {})  # also of other formats and seeds
     for form in [given.only] if given.only else NAMES:
         with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
             counts = Path(folder) / "counts.json"
-            command = [sys.executable, __file__, "--only", form, "--cases", str(given.cases), "--seed", str(given.seed)]
-            done = subprocess.run([*command, "--breed", str(counts), folder], capture_output=True, text=True)
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.fuzzing_guided",
+                "--only",
+                form,
+                "--cases",
+                str(given.cases),
+                "--seed",
+                str(given.seed),
+            ]
+            done = subprocess.run([*command, "--breed", str(counts), folder], capture_output=True, text=True, cwd=ROOT)
             failed = [line for line in done.stderr.splitlines() if line.startswith(("==", "SUMMARY"))]
             cover = [line for line in done.stderr.splitlines() if " cov: " in line][-1:]
-            outcomes = json.loads(counts.read_text()) if counts.exists() else {}
+            outcomes = read_results(counts, {})
             found[f"{form}, seed {given.seed}"] = {
                 "outcomes": outcomes,
                 "exit": done.returncode,
@@ -106,7 +116,7 @@ def main() -> None:
                 for file in Path(folder).glob("[cto][rio][am]*-*"):  # crash-, timeout-, oom-: what it failed on
                     print(file.name, file.read_bytes()[:500])
             print(form, outcomes, *cover, flush=True)
-            given.out.write_text(json.dumps(found, indent=1) + "\n")
+            write_results(given.out, found)
     sys.exit(any(result["exit"] for result in found.values()))
 
 

@@ -1,21 +1,22 @@
-"""A line of a gigabyte, for the readers of text: how long it takes to be refused, and how much memory.
+"""Files with a single line of a gigabyte: seconds and memory until a reader rejects them.
 
-    python benchmarks/hostile_line.py [--bytes 1e9]
+    python -m benchmarks hostile-line [--bytes 1e9]
 
-Each file is read in a process of its own. The same at 80 MB, with the bound, is in tests/io/test_hostile.py.
+Each file is read in a process of its own. tests/io/test_hostile.py does the same with 80 MB.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-RESULTS = Path(__file__).parent / "results" / "hostile_line.json"
-FILES = {  # name -> how it begins, and what it repeats without a line break
+from benchmarks.files import RESULTS, write_results
+
+TARGET = RESULTS / "hostile_line.json"
+FILES = {  # name -> how the file begins, and what it repeats without a line break
     "cell.csv": ("task,worker,label\n1,w,", "x"),
     "header.csv": ("", "x"),
     "quote.csv": ('task,worker,label\n1,w,"', "x"),
@@ -31,20 +32,20 @@ from crowdwise.io import read
 before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
 try:
     read(sys.argv[1])
-    said = "read"
+    outcome = "read"
 except crowdwise.errors.CrowdwiseError as error:
-    said = f"{type(error).__name__}: {str(error).removeprefix(sys.argv[1])[2:90]}"
-print(said)
+    outcome = f"{type(error).__name__}: {str(error).removeprefix(sys.argv[1])[2:90]}"
+print(outcome)
 print(time.perf_counter() - start)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
 def main() -> None:
-    """Write each file, read it, and keep what happened."""
+    """Write each file, read it, and store what happened."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bytes", type=float, default=1e9)
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, default=TARGET)
     given = parser.parse_args()
     rows = []
     for name, (start, more) in FILES.items():
@@ -57,14 +58,15 @@ def main() -> None:
             done = subprocess.run(
                 [sys.executable, "-c", PROGRAM, str(file)], capture_output=True, text=True, check=True
             )
-            said, seconds, kilobytes = done.stdout.rsplit("\n", 3)[:3]
+            outcome, seconds, kilobytes = done.stdout.rsplit("\n", 3)[:3]
             size = file.stat().st_size
-            rows.append({"file": name, "bytes": size, "said": said, "seconds": round(float(seconds), 2),
+            rows.append({"file": name, "bytes": size, "said": outcome, "seconds": round(float(seconds), 2),
                          "memory_bytes": int(kilobytes) << 10})  # fmt: skip
             print(
-                f"{name}: {said}  [{float(seconds):.2f} s, {int(kilobytes) >> 10} MB for {size >> 20} MB]", flush=True
+                f"{name}: {outcome}  [{float(seconds):.2f} s, {int(kilobytes) >> 10} MB for {size >> 20} MB]",
+                flush=True,
             )
-    given.out.write_text(json.dumps(rows, indent=1) + "\n")
+    write_results(given.out, rows)
 
 
 if __name__ == "__main__":

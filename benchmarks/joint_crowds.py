@@ -1,26 +1,25 @@
-"""Where JointEM fails: simulated crowds over small sets, beside Raykar and the vote: `make bench-joint-crowds`.
+"""Where JointEM fails: simulated crowds over small data sets, compared with Raykar and majority vote.
 
-    python benchmarks/joint_crowds.py [--seeds 4] [--json FILE]
+    python -m benchmarks joint-crowds [--seeds 4] [--json FILE]
 
-Features are those of scikit-learn's iris, wine and breast_cancer and of three sets that `make_classification` draws
-(two classes; five; ten classes, 300 features and 800 tasks). Three fifths of the tasks are answered, the others are
-tested on. Crowds are those of `simulate` as it comes, but for this:
+Features are those of scikit-learn's iris, wine and breast_cancer and of three sets drawn by `make_classification` (two
+classes; five; ten classes with 300 features and 800 tasks). Three fifths of the tasks are answered, the others are test
+tasks. Crowds are those of `simulate` with default settings, except:
 
-    one, three, five    1, 2.5 and 5 answers a task
-    good, two good      one answer a task, and two, by workers who are right on 97 to 99.9 %
-    ... uneven          of the last class 15 % of the tasks are left to train on; those of the test stay
-    together            2.5 answers; tasks are hard, and half of the errors on a hard one are the same for all
-    by mistake          the digits' crowd, tasks of classes 5 to 9 taken out: nobody is right who names these
+    one, three, five    1, 2.5 and 5 answers per task
+    good, two good      one answer per task, and two, by workers who are right on 97 to 99.9 %
+    ... uneven          15 % of the tasks of the last class are left for training; test tasks stay
+    together            2.5 answers; tasks are hard, and half of the errors on a hard task are the same for all
+    by mistake          the crowd of the digits without tasks of classes 5 to 9: an answer that names these is wrong
 
-`together` was drawn so hard that most answers are wrong: no method can know that. Of each crowd: labels that are right,
-new tasks that are classified right, and for how much JointEM counted an answer; means over sets and seeds. JointEM's
-start was chosen by seeds 0 to 3 of the first three kinds; seeds from 10 on are new.
+`together` is so hard that most answers are wrong, which no method can know. Shown per crowd: labels that are right, new
+tasks that are classified correctly, and the weight JointEM gives an answer; means over sets and seeds. The start of
+JointEM was chosen by seeds 0 to 3 of the first three kinds; seeds from 10 on are new.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +31,7 @@ from rich.table import Table
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_classification
 
 import crowdwise as cw
+from benchmarks.files import RESULTS, write_results
 from crowdwise.errors import CrowdwiseWarning
 
 FIRST = 10  # seed
@@ -121,7 +121,7 @@ def main() -> None:
     """Measure, print a table, and keep the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=4)
-    parser.add_argument("--json", type=Path, default=Path(__file__).parent / "results" / "joint_crowds.json")
+    parser.add_argument("--json", type=Path, default=RESULTS / "joint_crowds.json")
     options = parser.parse_args()
     warnings.simplefilter("ignore", CrowdwiseWarning)
     each: dict[str, list[dict[str, float]]] = {}
@@ -139,7 +139,7 @@ def main() -> None:
             cells.append(f"{gap.mean():+.1f} ± {gap.std(ddof=1) / np.sqrt(len(gap)):.1f}, worst {gap.min():+.1f}")
         table.add_row(crowd, *cells)
     Console(width=200).print(table)
-    options.json.write_text(json.dumps({"means": means, "each": each}, indent=1) + "\n", encoding="utf-8")
+    write_results(options.json, means)
 
 
 if __name__ == "__main__":

@@ -1,26 +1,26 @@
-"""The other systems on top of `JointEM`, each beside plain `JointEM` on the same seeds: `make bench-joint-top`.
+"""The other systems on top of `JointEM`, each compared with plain `JointEM` on the same seeds.
 
-    python benchmarks/joint_on_top.py [--groups weights made ensemble dasc] [--seeds 5] [problem ...]
+    python -m benchmarks joint-top [--groups weights made ensemble dasc] [--seeds 5] [problem ...]
 
 The rule, written before the first run:
 
-    figure      accuracy on the test tasks of labelme, music and cifar10h (even test sets); F1 of the matches on product
-                (five folds, one a seed); balanced accuracy on digits, usps and gas_drift. A consensus says nothing of
-                other tasks: CROWDLAB is judged by the same figure of the training labels.
-    helps       on a problem: the mean over seeds of its figure less that of plain JointEM is above its standard error
+    figure      accuracy on the test tasks of labelme, music and cifar10h (balanced test sets); F1 of the matches on
+                product (five folds, one per seed); balanced accuracy on digits, usps and gas_drift. A consensus does
+                not label other tasks: CROWDLAB is judged by the same figure of the training labels.
+    helps       on a problem: the mean over seeds of its figure minus that of plain JointEM exceeds its standard error
     hurts       the mean is below minus its standard error
-    kept        what helps on three data sets or more (usps and usps@80 are one, which is helped if one of them is and
-                neither is hurt; gas_drift likewise), hurts on fewer than it helps, and, where there is a control, is
-                ahead of it in the mean over the data sets that it helps. The rest is dropped.
+    kept        helps on three data sets or more (usps and usps@80 count as one, helped if one of them is and neither
+                is hurt; gas_drift likewise), hurts on fewer than it helps, and, if there is a control, is ahead of it
+                in the mean over the data sets that it helps. Everything else is dropped.
 
-Five seeds pass this bar by luck about once in five on each problem, and seeds change the folds of JointEM and the
-networks, not the test tasks (of usps and gas_drift they draw all anew): one in eight of rows that do nothing would be
-kept. What is kept is run once more on seeds that were not looked at (`--first 10`).
+With five seeds, a row that does nothing passes on a problem about once in five by chance. Seeds change the folds of
+JointEM and the networks, not the test tasks (usps and gas_drift are redrawn), so one in eight of such rows would be
+kept. Rows that are kept are run once more on new seeds (`--first 10`).
 
     weights     soft WAUM weights as `sample_weight`; the same weights dealt at random (control); WAUM's ranks instead
-    made        tasks of rare classes made between tasks that JointEM holds for that class (ICED's (2.3), in the
-                features), with gold labels and no answers; ICED's own made tasks with its simulated answers; rare
-                classes weighed up instead (control)
+    made        artificial tasks of rare classes, made between tasks that JointEM labels with that class (ICED's
+                (2.3), in the features), with gold labels and no answers; ICED's own tasks with its simulated answers;
+                rare classes weighted up instead (control)
     ensemble    logs of CrowdLayer's and JointEM's f averaged, evenly or by weights under which the answers are most
                 likely (both cross-fitted in three folds); two of JointEM averaged (control); CROWDLAB over
                 cross-fitted f of JointEM, and of both
@@ -34,7 +34,6 @@ answers removed.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 import warnings
@@ -42,6 +41,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+
+from benchmarks.files import RESULTS, read_results, write_results
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -52,7 +53,7 @@ from scipy.stats import rankdata
 
 import crowdwise as cw
 from crowdwise.answers import Answers
-from crowdwise.augment.iced.neighbours import between, certainty, quotas
+from crowdwise.augment.iced.neighbours import balancing_counts, certainty, interpolate_tasks
 from crowdwise.errors import CrowdwiseWarning
 from crowdwise.evaluate import metrics
 from crowdwise.learn.joint_em import experts
@@ -62,7 +63,7 @@ from crowdwise.learn.joint_em.views import fit_view
 from crowdwise.learn.methods.crowdlab import crowdlab
 from reproduction.problems import Problem, load_problem
 
-TARGET = Path(__file__).parent / "results" / "joint_on_top.json"
+TARGET = RESULTS / "joint_on_top.json"
 NOTE = Path(__file__).parent / "notes" / "joint_on_top.md"
 PROBLEMS = {  # in the order they are run, with their seeds and their figure
     "digits": (5, "balanced"), "music": (5, "accuracy"), "usps@80": (5, "balanced"), "labelme": (5, "accuracy"),
@@ -78,11 +79,10 @@ CONTROLS = {
     "DASC": "pseudo-answers at random", "soft DASC": "pseudo-answers at random",
 }  # fmt: skip
 INTRO = """The other systems on top of JointEM: differences to plain JointEM on the same seeds, in points, with their
-standard error over seeds. Bold helps and † hurts: the mean is beyond its standard error. In brackets the seeds of a
-cell that has fewer than its column. "helps" and "hurts" count data sets. Rows in which something is dealt at random,
-weighed up or doubled are controls. The rule for what is kept stands in benchmarks/joint_on_top.py and was written
-before the run. The error is that of folds and networks alone (of usps and gas_drift, of tasks and crowds too), not of
-test tasks."""
+standard error over seeds. Bold: helps, †: hurts (the mean exceeds its standard error). In brackets: the seeds of a
+cell that has fewer than its column. "helps" and "hurts" count data sets. Rows in which something is random, weighted up
+or doubled are controls. The rule for what is kept is in benchmarks/joint_on_top.py and was written before the run. The
+standard error covers folds and networks (usps and gas_drift: also tasks and crowds), not test tasks."""
 CONSENSUS = ("CROWDLAB over JointEM", "CROWDLAB over both")  # says nothing of other tasks
 FOLDS = 3
 ROUNDING = 1e-9  # of means and errors that are the same number
@@ -131,9 +131,9 @@ def made(p: Problem, seed: int) -> Iterator[tuple[str, Said]]:
     """More tasks of rare classes."""
     plain = Joint(random_state=seed).fit(p.X, p.answers)
     n_classes, rng = p.answers.n_classes, np.random.default_rng([seed, 9])
-    points = between(
-        p.X, plain.codes_, certainty(plain.proba_, 0.05), quotas(plain.codes_, n_classes), k=5, delta="intended",
-        noise=0.05, rng=rng,
+    points = interpolate_tasks(
+        p.X, plain.codes_, certainty(plain.proba_, 0.05), balancing_counts(plain.codes_, n_classes),
+        k=5, delta="intended", noise=0.05, rng=rng,
     )  # fmt: skip
     n = len(p.X) + len(points.first)
     more = Answers.from_codes(
@@ -214,11 +214,12 @@ def problem(name: str, seed: int) -> Problem:
     return Problem(data.X[rows], data.answers[rows], data.X[test], data.answers.truth[test])
 
 
-def measured(out: Said, p: Problem) -> dict[str, Any]:
-    """Figures of test tasks and training tasks."""
+def measured(out: Said, p: Problem, figure: str) -> dict[str, Any]:
+    """Return this figure and the calibration error, of test tasks and training tasks."""
     new, train = out
-    found: dict[str, Any] = {"train": figures(p.answers.truth, train)}
-    return found if new is None else {"test": figures(p.y_test, new), **found}
+    parts = {} if new is None else {"test": figures(p.y_test, new)}
+    parts["train"] = figures(p.answers.truth, train)
+    return {part: {name: values[name] for name in (figure, "ece")} for part, values in parts.items()}
 
 
 def figures(truth: Any, proba: Array) -> dict[str, Any]:
@@ -236,7 +237,7 @@ def figures(truth: Any, proba: Array) -> dict[str, Any]:
 
 def run(names: list[str], groups: list[str], first: int, seeds: int | None, target: Path) -> dict[str, Any]:
     """Measure what is not in the file yet; after each group it is written."""
-    results: dict[str, Any] = json.loads(target.read_text()) if target.exists() else {}
+    results: dict[str, Any] = read_results(target, {})
     warnings.simplefilter("ignore", CrowdwiseWarning)
     for name in names:
         for seed in range(first, first + (seeds or PROBLEMS[name][0])):
@@ -244,17 +245,17 @@ def run(names: list[str], groups: list[str], first: int, seeds: int | None, targ
             missing = [group for group in groups if group not in found["groups"]]
             if not missing:
                 continue
-            p = problem(name, seed)
+            p, figure = problem(name, seed), PROBLEMS[name][1]
             _FITTED.clear()
             _VIEWS.clear()
             began = time.perf_counter()
             with patch.object(experts, "fit_view", _seen):
-                found["rows"][PLAIN] = measured(said(Joint(random_state=seed).fit(p.X, p.answers), p), p)
+                found["rows"][PLAIN] = measured(said(Joint(random_state=seed).fit(p.X, p.answers), p), p, figure)
                 for group in missing:
                     for row, out in GROUPS[group](p, seed):
-                        found["rows"][row] = measured(out, p)
+                        found["rows"][row] = measured(out, p, figure)
                     found["groups"].append(group)
-                    target.write_text(json.dumps(results, indent=1))
+                    write_results(target, results)
             print(f"{name} {seed}: {', '.join(missing)} in {time.perf_counter() - began:.0f} s", flush=True)
     return results
 

@@ -1,11 +1,11 @@
-"""Time and memory of JointEM on many tasks with many features: `make bench-joint-scale`.
+"""Time and memory of JointEM with many tasks and many features: `python -m benchmarks joint-scale`.
 
-    python benchmarks/joint_scale.py [--tasks 10000 30000 100000] [--features 512] [--json FILE]
+    python -m benchmarks joint-scale [--tasks 10000 30000 100000] [--features 512] [--json FILE]
 
-Ten classes, the rarest with a tenth of the tasks of the commonest; features are drawn about a centre for each class, in
-32 directions that count and as much noise in the rest; three answers a task by 1,000 workers of uneven skill. Each size
-runs in a process of its own, on all cores; beside the seconds of the clock stand those of the processor, the load that
-the machine had from others, and the peak of memory with the features, which take 4 bytes a number.
+Ten classes, the rarest with a tenth of the tasks of the most common. Features are drawn around a centre per class, in
+32 informative directions with as much noise in the rest; three answers per task by 1,000 workers of uneven skill. Each
+size runs in a process of its own, on all cores. Reported are wall-clock and processor seconds, the load of the machine,
+and the peak memory including the features, which take 4 bytes per number.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 import crowdwise as cw
+from benchmarks.files import RESULTS, write_results
 from crowdwise.errors import CrowdwiseWarning
 
 CLASSES, WORKERS, TOLD, TESTED = 10, 1_000, 32, 5_000
@@ -61,14 +62,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, nargs="+", default=[10_000, 30_000, 100_000])
     parser.add_argument("--features", type=int, default=512)
-    parser.add_argument("--json", type=Path, default=Path(__file__).parent / "results" / "joint_scale.json")
+    parser.add_argument("--json", type=Path, default=RESULTS / "joint_scale.json")
     options = parser.parse_args()
     records = []
     for n_tasks in options.tasks:
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
             records.append(alone.submit(measure, n_tasks, options.features).result())
         print(json.dumps(records[-1]), flush=True)
-    options.json.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
+    write_results(options.json, records)
 
 
 if __name__ == "__main__":

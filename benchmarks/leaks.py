@@ -1,24 +1,20 @@
-"""Does a process that fits again and again grow?: `make bench-leaks`.
+"""Does a process grow when it repeats an operation? `python -m benchmarks leaks [--calls 1000] [NAME ...]`.
 
-    python benchmarks/leaks.py [--calls 1000] [name ...]           names: only these; the other rows stay as they are
+Each operation (a fit of every method, reading, writing, saving and loading, checking against majority vote, choosing,
+proposing answers, a complete run, its report) is repeated in a process of its own. After each fifth of the calls the
+process is inspected: resident memory (/proc/self/statm), blocks of Python's allocator, bytes of Arrow's, open files
+(/proc/self/fd) and threads. The first fifth does not count, because caches fill and code is compiled.
 
-Each work (a fit of every registered method on a small crowd; reading, saving and loading, checking against the vote,
-choosing, proposing answers, a whole run, its report) is done so many times in a process of its own. After each fifth
-of the calls the process is looked at: resident memory (/proc/self/statm), blocks that Python's allocator handed out,
-bytes that Arrow did, open files (/proc/self/fd) and threads. What happens in the first fifth does not count, when
-caches fill and compilers work.
-
-Objects of Python and Arrow's bytes can be counted exactly, once garbage is collected and Python's cache of attributes
-is emptied, which keeps up to 4,096 names that getattr was asked for: they grow where there is one more block in ten
-calls, or one more byte. Resident memory is what allocators hold, who take it in large pieces and keep it: it grows
-where it did by more than `MOST_MB`, and does so in most of the fifths. A leak of 1.5 kB a call would.
+Python objects and Arrow bytes are exact after garbage collection and after clearing Python's attribute cache (up to
+4,096 names). They leak if there is more than one new block per ten calls, or a single new byte. Resident memory is
+taken by allocators in large pieces and kept: it leaks if it grew by more than `MOST_MB`, and in most of the fifths. A
+leak of 1.5 kB per call is found. Before measuring, the benchmark checks that it finds planted leaks.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
-import json
 import multiprocessing
 import os
 import statistics
@@ -33,13 +29,12 @@ from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "tests"))
+import numpy as np
+import pyarrow as pa
 
-import pyarrow as pa  # noqa: E402
-
-import crowdwise as cw  # noqa: E402
-from tests.helpers import every_method as every  # noqa: E402
+import crowdwise as cw
+from benchmarks.files import RESULTS, read_results, write_results
+from tests.helpers import every_method as every
 
 MOST_MB = 1.0
 MOST_BLOCKS = 0.1  # a call
@@ -52,9 +47,9 @@ WORKS = [
 
 
 def look() -> dict[str, float]:
-    """What the process holds now, without what Python keeps for speed."""
+    """Return what the process holds now, without Python's internal caches."""
     gc.collect()
-    (getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache)()  # the name since Python 3.13, and before
+    (getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache)()  # named so since Python 3.13
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return {
         "mb": pages * os.sysconf("SC_PAGE_SIZE") / 1e6,
@@ -62,14 +57,14 @@ def look() -> dict[str, float]:
         "arrow": pa.total_allocated_bytes(),
         "files": sum(1 for _ in Path("/proc/self/fd").iterdir()),
         "threads": threading.active_count(),
-        "tasks": sum(1 for _ in Path("/proc/self/task").iterdir()),  # threads of libraries too
+        "tasks": sum(1 for _ in Path("/proc/self/task").iterdir()),  # includes threads of libraries
     }
 
 
 def grown(work: Callable[[], Any], calls: int) -> dict[str, float]:
-    """What a process holds more after `calls` of a work than after a fifth of them; of memory, also by the usual fifth.
+    """Return the growth of a process between a fifth of the calls and all of them.
 
-    That is, four times the median of the four: one piece that an allocator took at some time does not show there.
+    For memory, also four times the median growth of a fifth, which ignores a single piece taken by an allocator.
     """
     marks: dict[int, dict[str, float]] = {calls * fifth // 5: {} for fifth in range(1, 6)}
     for call in range(1, calls + 1):
@@ -83,14 +78,14 @@ def grown(work: Callable[[], Any], calls: int) -> dict[str, float]:
 
 
 def leaks(found: dict[str, float]) -> bool:
-    """Whether that is growth."""
+    """Whether the process leaks."""
     memory = min(found["mb_more"], found["mb_more_as_usual"]) > MOST_MB
     blocks = found["blocks_more"] > max(MOST_BLOCKS * found["calls"], BLOCKS_OF_LOOKING)
     return memory or blocks or any(found[f"{name}_more"] > 0 for name in ("arrow", "files", "tasks"))
 
 
 def work(name: str, folder: Path) -> Callable[[], Any]:
-    """What is repeated under this name; no more is made ready than it needs."""
+    """Return the function to repeat under this name; only what it needs is prepared."""
     X, answers = every.crowd()
     if name in every.TRUTH + every.LEARNERS:
         return lambda: every.fitted(name, X, answers, every.FEWEST)
@@ -127,7 +122,7 @@ def work(name: str, folder: Path) -> Callable[[], Any]:
 
 @contextmanager
 def small_pools() -> Iterator[None]:
-    """Arrow with one thread of a kind: else any call may start one more, until there are as many as it may have."""
+    """Give Arrow one thread per pool; otherwise any call may start another, up to the limit."""
     sizes = pa.cpu_count(), pa.io_thread_count()
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
@@ -137,7 +132,7 @@ def small_pools() -> Iterator[None]:
 
 
 def measure(name: str, calls: int) -> dict[str, float]:
-    """One work in this process."""
+    """Measure one operation in this process."""
     warnings.simplefilter("ignore")
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder, small_pools():
@@ -145,24 +140,46 @@ def measure(name: str, calls: int) -> dict[str, float]:
     return {key: round(value, 3) for key, value in found.items()} | {"seconds": round(time.perf_counter() - start, 1)}
 
 
+def check_planted_leaks() -> None:
+    """Fail unless leaks of memory, of a file and of an object are found, and memory that is freed is not."""
+    held: list[Any] = []
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "file"
+        file.touch()
+        planted = {
+            "40 MB per call": (lambda: np.ones(5_000_000), 5),  # more than the process can have freed before
+            "an open file per call": (file.open, 5),
+            "an object per call": (object, 100),
+            "Arrow memory per call": (lambda: pa.nulls(200, pa.int8()), 5),
+        }
+        for name, (leak, calls) in planted.items():
+            if not leaks(grown(lambda leak=leak: held.append(leak()), calls)):
+                sys.exit(f"error: the planted leak was not found: {name}. The figures cannot be trusted.")
+        for each in held:
+            if hasattr(each, "close"):
+                each.close()
+    if leaks(grown(lambda: np.ones(5_000_000), 5)):
+        sys.exit("error: memory that was freed was reported as a leak. The figures cannot be trusted.")
+
+
 def main() -> None:
-    """Measure all works, or those named."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--calls", type=int, default=1000)
-    parser.add_argument("--json", type=Path, default=HERE / "results" / "leaks.json")
+    """Measure all operations, or those named."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="operations (default: all)")
+    parser.add_argument("--calls", type=int, default=1000, help="calls per operation")
+    parser.add_argument("--json", type=Path, default=RESULTS / "leaks.json")
     options = parser.parse_args()
-    rows = json.loads(options.json.read_text())["works"] if options.names and options.json.is_file() else {}
+    check_planted_leaks()
+    rows = read_results(options.json, {"works": {}})["works"] if options.names else {}
     for name in options.names or WORKS:
         with multiprocessing.get_context("spawn").Pool(1) as alone:
             rows[name] = found = alone.apply(measure, (name, options.calls))
         rows[name]["grows"] = leaks(found)
         print(f"{name:28} {found}", flush=True)
-        options.json.write_text(
-            json.dumps({"calls": options.calls, "most_mb": MOST_MB, "works": rows}, indent=1) + "\n"
-        )
+        write_results(options.json, {"calls": options.calls, "most_mb": MOST_MB, "works": rows})
     grow = [name for name, row in rows.items() if row["grows"]]
-    print(f"{len(rows)} works, {len(grow)} grow: {grow}")
+    print(f"{len(rows)} operations, {len(grow)} leak: {grow}")
+    sys.exit(bool(grow))
 
 
 if __name__ == "__main__":

@@ -1,26 +1,24 @@
-"""Every learner on LabelMe and Music beside the vote and the ceiling: `make bench-learn-accuracy`.
+"""Every learner on LabelMe and Music, compared with majority vote and the ceiling.
 
-    python benchmarks/learn_accuracy.py [--settings papers|defaults] [method ...]
+    python -m benchmarks learn-accuracy [--settings papers|defaults] [METHOD ...]
 
-Test accuracy in per cent, mean and deviation over five seeds, last epoch; this script chooses nothing on the test set.
+Test accuracy in per cent after the last epoch, mean and deviation over five seeds. Nothing is chosen on the test set.
 Five seeds of a network are trained at once (`n_models=5`); methods without a network have one result, or five seeds of
-their folds. `labels` is the share of training tasks labelled right by the model's `proba_` (of the five together).
+their folds. `labels` is the share of training tasks labelled correctly by `proba_` (of the five together).
 
-    papers     LabelMe: FC128, dropout .5, features as they are, Adam 1e-3, batch 64, 50 epochs (Rodrigues and Pereira)
+    papers     LabelMe: FC128, dropout .5, raw features, Adam 1e-3, batch 64, 50 epochs (Rodrigues and Pereira)
                Music: FC128 with batch normalisation, Adam 1e-3, batch 128, 100 epochs (DASC)
     defaults   our defaults for both: FC128, dropout .5, standardised features, Adam 1e-3, batch 64, 50 epochs
 
-The ceiling is the same network trained on the true labels. An epoch chosen on held-out answers stands beside, where a
-method has epochs (`held out`).
+The ceiling is the same network trained on the true labels. `held out` is the epoch chosen on held-out answers, for
+methods that have epochs.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import time
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,9 +27,9 @@ from rich.table import Table
 from sklearn.base import clone
 
 import crowdwise as cw
+from benchmarks.files import RESULTS, read_results, write_results
 from crowdwise.errors import CrowdwiseWarning
 
-HERE = Path(__file__).parent
 SEEDS = range(5)
 PAPERS: dict[str, dict[str, Any]] = {
     "labelme": {"network": cw.MLP(standardise=False), "epochs": 50, "batch_size": 64, "lr": 1e-3},
@@ -135,8 +133,8 @@ def main() -> None:
     parser.add_argument("methods", nargs="*", help="rows to run; all unless given")
     arguments = parser.parse_args()
     chosen = arguments.methods or list(ROWS)
-    target = HERE / "results" / "learn_accuracy.json"
-    results = json.loads(target.read_text()) if target.exists() else {}
+    target = RESULTS / "learn_accuracy.json"
+    results = read_results(target, {})
     warnings.simplefilter("ignore", CrowdwiseWarning)
     sets = {name: load(name) for name in PAPERS}
     for settings in arguments.settings or ["papers", "defaults"]:
@@ -161,7 +159,7 @@ def main() -> None:
                 held = f"{found['held_out']:.1f}" if "held_out" in found else "-"
                 cells += [f"{found['test']:.1f}{spread}", held, f"{found['labels']:.1f}", f"{found['seconds']:.1f}"]
             table.add_row(row, *cells)
-            target.write_text(json.dumps(results, indent=1) + "\n")
+            write_results(target, results)
         Console(width=140).print(table)
 
 

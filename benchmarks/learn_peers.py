@@ -1,19 +1,19 @@
-"""Training loops beside which ours are timed: the bare network, crowd-kit's and peerannot's crowd layers.
+"""Training loops to compare ours with: the bare network, and the crowd layers of crowd-kit and peerannot.
 
 Runs in the peers' environment as a server for `learn_speed.py`: a line of JSON asks for a measurement, a line of JSON
-answers. So both sides take turns on the same machine without loading their data anew each time. The bare network runs
-in our environment; it stands here because it shares the network and the loop with crowd-kit's layers.
+answers. So both sides take turns on the same machine without reloading their data. The bare network runs in our
+environment; it is in this file because it shares the network and the loop with crowd-kit's layers.
 
-    bare                one label a task, the limit
-    crowd-kit           one answer a row (task's features, worker, label), as in its notebook
+    bare                one label per task: the lower limit
+    crowd-kit           one answer per row (features of the task, worker, label), as in its notebook
                         examples/Learning.ipynb: cross-entropy of the layer's output; CoNAL reads the last hidden layer
     peerannot           its own `run_epoch` on its own dense targets, tasks x workers, -1 where there is no answer
 
     , loader            batches by a DataLoader, as in the notebook and in peerannot; rows of a tensor, no files read
-    , gathered          batches gathered by index, the quickest there is in plain torch; as the bare network
-    , same steps        as gathered, with as many rows in a batch as the tasks of a batch have answers
+    , gathered          batches gathered by index, the fastest way in plain torch; as the bare network
+    , same steps        as gathered, with as many rows per batch as the tasks of a batch have answers
 
-All train the same network in batches of the same size with a fused Adam, which is more than peerannot's own gives.
+All train the same network in batches of the same size with a fused Adam, which is faster than peerannot's default.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+from benchmarks.files import ROOT
 
 CAP_GB = 8  # memory a peer may take
 SAMPLE = 30  # batches timed where an epoch has many more
@@ -238,9 +240,9 @@ def measure(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def serve(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Answer requests, a line of JSON each, until there are no more."""
+    """Answer requests, one line of JSON each, until the input ends."""
     out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # keep what libraries print out of the answers
     for line in sys.stdin:
         try:
             said = answer(json.loads(line))
@@ -250,7 +252,7 @@ def serve(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
 
 
 class Server:
-    """A process that answers requests; started anew when it dies."""
+    """A process that answers requests; restarted when it dies."""
 
     def __init__(self, *command: str) -> None:
         self.command = command
@@ -259,10 +261,12 @@ class Server:
     def start(self) -> None:
         """Start the process."""
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(self.command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
+        self.process = subprocess.Popen(
+            self.command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True, cwd=ROOT
+        )
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """The answer to a request."""
+        """Return the answer to a request."""
         assert self.process.stdin and self.process.stdout
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(json.dumps(request) + "\n")

@@ -1,13 +1,13 @@
-"""Speed and memory of learning beside the bare network, crowd-kit and peerannot: `make bench-learn`.
+"""Speed and memory of learning, compared with the bare network, crowd-kit and peerannot: `python -m benchmarks learn`.
 
-    python benchmarks/learn_speed.py              all sizes, about 40 minutes; saves its figures
-    python benchmarks/learn_speed.py --quick      1,000 tasks, few epochs, one round; saves nothing without --out
-    python benchmarks/learn_speed.py --profile    prints where the time of an epoch goes, too
+    python -m benchmarks learn              all sizes, about 40 minutes; stores its figures
+    python -m benchmarks learn --quick      1,000 tasks, few epochs, one round; stores nothing without --out
+    python -m benchmarks learn --profile    also prints where the time of an epoch goes
 
-Crowds are simulated; the network is one hidden layer of 128 with dropout 0.5, as of `MLP(standardise=False)`. Two
+Crowds are simulated; the network is one hidden layer of 128 with dropout 0.5, as in `MLP(standardise=False)`. Two
 processes take turns, ours (with the bare network) and that of the peers (see `learn_peers.py`). A figure is the median
-epoch of a round and the best of all rounds. Ours decides itself how many threads it uses; the bare network and the
-peers are timed with one thread and with all, and the quicker counts. `ours, one label` is our loop on one label a task.
+epoch of a round, and the best of all rounds. Ours chooses its number of threads; the bare network and the peers are
+timed with one thread and with all, and the faster counts. `ours, one label` is our loop with one label per task.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import cProfile
 import io
-import json
 import pstats
 import statistics
 import sys
@@ -27,14 +26,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from learn_peers import CAP_GB, PEERS, Server, growth, load, serve
-from learn_peers import measure as measure_bare
 from rich.console import Console
 from rich.table import Table
 
 import crowdwise as cw
+from benchmarks.files import RESULTS, ROOT, write_results
+from benchmarks.learn_peers import CAP_GB, PEERS, Server, growth, load, serve
+from benchmarks.learn_peers import measure as measure_bare
 
-HERE = Path(__file__).resolve().parent
 METHODS = ("CrowdLayer", "AnnoReg", "CoNAL")
 console = Console(width=None if sys.stdout.isatty() else 140)
 
@@ -141,8 +140,8 @@ def profile(method: str, folder: str, options: dict[str, Any]) -> str:
 def server(*, peer: bool) -> Server:
     """A process of ours or of the peers'."""
     if peer:
-        return Server(str(HERE.parent / ".venv-peers/bin/python"), str(HERE / "learn_peers.py"))
-    return Server(sys.executable, str(HERE / "learn_speed.py"), "--serve")
+        return Server(str(ROOT / ".venv-peers/bin/python"), "-m", "benchmarks.learn_peers")
+    return Server(sys.executable, "-m", "benchmarks.learn_speed", "--serve")
 
 
 class Benchmark:
@@ -262,7 +261,7 @@ def main() -> None:
     if options.serve:
         serve(measure)
         return
-    out = options.out or (None if options.quick else HERE / "results" / "learn_speed.json")
+    out = options.out or (None if options.quick else RESULTS / "learn_speed.json")
     with tempfile.TemporaryDirectory() as name:
         rounds = options.rounds or (1 if options.quick else 3)
         bench = Benchmark(Path(name), rounds=rounds, threads=options.threads, quick=options.quick)
@@ -283,7 +282,7 @@ def main() -> None:
         bench.ours.close(), bench.peers.close()
     if out:
         out.parent.mkdir(exist_ok=True)
-        out.write_text(json.dumps(bench.rows, indent=1) + "\n")
+        write_results(out, bench.rows)
         out.with_name("learn_profile.txt").write_text(text)
         console.print(f"figures saved in {out}")
 

@@ -1,8 +1,8 @@
-"""One measurement in one process: `python measure.py CASE DATA [--iterations N] [--out FILE]` prints a line of JSON.
+"""One measurement in one process: `python -m benchmarks.measure CASE DATA` prints a line of JSON.
 
-Our environment and the peers' both run this file, so that each side is timed by the same code on the same data. What is
-timed is the call a user would make; imports, reading the data and (for us) loading compiled kernels come before it.
-Cases called "whole" read a Parquet file, fit and write labels, and say what each part took.
+Our environment and that of the peers both run this file, so that each side is timed by the same code on the same data.
+The timed part is the call a user would make; imports, reading the data and (for us) loading compiled kernels come
+before it. Cases called "whole" read a Parquet file, fit and write labels, and report each part.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
-from drawn_crowds import draw
+
+from benchmarks.drawn_crowds import draw
 
 Case = Callable[[Any, int], Callable[[], Any]]
 

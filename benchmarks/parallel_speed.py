@@ -1,17 +1,17 @@
-"""An epoch of training in one process and in two, on two cores: `make bench-parallel`; ARGS=--quick, a tenth of it.
+"""An epoch of training in one process and in two, on two cores: `python -m benchmarks parallel [--quick]`.
 
     mlp      100,000 tasks of 512 numbers, two hidden layers of 512, batches of 512
     cnn      10,000 images 3 x 32 x 32, the network of `CNN()`, batches of 256
     small    100,000 tasks of 64 numbers, one hidden layer of 128, batches of 64: too little work to share
 
-Each with `CrowdLayer` on two answers a task by 1,000 workers. One process with one thread and with two, then two
-processes of one thread each. Seconds are those of the quicker of two epochs, after one that is not counted; CPU
-seconds those of all processes together, for an epoch. Other work on the machine makes seconds longer, CPU seconds less
-so: the load is printed beside them.
+Each with `CrowdLayer` on two answers per task by 1,000 workers. One process with one thread and with two, then two
+processes of one thread each. Seconds are those of the faster of two epochs, after one that is not counted; CPU seconds
+are per epoch, over all processes. Other work on the machine affects seconds more than CPU seconds; the load is printed.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -30,7 +30,7 @@ WAYS = {"one process": (1, 1), "one process, two threads": (1, 2), "two processe
 
 
 def measure(name: str, share: int) -> None:
-    """Train in this process, alone or as one of a group; the first prints seconds and CPU seconds of an epoch."""
+    """Train in this process, alone or as one of a group. The first prints seconds and CPU seconds per epoch."""
     n_tasks, shape, batch_size = SHAPES[name]
     n_tasks //= share
     answers = cw.simulate.simulate(n_tasks, n_workers=1000, n_classes=10, answers_per_task=2)
@@ -49,8 +49,8 @@ def measure(name: str, share: int) -> None:
         print(json.dumps({"seconds": min(s for s, _, _ in clock[1:]), "cpu": float(spent), "loss": clock[-1][2]}))
 
 
-def started(name: str, share: int, processes: int, threads: int) -> dict[str, float]:
-    """What `measure` prints, in so many processes."""
+def run_group(name: str, share: int, processes: int, threads: int) -> dict[str, float]:
+    """Return what `measure` prints, run in this many processes."""
     command = [sys.executable, __file__, name, str(share)]
     if processes > 1:
         command[1:1] = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
@@ -59,13 +59,18 @@ def started(name: str, share: int, processes: int, threads: int) -> dict[str, fl
     return json.loads(done.stdout.splitlines()[-1])
 
 
-if __name__ == "__main__":
-    if len(sys.argv) > 1 and sys.argv[1] in SHAPES:
-        measure(sys.argv[1], int(sys.argv[2]))
-    else:
-        print("| network | way | seconds | CPU seconds | load | loss |\n| --- | --- | --- | --- | --- | --- |")
-        for each in SHAPES:
-            for way, (processes, threads) in WAYS.items():
-                got = started(each, 10 if "--quick" in sys.argv else 1, processes, threads)
-                figures = f"{got['seconds']:.2f} | {got['cpu']:.2f} | {os.getloadavg()[0]:.0f} | {got['loss']:.6f}"
-                print(f"| {each} | {way} | {figures} |", flush=True)
+def main() -> None:
+    """Print a table of all networks and ways."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the tasks")
+    share = 10 if parser.parse_args().quick else 1
+    print("| network | way | seconds | CPU seconds | load | loss |\n| --- | --- | --- | --- | --- | --- |")
+    for each in SHAPES:
+        for way, (processes, threads) in WAYS.items():
+            got = run_group(each, share, processes, threads)
+            figures = f"{got['seconds']:.2f} | {got['cpu']:.2f} | {os.getloadavg()[0]:.0f} | {got['loss']:.6f}"
+            print(f"| {each} | {way} | {figures} |", flush=True)
+
+
+if __name__ == "__main__":  # one process of a group
+    measure(sys.argv[1], int(sys.argv[2]))

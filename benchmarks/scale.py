@@ -1,22 +1,22 @@
-"""One machine, many answers: time and memory from Parquet to labels at 10^6, 10^7 and 10^8: `make bench-scale`.
+"""Many answers on one machine: time and memory from Parquet to labels, at 10^6, 10^7 and 10^8 answers.
 
-    python benchmarks/scale.py                       everything: 5 GB of disk, 12 GB of memory, an hour or two
-    python benchmarks/scale.py --quick               up to 10^6 answers, a few minutes
-    python benchmarks/scale.py --only glad --sizes 8 one method, at 10^8 alone
-    python benchmarks/scale.py --only together       all methods of ours in one process that reads once: quicker
+    python -m benchmarks scale                        everything: 5 GB of disk, 12 GB of memory, an hour or two
+    python -m benchmarks scale --quick                up to 10^6 answers, a few minutes
+    python -m benchmarks scale --only glad --sizes 8  one method, at 10^8 only
+    python -m benchmarks scale --only together        all our methods in one process that reads once: faster
 
-Crowds (`drawn_crowds.py`): 5 answers a task, a worker for every 500 answers, 8 classes; once with integer ids, sorted,
+Crowds (`drawn_crowds.py`): 5 answers per task, one worker per 500 answers, 8 classes; once with integer ids, sorted,
 and once with text ids such as "task_17", in random order. Every case is a process of its own, unless they are measured
-together (the peak of memory is then counted anew for each, with the answers and without what the others left); EM
-models run 5 iterations (GLAD 2), whatever they have reached. Compiled kernels are loaded before the clock starts.
-Figures already in the file of results are kept where a run does not measure them again.
+together (the memory peak is then measured separately for each, with the answers and without what the others left). EM
+models run 5 iterations (GLAD 2). Compiled kernels are loaded before the clock starts. Stored figures are kept unless a
+run measures them again.
 
-Memory traffic of an iteration of Dawid-Skene above 24 MB of counts, in which arrays of the answers are gone through
-twice: by task (the pair of each answer, its row of the table of 8 numbers; a posterior is written for each task) and by
-pair (the task of each answer, its posterior; counts are written).
+Memory traffic of a Dawid-Skene iteration above 24 MB of counts, which passes over the arrays of answers twice: by task
+(the pair of each answer, its row of the table of 8 numbers; a posterior is written per task) and by pair (the task of
+each answer, its posterior; counts are written).
 
-    least     every array once: 8 bytes an answer, 136 a task (start, posterior written, posterior read), and 6 x 64 a
-              pair (the table is read, copied and written; counts are written, read and scaled)
+    least     every array once: 8 bytes per answer, 136 per task (start, posterior written, posterior read), and 6 x 64
+              per pair (the table is read, copied and written; counts are written, read and scaled)
     fetched   the same, with a cache line of 64 bytes for the posterior of each answer, which come in no order
 """
 
@@ -32,10 +32,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from drawn_crowds import draw
-from measure import CASES, WHOLE
 from rich.table import Table
-from truth_speed import HERE, PYTHON, console, measure, size
+
+from benchmarks.drawn_crowds import draw
+from benchmarks.files import RESULTS, read_results, write_results
+from benchmarks.measure import CASES, WHOLE
+from benchmarks.truth_speed import PYTHON, console, measure, size
 
 ITERATIONS = 5
 PEERS = [case.removeprefix("crowd-kit whole ") for case in CASES if case.startswith("crowd-kit whole ")]
@@ -139,19 +141,19 @@ def show(rows: list[Row]) -> None:
 
 
 def main() -> None:
-    """Draw the crowds, measure, print, save."""
+    """Draw the crowds, measure, print and store."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="up to 10^6 answers")
     parser.add_argument("--sizes", type=int, nargs="*", default=[6, 7, 8], help="powers of ten")
     cases = [*WHOLE, "together", "command-line", "bandwidth", "crowd-kit"]
     parser.add_argument("--only", nargs="*", choices=cases)
     parser.add_argument("--ids", nargs="*", default=["integers", "strings"])
-    parser.add_argument("--data", type=Path, help="folder that keeps the crowds; a temporary one if not given")
-    parser.add_argument("--limit", type=float, default=1800, help="seconds a process of ours may take")
-    parser.add_argument("--peer-limit", type=float, default=300, help="seconds crowd-kit may take for a case")
-    parser.add_argument("--json", type=Path, default=HERE / "results" / "scale.json")
+    parser.add_argument("--data", type=Path, help="folder in which to keep the crowds (default: temporary)")
+    parser.add_argument("--limit", type=float, default=1800, help="seconds per process")
+    parser.add_argument("--peer-limit", type=float, default=300, help="seconds per case of crowd-kit")
+    parser.add_argument("--json", type=Path, default=RESULTS / "scale.json")
     options = parser.parse_args()
-    saved = json.loads(options.json.read_text()) if options.json.exists() else {"bandwidth": None, "rows": []}
+    saved = read_results(options.json, {"bandwidth": None, "rows": []})
     key = ("who", "case", "ids", "answers")
 
     def wanted(what: str) -> bool:
@@ -164,7 +166,7 @@ def main() -> None:
             saved["rows"] = [r for r in saved["rows"] if any(r[k] != row[k] for k in key)] + [row]
             words = row.get("failed") or f"{row['seconds']:.1f} s, {row['peak_bytes'] / 2**30:.2f} GB"
             console.print(f"{row['who']} {row['case']}, {row['ids']}, {size(row['answers'])}: {words}", highlight=False)
-        options.json.write_text(json.dumps(saved, indent=1) + "\n")
+        write_results(options.json, saved)
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.data or Path(temporary)
@@ -174,7 +176,7 @@ def main() -> None:
             saved["bandwidth"] = measure("ours bandwidth", folder) or saved["bandwidth"]
         peers = wanted("crowd-kit") and Path(PYTHON["peer"]).exists()
         if wanted("crowd-kit") and not peers:
-            console.print("crowd-kit is left out: its environment is not there. Make it: make .venv-peers/ready")
+            console.print("crowd-kit is left out: .venv-peers is missing. `python -m benchmarks scale` creates it.")
         for n_answers in (10**power for power in options.sizes if power <= (6 if options.quick else 8)):
             for ids in options.ids:
                 data = folder / f"{n_answers}-{ids}.parquet"
@@ -188,7 +190,7 @@ def main() -> None:
                     for method in PEERS:
                         keep(*measured("crowd-kit", method, ids, n_answers, data, limit=options.peer_limit))
     show_bandwidth(saved["bandwidth"], saved["rows"])
-    options.json.write_text(json.dumps(saved, indent=1) + "\n")
+    write_results(options.json, saved)
     show(saved["rows"])
 
 

@@ -1,19 +1,18 @@
-"""What Spark costs an iteration beside the kernels it runs: `make bench-spark`.
+"""What Spark costs per iteration, compared with the kernels it runs: `python -m benchmarks spark [--sizes 1e6]`.
 
     local    the local model, all cores
     spark    the same iterations on `local[cores]`: parameters out, the same kernels in Python workers, sums back
-    empty    a Spark job of as many Python tasks that do nothing: what no engine on Spark can be faster than
-    joined   the matrices kept in the cluster, in blocks of workers, as for crowds too large for a broadcast
+    empty    a Spark job of as many Python tasks that do nothing: a lower limit for any engine on Spark
+    joined   the matrices stay in the cluster, in blocks of workers, as for crowds too large for a broadcast
 
-Dawid-Skene, five answers a task. Intake is reading, checking, numbering, packing and the first statistics. Times are
-the median (least) of an iteration; a shared machine shows in the difference, and `load` says how busy it was. Seconds
-of CPU (this process, Java and the Python workers together; Linux alone) are steadier there.
+Dawid-Skene, five answers per task. Intake is reading, checking, numbering, packing and the first statistics. Times are
+the median (least) of an iteration; their difference shows other work on the machine, and `load` how busy it was. CPU
+seconds (this process, Java and the Python workers together; Linux only) vary less.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import pickle
 import tempfile
@@ -26,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import crowdwise as cw
+from benchmarks.files import RESULTS, write_results
 from crowdwise.engines import spark as engine
 from crowdwise.engines.spark.session import session
 
@@ -135,16 +135,16 @@ def measure(
 
 
 def main() -> None:
-    """Print a table, and keep the figures."""
+    """Print a table and store the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=float, nargs="+", default=[1e6, 1e7])
     parser.add_argument("--workers", type=int, default=1000)
     parser.add_argument("--classes", type=int, default=8)
     parser.add_argument("--parts", type=int, default=2)
     parser.add_argument("--iterations", type=int, default=20)
-    parser.add_argument("--memory", default="6g", help="of Java")
+    parser.add_argument("--memory", default="6g", help="memory of Java")
     parser.add_argument("--no-joined", action="store_true", help="leave the joined path out")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, default=RESULTS / "spark.json")
     given = parser.parse_args()
     rows = []
     settings = {"spark.driver.memory": given.memory, "spark.sql.shuffle.partitions": str(given.parts)}
@@ -160,8 +160,7 @@ def main() -> None:
             ]
             print(f"{int(size):<10} | {' | '.join(cells)} | {row['intake']:5.1f}  | {row['load']:.1f}", flush=True)
             rows.append(row)
-    if given.json:
-        given.json.write_text(json.dumps(rows, indent=2) + "\n")
+    write_results(given.json, rows)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,21 @@
-"""Are probabilities what they say, on data drawn from the model itself?: `make bench-statistics`.
+"""Are probabilities and intervals right on data drawn from the model itself? `python -m benchmarks statistics`.
 
-    python benchmarks/statistical_checks.py [--quick] [--resume] [ranks] [classes] [intervals]
+    python -m benchmarks statistics [--quick] [--resume] [ranks] [classes] [intervals]
 
 ranks      Simulation-based calibration (Talts et al. 2018): parameters from the prior, answers from the model, and the
-           rank of the true parameter among draws from the posterior, uniform if the posterior is right. Asked of the
-           exact posterior (all truths of a tiny crowd enumerated: it checks the check) and of IBCC's variational one.
-           `p` is that of a chi-squared test of 16 bins; `cover` how often the central interval of so much posterior
-           mass holds the true value: of 64 ranks, .5, .8125, .906 and .9375 where it is right.
-classes    Each method on crowds from its own prior: labels believed at 0.8 ought to be right 8 times in 10.
-           `confidence` is the mean belief in the labels, `accuracy` how often they are right, `ece` the calibration
-           error (15 bins, of all crowds together).
-intervals  How often the interval about a worker's quality holds the worker's accuracy, sum_c share[c] confusion[c, c]:
-           that of the table of workers of `aggregate` ("peers": but for the model's own quality, which it holds too, it
-           is that of `run`; "belief", as on Spark), of 10 crowds of 20 workers each, at 95 %; for Dawid-Skene at 3
-           answers a task and 50 a worker at other levels too.
+           rank of the true parameter among draws from the posterior, uniform if the posterior is right. Run for
+           the exact posterior (all truths of a tiny crowd enumerated: it checks the check) and the variational one of
+           IBCC. `p` is that of a chi-squared test of 16 bins; `cover` how often the central interval of this posterior
+           mass contains the true value: with 64 ranks, .5, .8125, .906 and .9375 if it is right.
+classes    Each method on crowds from its own prior: labels with probability 0.8 should be right 8 times in 10.
+           `confidence` is the mean probability of the labels, `accuracy` how often they are right, `ece` the
+           calibration error (15 bins, all crowds together).
+intervals  How often the interval of a worker's quality contains the worker's accuracy, sum_c share[c] confusion[c, c]:
+           the interval in the table of workers of `aggregate` ("peers", as in `run` except for the model's own quality,
+           which it includes too; "belief", as on Spark), on 10 crowds of 20 workers each, at 95 %; for Dawid-Skene with
+           3 answers per task and 50 per worker also at other levels.
 
-Nothing here was chosen by these crowds but that `aggregate`'s interval is now found by peers, as in `run`.
+One choice was made by these crowds: the interval of `aggregate` is now found by peers, as in `run`.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from scipy.special import gammaln, softmax
 from scipy.stats import chisquare, norm
 
 import crowdwise as cw
+from benchmarks.files import RESULTS, read_results, write_results
 from crowdwise.evaluate import ece
 from crowdwise.run.tables.workers import rate_workers
 from crowdwise.truth import tables
 
-HERE = Path(__file__).parent
 Array = np.ndarray
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 DRAWS, BINS = 63, 16  # from each posterior: 64 ranks, four a bin
@@ -254,15 +254,15 @@ def main() -> None:
     parser.add_argument("checks", nargs="*")
     parser.add_argument("--resume", action="store_true", help="rows that are there stay")
     parser.add_argument("--quick", action="store_true", help="a tenth of the crowds")
-    parser.add_argument("--json", type=Path, default=HERE / "results" / "statistics.json")
+    parser.add_argument("--json", type=Path, default=RESULTS / "statistics.json")
     options = parser.parse_args()
     warnings.simplefilter("ignore", cw.errors.ConvergenceWarning)
-    result = json.loads(options.json.read_text()) if options.resume and options.json.is_file() else {}
+    result = read_results(options.json, {}) if options.resume else {}
     for check, name, work in jobs(10 if options.quick else 1):
         if check in (options.checks or [check]) and name not in result.setdefault(check, {}):
             result[check][name] = found = work()
             print(check, name, json.dumps(found), flush=True)
-            options.json.write_text(json.dumps(result, indent=1) + "\n")
+            write_results(options.json, result)
 
 
 def jobs(few: int) -> Iterator[tuple[str, str, Callable[[], Any]]]:

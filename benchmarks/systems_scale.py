@@ -1,16 +1,15 @@
-"""Time and memory of the systems on large crowds: `make bench-systems-scale`.
+"""Time and memory of self-training, artificial tasks and acquisition on large crowds.
 
     small   100,000 tasks x  1,000 workers          large   1,000,000 tasks x 10,000 workers
 
-Four classes, the rarest with a tenth of the tasks of the commonest; three answers a task, 16 features, logistic
-networks, one epoch of everything that has epochs, batches of 1,024 tasks. What grows with tasks alone grows tenfold
-from small to large; what grows with tasks x workers, a hundredfold. Each job runs in a process of its own; memory is
-the peak of that process, before (with libraries, data and what is fitted first) and after. Time is that of the
-processor, on one thread, which other work on the machine changes less than the clock's.
+    python -m benchmarks systems-scale [NAME ...] [--sizes small large] [--json FILE]
 
-    python benchmarks/systems_scale.py [NAME ...] [--sizes small large] [--json FILE]
-
-With --json, records are added to those in the file, so that jobs may run one by one.
+Four classes, the rarest with a tenth of the tasks of the most common; three answers per task, 16 features, logistic
+networks, one epoch of everything that has epochs, batches of 1,024 tasks. What grows with the tasks grows tenfold from
+small to large; what grows with tasks x workers, a hundredfold. Each job runs in a process of its own; memory is the
+peak of that process, before (libraries, data and what is fitted first) and after. Time is processor time on one thread,
+which other work on the machine affects less than wall-clock time. Records are added to those in the file, so that jobs
+can run one by one.
 """
 
 from __future__ import annotations
@@ -31,6 +30,7 @@ from typing import Any
 import numpy as np
 
 import crowdwise as cw
+from benchmarks.files import RESULTS, read_results, write_results
 from crowdwise.augment.pairs import n_missing
 from crowdwise.errors import CrowdwiseWarning
 
@@ -231,23 +231,22 @@ def table(records: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Measure, print, and keep."""
+    """Measure, print and store."""
     parser = argparse.ArgumentParser(description="Time and memory of the systems on large crowds.")
-    parser.add_argument("names", nargs="*", help=f"of {', '.join(JOBS)}; all unless given")
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(JOBS)} (default: all)")
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, default=RESULTS / "systems_scale.json")
     given = parser.parse_args()
     if unknown := set(given.names) - JOBS.keys():
-        parser.error(f"no such job: {', '.join(sorted(unknown))}")
-    kept = json.loads(given.json.read_text()) if given.json and given.json.exists() else []
+        parser.error(f"no job named: {', '.join(sorted(unknown))}")
+    kept = read_results(given.json, [])
     for name in given.names or JOBS:
         for size in given.sizes:
             with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
                 record = pool.submit(measure, name, size).result()
             print(json.dumps(record), file=sys.stderr, flush=True)
             kept = [old for old in kept if (old["job"], old["size"]) != (name, size)] + [record]
-            if given.json:
-                given.json.write_text(json.dumps(kept, indent=1) + "\n")
+            write_results(given.json, kept)
     print(table(kept))
     if large := [record["job"] for record in kept if record["peak_mb"] > ROOM]:
         print(f"\nabove {ROOM:,} MB: {', '.join(large)}")

@@ -1,24 +1,24 @@
-"""The systems on simulated sparse, imbalanced crowds, where truth is known and draws are many: `make bench-simulated`.
+"""Self-training, artificial tasks and ambiguity on simulated sparse, imbalanced crowds.
 
-    python benchmarks/systems_simulated.py [--jobs 2] [--seeds 12] [crowd ...]
+    python -m benchmarks simulated [--jobs 2] [--seeds 12] [CROWD ...]
 
-Gaussian classes of uneven size, 20 features; workers right on a class 50 to 95 times in 100, errors spread unevenly, a
-few of them doing most of the work. Balanced accuracy on new tasks, as many of each class, in per cent; then paired
-differences over seeds with their standard error. R: imbalance of the pool after the last iteration of self-training.
-`planted`: area under the ROC curve of tasks planted half-way between two classes, with answers split between these.
-Settings were written down before the first run of this script; scratch runs like it had been looked at before.
+Gaussian classes of uneven size, 20 features; workers are right on a class 50 to 95 times in 100, errors are spread
+unevenly, and a few workers do most of the work. Balanced accuracy in per cent on new tasks, equally many of each class;
+then paired differences over seeds with their standard error. R: imbalance of the pool after the last iteration of
+self-training. `planted`: area under the ROC curve for tasks planted half-way between two classes, with answers split
+between these. Settings were fixed before the first run of this script; similar scratch runs had been seen before.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from typing import Any, NamedTuple
+
+from benchmarks.files import RESULTS, read_results, write_results
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -30,7 +30,7 @@ from sklearn.metrics import roc_auc_score
 import crowdwise as cw
 from crowdwise.errors import CrowdwiseWarning
 
-TARGET = Path(__file__).parent / "results" / "systems_simulated.json"
+TARGET = RESULTS / "systems_simulated.json"
 
 
 class Crowd(NamedTuple):
@@ -155,20 +155,20 @@ def difference(results: dict[str, Any], one: str, other: str) -> str:
 
 
 def main() -> None:
-    """Run what is not there yet, and print it all."""
+    """Run what is missing, and print everything."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seeds", type=int, default=12)
-    parser.add_argument("crowds", nargs="*", help="all unless given")
+    parser.add_argument("crowds", nargs="*", help="crowds (default: all)")
     arguments = parser.parse_args()
-    results: dict[str, Any] = json.loads(TARGET.read_text()) if TARGET.exists() else {}
+    results: dict[str, Any] = read_results(TARGET, {})
     screen = Console(width=150)
     with ProcessPoolExecutor(arguments.jobs) as pool:
         for crowd in arguments.crowds or CROWDS:
             found = results.setdefault(crowd, {})
             seeds = [seed for seed in range(arguments.seeds) if str(seed) not in found]
             found |= zip(map(str, seeds), pool.map(cell, [crowd] * len(seeds), seeds), strict=True)
-            TARGET.write_text(json.dumps(results, indent=1, sort_keys=True))
+            write_results(TARGET, results)
             table = Table("method", "balanced accuracy", "R", title=f"{crowd}, {len(found)} seeds")
             for name in METHODS:
                 ratio = [draws[name][1] for draws in found.values()]
@@ -180,7 +180,7 @@ def main() -> None:
         found = results.setdefault("planted", {})
         seeds = [seed for seed in range(arguments.seeds) if str(seed) not in found]
         found |= zip(map(str, seeds), pool.map(planted, seeds), strict=True)
-    TARGET.write_text(json.dumps(results, indent=1, sort_keys=True))
+    write_results(TARGET, results)
     for name in ("WAUM", "AUM", "votes"):
         areas = [draws[name] for draws in found.values()]
         screen.print(f"planted, {name}: area {np.mean(areas):.3f}, least {min(areas):.3f}")

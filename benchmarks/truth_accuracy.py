@@ -1,27 +1,24 @@
-"""Truth methods against the known truth of real data sets: `make bench-accuracy`.
+"""Truth methods on real data sets with known truth: `python -m benchmarks truth-accuracy [METHOD ...]`.
 
-    python benchmarks/truth_accuracy.py [method ...]
-
-Accuracy in per cent on the tasks whose truth is known, every method with its default settings; methods that draw at
-random are averaged over five seeds. `vote check` is what held-out answers say of the default Dawid-Skene.
+Accuracy in per cent on the tasks with known truth, with default settings; methods that draw at random are averaged over
+five seeds. `vote check` is the comparison of the default Dawid-Skene with majority vote on held-out answers.
 """
 
 from __future__ import annotations
 
-import json
+import argparse
 import sys
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 import crowdwise as cw
+from benchmarks.files import RESULTS, write_results
 from crowdwise.errors import CrowdwiseError, CrowdwiseWarning
 
-HERE = Path(__file__).parent
 SEEDS = range(5)
 
 
@@ -49,11 +46,15 @@ def accuracy(name: str, answers: cw.Answers) -> float | None:
 
 
 def main() -> None:
-    """Print the table and save it."""
+    """Print the table and store it."""
     warnings.simplefilter("ignore", CrowdwiseWarning)
     console = Console(width=None if sys.stdout.isatty() else 200)
     sets = data_sets()
-    names = sys.argv[1:] or [m.name for m in cw.methods() if not m.needs_features and not cw.make(m.name).needs_gold]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("methods", nargs="*", help="methods (default: all)")
+    names = parser.parse_args().methods or [
+        m.name for m in cw.methods() if not m.needs_features and not cw.make(m.name).needs_gold
+    ]
     results: dict[str, dict[str, float | None]] = {}
     truth_sets = list(sets)[:11]
     table = Table("method", *sets, "mean of 11", "worst against vote", "seconds")
@@ -67,16 +68,17 @@ def main() -> None:
         worst = f"{min(row[d] - vote[d] for d in truth_sets if row[d] is not None):+.1f}"
         table.add_row(name, *("-" if v is None else f"{v:.1f}" for v in row.values()), mean, worst, f"{seconds:.1f}")
     console.print(table)
-    check = Table("data", "vote check of dawid-skene (nats per answer)", "says", "accuracy against the vote")
+    check = Table(
+        "data", "vote check of dawid-skene (log-likelihood per answer)", "verdict", "accuracy minus the vote's"
+    )
     for data, answers in sets.items():
         verdict = cw.DawidSkene().check_against_vote(answers)
         gain = (accuracy("dawid-skene", answers) or 0) - (results["majority-vote"][data] or 0)
         figure = f"{verdict.difference:+.3f} +- {verdict.standard_error:.3f}"
         check.add_row(data, figure, "supports it" if verdict.supported else "prefers the vote", f"{gain:+.1f}")
     console.print(check)
-    out = HERE / "results" / "truth_accuracy.json"
-    out.parent.mkdir(exist_ok=True)
-    out.write_text(json.dumps(results, indent=1) + "\n")
+    out = RESULTS / "truth_accuracy.json"
+    write_results(out, results)
     console.print(f"saved in {out}")
 
 

@@ -1,12 +1,12 @@
-"""Speed and memory of truth inference beside crowd-kit, peerannot and cleanlab: `make bench-truth`.
+"""Speed and memory of truth inference, compared with crowd-kit, peerannot and cleanlab: `python -m benchmarks truth`.
 
-    python benchmarks/truth_speed.py            everything up to 10^7 answers, about 25 minutes (crowd-kit takes most)
-    python benchmarks/truth_speed.py --quick    up to 10^6
-    python benchmarks/truth_speed.py --huge     10^8 answers as well (ours alone)
+    python -m benchmarks truth            everything up to 10^7 answers, about 25 minutes (mostly crowd-kit)
+    python -m benchmarks truth --quick    up to 10^6
+    python -m benchmarks truth --huge     10^8 answers as well (ours only)
 
-Crowds are drawn from the Dawid-Skene model: 5 answers a task, classes imbalanced as 1, 1/2, 1/3, ..., one worker per
-500 answers. Every figure is a process of its own, ours and the peer's one after the other on the same machine; ours
-is the best of three runs, the peer's a single one.
+Crowds are drawn from the Dawid-Skene model: 5 answers per task, classes imbalanced as 1, 1/2, 1/3, ..., one worker per
+500 answers. Every figure is a process of its own, ours and the peer's one after the other on the same machine; ours is
+the best of three runs, the peer's a single one.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-HERE = Path(__file__).parent
-PYTHON = {"ours": sys.executable, "peer": str(HERE.parent / ".venv-peers/bin/python")}
+from benchmarks.files import RESULTS, ROOT, write_results
+
+PYTHON = {"ours": sys.executable, "peer": str(ROOT / ".venv-peers/bin/python")}
 LIMIT = 1800  # seconds a single measurement may take
 console = Console(width=None if sys.stdout.isatty() else 140)
 
@@ -41,7 +42,7 @@ def draw_crowd(folder: Path, n_answers: int, n_classes: int, *, strings: bool = 
     share = 1 / np.arange(1, n_classes + 1)
     truth = rng.choice(n_classes, n_tasks, p=share / share.sum()).astype(np.int32)
     task = np.repeat(np.arange(n_tasks, dtype=np.int32), 5)
-    # Steps of at least one and at most a fifth of the crowd: no worker comes twice to a task.
+    # Steps of at least one and at most a fifth of the crowd, so that no worker answers a task twice.
     step = rng.integers(1, n_workers // 5, (n_tasks, 5), dtype=np.int32)
     step[:, 0] = rng.integers(0, n_workers, n_tasks)
     worker = (step.cumsum(axis=1, dtype=np.int32) % n_workers).ravel()
@@ -61,15 +62,15 @@ def draw_crowd(folder: Path, n_answers: int, n_classes: int, *, strings: bool = 
 def measure(
     case: str, data: Path, iterations: int = 0, *, repeats: int = 1, out: Path | None = None, limit: float = LIMIT
 ) -> dict | None:
-    """Run one case in its own process; None when it fails, runs out of memory or takes too long.
+    """Run one case in its own process; None if it fails, runs out of memory or takes too long.
 
-    Of several cases in one process, those that were done in time count.
+    If several cases share a process, those that finished in time count.
     """
     side = "ours" if case.startswith("ours") else "peer"
-    command = [PYTHON[side], str(HERE / "measure.py"), case, str(data), "--iterations", str(iterations)]
+    command = [PYTHON[side], "-m", "benchmarks.measure", case, str(data), "--iterations", str(iterations)]
     command += ["--repeats", str(repeats)] + (["--out", str(out)] if out else [])
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, cwd=ROOT)
     except subprocess.TimeoutExpired as late:
         lines = (late.stdout or b"").decode().splitlines()
         return json.loads(lines[-1]) if lines else None
@@ -142,11 +143,11 @@ def compile_time(folder: Path, report: Report) -> None:
     data = draw_crowd(folder, 10**4, 8)
     with tempfile.TemporaryDirectory() as cache:
         code = (
-            "import time; import crowdwise as cw; from measure import our_answers\n"
+            "import time; import crowdwise as cw; from benchmarks.measure import our_answers\n"
             f"start = time.perf_counter(); cw.DawidSkene().fit(our_answers({str(data)!r}))\n"
             "print(time.perf_counter() - start)"
         )
-        environment = {**os.environ, "NUMBA_CACHE_DIR": cache, "PYTHONPATH": str(HERE)}
+        environment = {**os.environ, "NUMBA_CACHE_DIR": cache, "PYTHONPATH": str(ROOT)}
         command = [PYTHON["ours"], "-c", code]
         runs = [subprocess.run(command, env=environment, capture_output=True, text=True, check=True) for _ in range(2)]
         seconds = [float(run.stdout) for run in runs]
@@ -158,11 +159,11 @@ def compile_time(folder: Path, report: Report) -> None:
 
 
 def main() -> None:
-    """Run the benchmark and save its figures beside it."""
+    """Run the benchmark and store its figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="up to 10^6 answers")
     parser.add_argument("--huge", action="store_true", help="10^8 answers as well")
-    parser.add_argument("--out", type=Path, default=HERE / "results" / "truth_speed.json")
+    parser.add_argument("--out", type=Path, default=RESULTS / "truth_speed.json")
     options = parser.parse_args()
     report = Report()
     with tempfile.TemporaryDirectory() as name:
@@ -221,8 +222,7 @@ def main() -> None:
         for what, case in (("GLAD, to convergence", "glad"), ("MMSR", "mmsr"), ("IBCC, to convergence", "ibcc"),
                            ("Krippendorff's alpha", "alpha")):  # fmt: skip
             report.compare(what, large, 10**6, f"ours {case}", None, repeats=1)
-    options.out.parent.mkdir(exist_ok=True)
-    options.out.write_text(json.dumps(report.rows, indent=1) + "\n")
+    write_results(options.out, report.rows)
     console.print(f"figures saved in {options.out}")
     table = Table("what", "answers", "ours", "peer", "ratio", "goal")
     for row in report.rows:

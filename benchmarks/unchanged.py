@@ -1,7 +1,7 @@
-"""Check that a refactoring changed no result: every registered method on two small sets, beside a saved fixture.
+"""Check that a refactoring changed no result: every method on two small sets, compared with a fixture.
 
-    python benchmarks/unchanged.py --write   # before the change
-    python benchmarks/unchanged.py           # after it
+    python -m benchmarks unchanged --write   # before the change
+    python -m benchmarks unchanged           # after it
 
 Truth methods must agree to the last bit, learners to 1e-6. The fixture holds the inputs as well as the results, so that
 it does not depend on the simulators. Learners run with few epochs: what matters is that every code path is the same.
@@ -9,6 +9,7 @@ it does not depend on the simulators. Learners run with few epochs: what matters
 
 from __future__ import annotations
 
+import argparse
 import sys
 import warnings
 from pathlib import Path
@@ -41,7 +42,7 @@ def make_inputs() -> dict[str, np.ndarray]:
 
 
 def build(name: str) -> object:
-    """The method by its registry name, with little to do."""
+    """Return the method of this name, with few iterations."""
     model = cw.make(name)
     if isinstance(getattr(model, "base", None), str):
         model.set_params(base=cw.make(model.base))
@@ -52,7 +53,7 @@ def build(name: str) -> object:
 
 
 def fit_all(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What every method finds on every set, by set, method and attribute."""
+    """Return the results of every method on every set, by set, method and attribute."""
     out = {}
     for data in ("even", "uneven"):
         answers, X = cw.Answers.from_arrays(*inputs[f"{data} answers"]), inputs[f"{data} X"]
@@ -71,7 +72,7 @@ def fit_all(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def differences(before: dict[str, np.ndarray], now: dict[str, np.ndarray]) -> list[str]:
-    """One line for each array that is missing or differs."""
+    """Return one line per array that is missing or differs."""
     learners = {method.name for method in cw.methods() if method.needs_features}
     lines = [f"{name}: only {'before' if name in before else 'now'}" for name in sorted(before.keys() ^ now.keys())]
     for name in sorted(before.keys() & now.keys()):
@@ -85,16 +86,23 @@ def differences(before: dict[str, np.ndarray], now: dict[str, np.ndarray]) -> li
     return lines
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Write the fixture, or compare with it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="store the results of today")
     warnings.simplefilter("ignore")
-    if "--write" in sys.argv:
-        given = make_inputs()
-        np.savez_compressed(FIXTURE, **given, **fit_all(given))
+    if parser.parse_args().write:
+        inputs = make_inputs()
+        np.savez_compressed(FIXTURE, **inputs, **fit_all(inputs))
         print(f"wrote {FIXTURE} ({FIXTURE.stat().st_size:,} bytes)")
-    else:
-        with np.load(FIXTURE) as saved:
-            before = {name: saved[name] for name in saved.files}
-        inputs = {name: before.pop(name) for name in list(before) if name.split()[1] in ("X", "answers")}
-        lines = differences(before, fit_all(inputs))
-        print("\n".join(lines) or f"{len(before)} arrays of {len(cw.methods())} methods are unchanged")
-        sys.exit(bool(lines))
+        return
+    with np.load(FIXTURE) as saved:
+        before = {name: saved[name] for name in saved.files}
+    inputs = {name: before.pop(name) for name in list(before) if name.split()[1] in ("X", "answers")}
+    lines = differences(before, fit_all(inputs))
+    print("\n".join(lines) or f"{len(before)} arrays of {len(cw.methods())} methods are unchanged")
+    sys.exit(bool(lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,23 +1,36 @@
-"""Hooks of the documentation site: the figures of the results, which stand beside their data and not in docs/."""
+"""Hooks of the documentation site: draw the experiments of the papers and show them on the pages of results."""
 
 from __future__ import annotations
 
+import re
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-FIGURES = "benchmarks/results/papers"
+ROOT = Path(__file__).parents[1]
+MARKER = re.compile(r"<!-- figure: ([\w-]+) -->")
+_folder = tempfile.TemporaryDirectory(prefix="crowdwise-figures-")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Take the figures into the site."""
-    root = Path(config["config_file_path"]).parent
-    for figure in sorted((root / FIGURES).glob("*.svg")):
-        files.append(File.generated(config, f"figures/{figure.name}", abs_src_path=str(figure)))
+    """Draw every experiment that has results, and add the figures to the site."""
+    sys.path.insert(0, str(ROOT))
+    from reproduction import EXPERIMENTS, Store, lines
+    from reproduction.figures import draw
+
+    store = Store(ROOT / "reproduction" / "results")
+    for name, experiment in EXPERIMENTS.items():
+        found = lines(experiment, store, any_settings=True)
+        path = Path(_folder.name) / f"{name}.svg"
+        if found:
+            draw(experiment, found, path)
+            files.append(File.generated(config, f"figures/{name}.svg", abs_src_path=str(path)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Lead the page of results, which GitHub shows too, to where the figures are in the site."""
-    return markdown.replace(f"](../{FIGURES}/", "](figures/") if page.file.src_uri == "results.md" else markdown
+    """Replace the markers of figures, which GitHub does not show, by images."""
+    return MARKER.sub(r"![\1](../figures/\1.svg)", markdown) if page.file.src_uri.startswith("results/") else markdown

@@ -1,4 +1,4 @@
-"""From a Label Studio export to a trained model, and to a word with a worker.
+"""From a Label Studio export to a trained model, and to feedback for a worker.
 
 A team of twelve labels images of digits in Label Studio, three answers an image, and exports the project as JSON. The
 export is as such exports are: some annotations were cancelled, workers stand as a number or as an object, every
@@ -32,7 +32,7 @@ MIXES_UP = 4  # the worker who takes sevens for ones
 
 
 def export(X: np.ndarray, y: np.ndarray, path: Path, seed: int = 0) -> None:
-    """Write what Label Studio would: a record a task with its annotations."""
+    """Write an export as Label Studio does: one record per task with its annotations."""
     rng = np.random.default_rng(seed)
     confusion = crowd(TEAM, 10, "class-dependent", accuracy=(0.65, 0.95), similar=look_alike(X, y), seed=seed)
     confusion[MIXES_UP, 7] = 0.25 * np.eye(10)[7] + 0.75 * np.eye(10)[1]
@@ -56,13 +56,13 @@ def export(X: np.ndarray, y: np.ndarray, path: Path, seed: int = 0) -> None:
 
 
 def annotation(label: int) -> dict[str, Any]:
-    """One choice of the question "digit"."""
+    """Return one choice of the question "digit"."""
     choice = {"from_name": "digit", "to_name": "image", "type": "choices", "value": {"choices": [str(label)]}}
     return {"result": [choice], "was_cancelled": False, "ground_truth": False}
 
 
 def main(out: Path, small: bool = False) -> cw.run.Run:
-    """Export, read, run, classify new images, and tell a worker."""
+    """Export, read, run, classify new images, and write feedback to a worker."""
     X, y = load_digits(return_X_y=True)
     n_tasks = 250 if small else 700
     out.mkdir(parents=True, exist_ok=True)

@@ -36,7 +36,7 @@ WEIGH, FIND = f"gold vote, {GOLD} gold", f"vote, families found by {GOLD} gold"
 
 
 def panel(n_tasks: int, seed: int) -> cw.Answers:
-    """What seven judges say of pairs of replies, with the truth."""
+    """Return the answers of seven judges to pairs of replies, with the truth."""
     draw, base, copy, alone, speak = np.random.default_rng(seed).spawn(5)
     k = len(VERDICTS)
     truth = draw_truth(n_tasks, k, seed=draw)
@@ -52,18 +52,18 @@ def panel(n_tasks: int, seed: int) -> cw.Answers:
 
 
 def error_correlation(answers: cw.Answers, gold: np.ndarray) -> np.ndarray:
-    """How far judges err together on the tasks of known truth, (judges, judges)."""
+    """Return the correlation of the judges' errors on tasks with known truth, (judges, judges)."""
     wrong = (answers.label != gold[answers.task]).reshape(answers.n_tasks, -1)  # every judge answered every task
     return np.corrcoef(wrong[gold >= 0].T)
 
 
 def weighted(answers: cw.Answers, size: np.ndarray) -> cw.Answers:
-    """The same answers, each judge's counting for one over the size of its family."""
+    """Return the answers with each judge weighted by one over the size of its family."""
     return replace(answers, weight=1 / size[answers.worker])
 
 
 def compare(answers: cw.Answers, seed: int) -> tuple[dict[str, float], float]:
-    """Accuracy of each way on the tasks nobody looked at, and how many judges the seven amount to."""
+    """Return the accuracy of each approach on unchecked tasks, and the effective number of judges."""
     truth = np.asarray(answers.truth)
     gold = np.full(answers.n_tasks, -1)
     looked_at = np.random.default_rng(seed).permutation(answers.n_tasks)[:GOLD]
@@ -88,7 +88,7 @@ def compare(answers: cw.Answers, seed: int) -> tuple[dict[str, float], float]:
 
 
 def main(out: Path, small: bool = False) -> dict[str, list[float]]:
-    """Compare the ways over several panels, then run the whole job on one, each judge counted and each family."""
+    """Compare the approaches over several panels, then run the complete job on one, by judge and by family."""
     n_tasks, seeds = (250, 3) if small else (500, 10)
     drawn = [compare(panel(n_tasks, seed), seed) for seed in range(seeds)]
     table = {name: [scores[name] for scores, _ in drawn] for name in drawn[0][0]}

@@ -1,11 +1,11 @@
 """Imbalanced pair matching: are these two offers the same product? Only 12 % are, and accuracy hides it.
 
-Product: 8,315 pairs of offers, three answers each. Who says "different" to everything is right nearly nine times in ten
-and finds nothing. You will see accuracy, balanced accuracy and the F1 of the rare class side by side, for that habit,
-for majority vote and for the method the run chose; and what `--accept` does to the rare class: a label is used as it is
-when it is sure enough, and labels of a rare class are seldom sure. The report shows the texts of the pairs.
+Product: 8,315 pairs of offers, three answers each. Always answering "different" is right nearly nine times in ten and
+finds nothing. The example shows accuracy, balanced accuracy and F1 of the rare class, for that baseline, for majority
+vote and for the method the run chose; and what `--accept` does to the rare class: only confident labels are accepted,
+and labels of a rare class are seldom confident. The report shows the texts of the pairs.
 
-The truth is used to score alone. Needs the data (docs/datasets.md): a folder in CROWDWISE_DATA that holds product/.
+The truth is used for scoring only. Needs the data (docs/datasets.md): product/ in the folder CROWDWISE_DATA.
 
     python examples/pairs_product.py [--out runs/product]
 """
@@ -25,7 +25,7 @@ LEVELS = (0.8, 0.9, 0.99)  # of --accept
 
 
 def texts_of(pairs: dict[str, np.ndarray] | None, n_tasks: int) -> list[str] | None:
-    """Each pair as the report shows it."""
+    """Return the text of each pair for the report."""
     if pairs is None:
         return None
     sides = (zip(pairs[f"{side}_name"], pairs[f"{side}_price"], strict=True) for side in ("left", "right"))
@@ -34,14 +34,14 @@ def texts_of(pairs: dict[str, np.ndarray] | None, n_tasks: int) -> list[str] | N
 
 
 def row(name: str, codes: np.ndarray, truth: np.ndarray) -> str:
-    """Scores of labels in a line."""
+    """Return the scores of labels as one line."""
     scores = cw.evaluate.evaluate(codes, truth)
-    f1 = scores.per_class[SAME].f1 or 0.0  # undefined where nothing is called the same: nothing is found
+    f1 = scores.per_class[SAME].f1 or 0.0  # undefined if no pair is labelled the same
     return f"  {name:20} {scores.accuracy:8.1%} {scores.balanced_accuracy:12.1%} {f1:14.3f}"
 
 
 def main(out: Path, small: bool = False) -> cw.run.Run:
-    """Run the whole job on the answers, then look at the rare class."""
+    """Run the complete job on the answers, then inspect the rare class."""
     data: Any = cw.datasets.load("product")
     n_tasks = 800 if small else data.answers.n_tasks
     options: dict[str, Any] = {"method": ["wawa", "dawid-skene"], "folds": 2} if small else {}
@@ -83,5 +83,5 @@ def main(out: Path, small: bool = False) -> cw.run.Run:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("runs/product"), help="where the run goes")
+    parser.add_argument("--out", type=Path, default=Path("runs/product"), help="run folder")
     main(parser.parse_args().out)

@@ -1,20 +1,22 @@
-"""The papers' tables and figures, one command each: `crowdwise bench NAME`.
+"""The tables and figures of five papers, computed with Crowdwise: `python -m reproduction NAME`.
 
+    papers/       the methods and experiments of each paper, and of our own method (joint)
+    crowds/       the simulated crowds of the papers
+    baselines/    methods that only the papers need
     problems      named data sets as the papers use them: features, answers, truth, test tasks
-    cells         one method on one problem for some seeds: the unit that is computed, kept and never repeated
-    measuring     fits a model, looks at it after each epoch, and returns the figures of a cell
-    store         finished cells, in a JSON file a family of methods
-    running       the cells that are missing, in parallel processes
-    experiments   a table or a figure: methods x problems, what the paper says; its lines, from finished cells
-    drawing       a figure of an experiment
-    dasc, crowding, waum, iced, difficulty      the methods and the experiments of each paper
-    joint         our own method beside all others
-    standings     mean ranks, shares of the noise gap, and who is below whom
-    showing       numbers, times, a figure as a table
-    saving        CSV, JSON and the figure
+    settings      how networks are trained on each data set
+    cells         one method on one problem for some seeds: the unit that is computed and stored
+    measurement   fits a model, evaluates it during training, and returns the figures of a cell
+    store         finished cells, in one CSV file per family of methods
+    runner        computes the missing cells in parallel processes
+    experiments   a table or a figure: methods x problems, published numbers; its lines, from finished cells
+    standings     mean ranks, shares of the noise gap, and differences with their standard errors
+    formatting    numbers, times, a figure as a table
+    figures       an experiment as SVG
     catalogue     all experiments by name
+    pages         docs/results.md and docs/results/*.md from the finished cells and the texts in notes/
 
-Cells know their methods by name only, so that they can be sent to a process and kept in a file.
+Cells refer to their methods by name only, so that they can be sent to a process and stored in a file.
 """
 
 from reproduction.catalogue import EXPERIMENTS, find

@@ -1,4 +1,4 @@
-"""`python -m reproduction NAME`: tables and figures of the papers, computed here and shown beside the printed ones."""
+"""`python -m reproduction NAME`: compute a table or a figure of a paper and show it next to the published numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from crowdwise.errors import CrowdwiseError
 
 if TYPE_CHECKING:
     from reproduction.experiments import Experiment, Line
-    from reproduction.runner import Progress, Told
+    from reproduction.runner import Progress, Report
     from reproduction.store import Store
 
 EXAMPLE = "Example: python -m reproduction digits --quick"
@@ -26,33 +26,34 @@ RECENT = 12  # lines of the live table
 RESULTS = Path("reproduction/results")
 
 
-def bench(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Experiments, or all.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="One seed, a fifth of the epochs: a trial.")] = False,
-    show: Annotated[bool, typer.Option("--show", help="Compute nothing: show what is finished.")] = False,
-    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Seeds of each method on each data set.")] = 5,
-    jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Processes; one a core unless given.")] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the results.")] = RESULTS,
+def reproduce(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Experiments, or `all`.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Trial run: one seed, a fifth of the epochs.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Show stored results without computing anything.")] = False,
+    seeds: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Seeds per method and data set (default: the experiment's).")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Processes (default: one per core).")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the stored results.")] = RESULTS,
+    figures: Annotated[Path | None, typer.Option(help="Also draw each experiment as SVG into this folder.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Compute a paper's table or figure, and show it beside what the paper says.
+    """Compute a table or a figure of a paper, and show it next to the published numbers.
 
-    Without a name it lists what there is. Finished cells are kept in the folder and never computed again: a run that
-    was stopped goes on, and one that is complete only prints. Only with another number of seeds, methods that train all
-    their seeds at once start anew. Data sets are looked for in CROWDWISE_DATA.
+    Without a name, list the experiments. Finished cells (one method on one data set) are stored in the --out folder and
+    not computed again, so a stopped run resumes and a complete one only prints. Methods that train all their seeds at
+    once start over when the number of seeds changes. Data sets are read from the folder CROWDWISE_DATA.
 
-    Test accuracy is that of the last epoch. `held out` is that of the epoch chosen by a tenth of the answers, hidden;
-    `oracle` that of the best epoch on test, which is no result but what some papers print.
+    Test accuracy is that of the last epoch. `held out` is the test accuracy of the epoch that best predicts a hidden
+    tenth of the answers. `oracle` is that of the best epoch on the test set: not a result, but what some papers print.
     """
     from reproduction import EXPERIMENTS, Store, find
     from reproduction.catalogue import FAMILIES
-    from reproduction.experiments import lines
+    from reproduction.experiments import core_seconds, lines
+    from reproduction.figures import draw
     from reproduction.formatting import clock
-    from reproduction.outputs import core_seconds, save
-    from reproduction.runner import ready, run
+    from reproduction.runner import check_ready, missing, run
 
-    if quick:
-        seeds = 1
     if not names:
         every = [(each.name, each.title, len(each.cells(seeds, quick=quick))) for each in EXPERIMENTS.values()]
         if json:
@@ -63,39 +64,42 @@ def bench(
     chosen = find(names)
     jobs = jobs or os.cpu_count() or 1
     store = Store(out)
-    cells = [] if show else [cell for each in chosen for cell in each.cells(seeds, quick=quick)]
-    ready(cells, FAMILIES, store)
+    wanted = [cell for each in chosen for cell in each.cells(seeds, quick=quick)]
+    cells = [] if show else wanted
+    check_ready(cells, FAMILIES, store)
     start = time.perf_counter()
-    how = f"What is finished is kept in {out}, and the same command goes on from there."
-    with resume_hint(lambda: how), live(chosen, store, seeds, quick=quick) as told:
-        progress = run(cells, FAMILIES, store, jobs=jobs, told=told)
-    results, remarks = [], []
+    remedy = f"Finished cells are stored in {out}. Rerun the command to resume."
+    with resume_hint(lambda: remedy), live(chosen, store, seeds, quick=quick) as report:
+        progress = run(cells, FAMILIES, store, jobs=jobs, report=report)
+    results = []
     for each in chosen:
-        found = lines(each, store, seeds, quick=quick)
-        with resume_hint(lambda: how):
-            saved = save(each, found, store, out, seeds, quick=quick)
-        remarks.append(saved.note)
+        found = lines(each, store, seeds, quick=quick, any_settings=show)
         seconds = core_seconds(each, store, seeds, quick=quick)
         results.append({"name": each.name, "title": each.title, "core_seconds": seconds, "lines": found})
+        if not found:
+            note(f"{each.name}: no results in {out} yet.")
+            continue
+        if figures is not None:
+            figures.mkdir(parents=True, exist_ok=True)
+            draw(each, found, figures / f"{each.name}.svg")
         if not json:
             print_table(each, found)
-            where = f"; saved in {saved.table}" if saved.table else ""
-            say(f"{each.name}: {clock(seconds)} on one core{where}", "dim")
+            say(f"{each.name}: {clock(seconds)} on one core", "dim")
             say()
-    for remark in dict.fromkeys(filter(None, remarks)):
-        note(remark)
+    if show and (older := sum(store.get(cell) is not None for cell in missing(wanted, FAMILIES, store))):
+        note(f"{older} of {len(set(wanted))} cells have other settings than today's. A run computes them again.")
     if json:
         as_json({"experiments": results, "failed": {cell.key: text for cell, text in progress.failed.items()}})
     elif progress.total:
         say(f"{progress.total - len(progress.failed)} cells computed in {clock(time.perf_counter() - start)}.", "dim")
     if progress.failed:
         shown = "; ".join(f"{cell.family}: {cell.key}: {text}" for cell, text in list(progress.failed.items())[:5])
-        message = f"{len(progress.failed)} cells failed, the rest is kept: {shown}"
+        message = f"{len(progress.failed)} cells failed, the others are stored: {shown}"
         raise CrowdwiseError(message)
 
 
 def print_table(experiment: Experiment, found: list[Line]) -> None:
-    """Print an experiment: a table for each data set, its name above."""
+    """Print one table per data set, under its name."""
     from reproduction.formatting import plain
 
     say(experiment.title, "bold")
@@ -105,17 +109,17 @@ def print_table(experiment: Experiment, found: list[Line]) -> None:
 
 
 def print_methods(experiment: Experiment, data: str, found: list[Line]) -> None:
-    """Print the lines of a data set, a row for each method; columns with nothing in them are left out."""
+    """Print the lines of a data set, one row per method, without empty columns."""
     from reproduction.formatting import number, spread
 
     headline, *others = experiment.measures
-    beside = {(line["method"], line["measure"]): line["mean"] for line in found}
+    means = {(line["method"], line["measure"]): line["mean"] for line in found}
     shown = [line for line in found if line["measure"] == headline]
     rows = [
         (
             line["method"], spread(line["mean"], line["deviation"]), number(line["held_out"]), number(line["oracle"]),
             spread(line["paper"], line["paper_deviation"]), number(line["difference"], "+.1f"),
-            *(number(beside.get((line["method"], measure)), ".3g") for measure in others), number(line["seconds"]),
+            *(number(means.get((line["method"], measure)), ".3g") for measure in others), number(line["seconds"]),
         )
         for line in shown
     ]  # fmt: skip
@@ -128,12 +132,12 @@ def print_methods(experiment: Experiment, data: str, found: list[Line]) -> None:
 
 
 def print_figure(experiment: Experiment, data: str, found: list[Line]) -> None:
-    """Print the curves of a data set, a table for each measure: what lies along the axis lies along the row."""
+    """Print the curves of a data set, one table per measure with the axis along the columns."""
     from reproduction.formatting import along, number, series
 
     for measure in dict.fromkeys(line["measure"] for line in found):
-        of = [line for line in found if line["measure"] == measure]
-        grid, rows = along(of, lambda line: series(experiment, line))
+        of_measure = [line for line in found if line["measure"] == measure]
+        grid, rows = along(of_measure, lambda line: series(experiment, line))
         say()
         say(f"{data}: {measure}")
         titles = (experiment.axis_title or "iteration", *(f"{x:g}" for x in grid))
@@ -141,8 +145,8 @@ def print_figure(experiment: Experiment, data: str, found: list[Line]) -> None:
 
 
 @contextmanager
-def live(chosen: list[Experiment], store: Store, seeds: int, *, quick: bool) -> Iterator[Told]:
-    """What is finished so far with the time left, on stderr: a live table, or a line for each cell in a pipe."""
+def live(chosen: list[Experiment], store: Store, seeds: int | None, *, quick: bool) -> Iterator[Report]:
+    """Show finished cells and the time left on stderr: a live table, or one line per cell in a pipe."""
     from reproduction.experiments import lines
     from reproduction.formatting import clock, number, spread
 
@@ -154,18 +158,18 @@ def live(chosen: list[Experiment], store: Store, seeds: int, *, quick: bool) -> 
 
     if not screen.is_terminal:
 
-        def told_a_pipe(progress: Progress) -> None:
+        def report_in_pipe(progress: Progress) -> None:
             cell = progress.last
             say(status(progress) if cell is None else f"{status(progress)}: {cell.key}", stderr=True)
 
-        yield told_a_pipe
+        yield report_in_pipe
         return
     from rich.live import Live
     from rich.table import Table
 
     with Live(console=screen, transient=True, auto_refresh=False) as view:
 
-        def told(progress: Progress) -> None:
+        def report(progress: Progress) -> None:
             cell = progress.last
             at = next((each for each in chosen if cell in each.cells(seeds, quick=quick)), chosen[0])
             titles = ("method", "data", "mean", "held out", "paper", "ceiling")
@@ -175,15 +179,15 @@ def live(chosen: list[Experiment], store: Store, seeds: int, *, quick: bool) -> 
                 grid.add_row(line["method"], line["data"], spread(line["mean"], line["deviation"]), *others)
             view.update(grid, refresh=True)
 
-        yield told
+        yield report
 
 
-app = typer.Typer(name="reproduction", pretty_exceptions_enable=False)
-app.command(epilog=EXAMPLE)(bench)
+app = typer.Typer(name="reproduction", pretty_exceptions_enable=False, add_completion=False)
+app.command(epilog=EXAMPLE)(reproduce)
 
 
 def main() -> None:
-    """Run the command; a user's mistake ends in a message, not in a traceback."""
+    """Run the command. An error of the user ends in a message, not in a traceback."""
     with interruptible(), notes():
         try:
             app(prog_name="python -m reproduction")

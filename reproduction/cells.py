@@ -1,7 +1,7 @@
-"""A cell of a table: one method on one problem, for one seed or for some that are trained together.
+"""A cell of a table: one method on one problem, for one seed or for several seeds that are trained together.
 
-A family is the methods of a paper with the way a cell of theirs is computed. Cells are looked up by name in the process
-that computes them, so nothing but names and numbers travels.
+A family is the methods of a paper and the function that computes a cell of them. A cell holds names and numbers only;
+the process that computes it looks the method up by name.
 """
 
 from __future__ import annotations
@@ -11,37 +11,45 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-# Versions of families and of problems that have changed in what no setting shows: how a figure is measured, what is
-# drawn. Raise one (2, 3, ...) and its finished cells are computed again. A test says when a problem has changed.
+# Versions of families and problems. Raise one (2, 3, ...) after a change that no setting shows, such as how a figure is
+# measured or what is drawn, and its finished cells are computed again. A test notices when a problem has changed.
 VERSIONS: dict[str, int] = {}
-Figures = dict[str, Any]  # what is measured of one seed: numbers, and curves as lists of numbers
+Figures = dict[str, Any]  # what is measured for one seed: numbers, and curves as lists of numbers
 
 
 class Cell(NamedTuple):
-    """What is computed in one go."""
+    """The unit that is computed and stored."""
 
     family: str
     method: str
     problem: str
     seeds: tuple[int, ...]
-    hide: bool = False  # whether a tenth of the answers is hidden, to choose an epoch by
+    hide: bool = False  # whether a tenth of the answers is hidden, to choose an epoch
     quick: bool = False
 
     @property
+    def seed_range(self) -> str:
+        """The seeds as text.
+
+        >>> Cell("dasc", "CE", "music", (0, 1, 2)).seed_range, Cell("dasc", "CE", "music", (3,)).seed_range
+        ('0-2', '3')
+        """
+        first, last = self.seeds[0], self.seeds[-1]
+        return str(first) if len(self.seeds) == 1 else f"{first}-{last}"
+
+    @property
     def key(self) -> str:
-        """Its name in the store.
+        """The name of the cell in messages.
 
         >>> Cell("dasc", "CE", "music", (0, 1, 2), hide=True).key
         'CE | music | 0-2 | held out'
         """
-        first, last = self.seeds[0], self.seeds[-1]
-        seeds = str(first) if len(self.seeds) == 1 else f"{first}-{last}"
-        return " | ".join([self.method, self.problem, seeds, *["held out"] * self.hide])
+        return " | ".join([self.method, self.problem, self.seed_range, *["held out"] * self.hide])
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a method is made for."""
+    """What a method needs to know to build its model."""
 
     problem: str
     seed: int = 0
@@ -50,7 +58,7 @@ class Setting:
 
     @property
     def data(self) -> str:
-        """The data set of the problem, without how much was removed of it.
+        """The data set of the problem, without the share of answers removed.
 
         >>> Setting("labelme@40").data
         'labelme'
@@ -58,11 +66,11 @@ class Setting:
         return self.problem.partition("@")[0]
 
     def epochs(self, number: int) -> int:
-        """As many epochs, or a fifth of them when it has to be quick."""
+        """Return this number of epochs, or a fifth of it in a quick run."""
         return max(2, number // 5) if self.quick else number
 
     def rounds(self, number: int) -> int:
-        """As many iterations, or two at most when it has to be quick."""
+        """Return this number of iterations, or at most two in a quick run."""
         return min(2, number) if self.quick else number
 
 
@@ -71,12 +79,12 @@ class Method:
     """A row of a table.
 
     make
-        The model for a setting.
+        Builds the model for a setting.
     together
-        Whether seeds are trained at once, as `n_models` networks; otherwise each on its own. Another number of seeds
-        is another cell then, and computed from the start.
+        Whether all seeds are trained at once, as `n_models` networks. If so, another number of seeds is another cell
+        and is computed from the start.
     truth
-        Whether it is trained on the truth: the ceiling.
+        Whether the model is trained on the truth, as the ceiling is.
     """
 
     make: Callable[[Setting], Any]
@@ -89,21 +97,21 @@ class Family(NamedTuple):
 
     name: str
     run: Callable[[Cell], list[Figures]]  # the figures of each seed
-    stamp: Callable[[Cell], str]  # of all settings: a finished cell of another stamp is computed again
+    stamp: Callable[[Cell], str]  # a hash of all settings; a finished cell with another stamp is computed again
     together: Callable[[str], bool] = lambda method: False
 
 
 def cells_of(
     family: Family, method: str, problem: str, seeds: int, *, hide: bool = False, quick: bool = False
 ) -> list[Cell]:
-    """The cells that give a method's figures on a problem for this many seeds."""
+    """Return the cells that give the figures of a method on a problem for this many seeds."""
     every = tuple(range(seeds))
     groups = [every] if family.together(method) else [(seed,) for seed in every]
     return [Cell(family.name, method, problem, group, hide, quick) for group in groups]
 
 
 def stamp_of(settings: Mapping[str, Any], cell: Cell) -> str:
-    """A short name of settings, from what they print as, and of the versions of what is computed."""
+    """Return a short hash of the settings, as printed, and of the versions of family and problem."""
     versions = {name: VERSIONS[name] for name in (cell.family, cell.problem.partition("@")[0]) if name in VERSIONS}
     text = repr(sorted((name, str(value)) for name, value in {**settings, **versions}.items()))
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -1,4 +1,4 @@
-"""A table or a figure of a paper: methods x problems, and what the paper says of them."""
+"""A table or a figure of a paper: methods x problems, with the published numbers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from reproduction.store import Store
 
 Line = dict[str, Any]
 Published = dict[tuple[str, ...], tuple[float, float | None]]
-COLUMNS = ("method", "data", "x", "measure", "mean", "deviation", "seeds", "held_out", "oracle", "paper",
-           "paper_deviation", "difference", "ceiling", "seconds")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -22,33 +20,35 @@ class Experiment:
     """What is computed and shown under one name.
 
     name, title, shows
-        The name on the command line, the paper's table or figure, and what to see in it, in a sentence.
+        The name on the command line, the table or figure of the paper, and the pattern to look for in it.
     family
-        Whose methods they are.
+        The family of the methods.
     methods, problems
         Rows and columns.
     ceiling
-        The method trained on the truth, where there is one.
+        The method trained on the truth, if there is one.
     measures
-        What is shown, the headline first; of several each has lines of its own.
+        The measures to show, the headline first. Each has lines of its own.
     curve, grid
-        Whether measures are lists; where their numbers stand on the axis, by iteration unless given.
+        Whether measures are lists, and their places on the axis (default: the iteration).
     axis
-        Where a problem or a method stands on a figure's axis; empty: there is none.
+        The place of a problem or a method on the axis of a figure; empty for tables.
     axis_title
         What the axis shows.
     published
-        (method, problem) to the paper's mean and deviation of the headline; (method, problem, measure) of another.
+        (method, problem) to the mean and deviation of the headline in the paper; (method, problem, measure) for others.
     hide, never_hide
-        Whether the held-out choice of an epoch is computed too, and the problems where it would take too long.
+        Whether to compute the held-out choice of an epoch too, and the problems on which that takes too long.
     except_for
         Pairs (method, problem) that are left out.
+    seeds
+        Seeds of each method on each problem, unless the command line names another number.
     most_seeds
-        Seeds beyond which no more are computed, where many settings are tried.
+        Upper limit of the number of seeds, for experiments that try many settings.
     fewer
-        The same of a pair (method, problem) that takes long, or has no chance in it.
+        The same limit for a pair (method, problem) that takes long or is deterministic.
     stage
-        Of a pair: those of a lower one are computed first, where a run may be stopped before its end.
+        Order of computation: pairs of a lower stage come first, for runs that may be stopped before the end.
     """
 
     name: str
@@ -67,12 +67,14 @@ class Experiment:
     hide: bool = False
     never_hide: tuple[str, ...] = ()
     except_for: frozenset[tuple[str, str]] = frozenset()
+    seeds: int = 5
     most_seeds: int = 100
     fewer: Mapping[tuple[str, str], int] = field(default_factory=dict)
     stage: Callable[[str, str], int] = lambda method, problem: 0
 
-    def cells(self, seeds: int, *, quick: bool = False) -> list[Cell]:
-        """What has to be computed for it; nothing is hidden when it has to be quick."""
+    def cells(self, seeds: int | None = None, *, quick: bool = False) -> list[Cell]:
+        """Return the cells to compute. A quick run has one seed unless `seeds` is given, and hides no answers."""
+        seeds = seeds or (1 if quick else self.seeds)
         rows = dict.fromkeys([*self.methods, *([self.ceiling] if self.ceiling else [])])
         pairs = [(m, p) for p in self.problems for m in rows if (m, p) not in self.except_for]
         pairs.sort(key=lambda pair: self.stage(*pair))
@@ -81,18 +83,28 @@ class Experiment:
             cell
             for hidden in hide
             for method, problem in pairs
-            if not (hidden and (method == self.ceiling or problem in self.never_hide))  # the truth leaves no choice
+            if not (hidden and (method == self.ceiling or problem in self.never_hide))  # the ceiling has no choice
             for most in [min(seeds, self.most_seeds, self.fewer.get((method, problem), seeds))]
             for cell in cells_of(self.family, method, problem, most, hide=hidden, quick=quick)
         ]
 
+    def figures_shown(self) -> set[str]:
+        """Return the names of the figures that its lines are made of."""
+        others = {"oracle", "held_out"} if self.measures[0] == "last" and not self.curve else set()
+        return {*self.measures, *others, *(["last"] if self.ceiling else [])}
 
-def lines(experiment: Experiment, store: Store, seeds: int, *, quick: bool = False) -> list[Line]:
-    """The lines of the table, from the cells that are finished; those that are not have no line."""
+
+def lines(
+    experiment: Experiment, store: Store, seeds: int | None = None, *, quick: bool = False, any_settings: bool = False
+) -> list[Line]:
+    """Return the lines of the table, from finished cells; an unfinished cell has no line.
+
+    With `any_settings`, cells that were computed with other settings than today's count too.
+    """
     done: dict[tuple[str, str, bool], list[Figures]] = {}
     for cell in experiment.cells(seeds, quick=quick):
-        found = store.get(cell, experiment.family.stamp(cell))
-        done.setdefault((cell.method, cell.problem, cell.hide), []).extend(found or [])
+        figures = store.get(cell, None if any_settings else experiment.family.stamp(cell))
+        done.setdefault((cell.method, cell.problem, cell.hide), []).extend(figures or [])
     out = []
     for method in experiment.methods:
         for problem in experiment.problems:
@@ -101,6 +113,12 @@ def lines(experiment: Experiment, store: Store, seeds: int, *, quick: bool = Fal
             for measure in experiment.measures:
                 out += _lines(experiment, method, problem, measure, figures, held, ceiling)
     return out
+
+
+def core_seconds(experiment: Experiment, store: Store, seeds: int | None = None, *, quick: bool = False) -> float:
+    """Return the seconds on one core that its finished cells took, including cells that other experiments share."""
+    cells = experiment.cells(seeds, quick=quick)
+    return sum(float(seed["seconds"]) for cell in cells for seed in store.get(cell) or [])
 
 
 def _lines(
@@ -132,14 +150,14 @@ def _lines(
     line |= {
         "paper": paper, "paper_deviation": spread, "difference": None if paper is None else line["mean"] - paper,
     }  # fmt: skip
-    if headline:  # what stands beside it is test accuracy, and stands beside nothing else
-        beside = {"held_out": mean_of(held, "held_out"), "oracle": mean_of(figures, "oracle"), "ceiling": ceiling}
-        line |= beside if measure == "last" else dict.fromkeys(beside)
+    if headline:  # these are test accuracies, so they belong to that measure alone
+        others = {"held_out": mean_of(held, "held_out"), "oracle": mean_of(figures, "oracle"), "ceiling": ceiling}
+        line |= others if measure == "last" else dict.fromkeys(others)
     return [line]
 
 
 def published(rows: Mapping[str, str], places: Callable[[str], Iterable[tuple[str, str]]]) -> Published:
-    """What a paper prints, from rows of "mean deviation mean deviation ..." for the places (method, problem) of each.
+    """Read published numbers from rows of "mean deviation mean deviation ...", one pair per (method, problem).
 
     >>> published({"DASC": "87.6 .4  68.5 .5"}, lambda row: [(row, "labelme"), (row, "music")])
     {('DASC', 'labelme'): (87.6, 0.4), ('DASC', 'music'): (68.5, 0.5)}
@@ -152,7 +170,7 @@ def published(rows: Mapping[str, str], places: Callable[[str], Iterable[tuple[st
 
 
 def mean_of(figures: Sequence[Figures], name: str) -> float | None:
-    """Mean of a figure over seeds; None where it was not measured.
+    """Return the mean of a figure over seeds, or None if it was not measured.
 
     >>> mean_of([{"last": 80.0}, {"last": 82.0}], "last"), mean_of([], "last")
     (81.0, None)
@@ -162,7 +180,7 @@ def mean_of(figures: Sequence[Figures], name: str) -> float | None:
 
 
 def deviation(values: Any) -> float | None:
-    """Standard deviation of a sample; None of a single value.
+    """Return the standard deviation of a sample, or None for a single value.
 
     >>> deviation([80.0, 82.0, 84.0]), deviation([80.0])
     (2.0, None)

@@ -1,4 +1,4 @@
-"""A figure of an experiment, as SVG: dots with what the paper says and the ceiling, or lines along an axis."""
+"""Draw an experiment as SVG: dots with the published numbers and the ceiling, or lines along an axis."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 NAMES = {
     "last": "test accuracy, %", "imbalance": "imbalance R of the answers", "test": "test accuracy, %",
-    "accuracy": "pseudo-answers that are right", "precision_majority": "precision, frequent classes",
+    "accuracy": "accuracy of pseudo-answers", "precision_majority": "precision, frequent classes",
     "recall_minority": "recall, rare classes", "f1": "macro F1, %", "ece": "calibration error",
     "labels": "training labels right, %", "auc": "area under the ROC curve, %", "roc": "true positive rate",
     "skill": "error of sensitivity and specificity, points", "one_class": "runs with one class, %",
-    "ratio": "imbalance R of the answers at last", "validation": "test accuracy, epoch chosen on known labels, %",
+    "ratio": "imbalance R of the answers at the end", "validation": "test accuracy, epoch chosen on known labels, %",
 }  # fmt: skip
 
 
@@ -28,7 +28,7 @@ def draw(experiment: Experiment, found: list[Line], path: Path) -> None:
         import altair as alt
         import vl_convert  # noqa: F401 (altair writes SVG through it)
     except ImportError:
-        message = "figures need altair and vl-convert-python: pip install 'crowdwise[plots]'."
+        message = "figures need altair and vl-convert-python. Install them: pip install 'crowdwise[plots]'."
         raise MissingDependencyError(message) from None
     as_lines = experiment.curve or bool(experiment.axis)
     panel = _lines if as_lines else _dots
@@ -45,7 +45,7 @@ def draw(experiment: Experiment, found: list[Line], path: Path) -> None:
 
 
 def key(experiment: Experiment, found: list[Line]) -> str:
-    """What the marks are, of those that the figure has."""
+    """Explain the marks that the figure has."""
     if experiment.curve or experiment.axis:
         return "Means over seeds; bands: one deviation either way"
     marks = ["Dots and lines: mean over seeds, one deviation either way"]
@@ -55,7 +55,7 @@ def key(experiment: Experiment, found: list[Line]) -> str:
 
 
 def low(line: Line) -> float:
-    """Mean less deviation.
+    """Return mean minus deviation.
 
     >>> low({"mean": 80.0, "deviation": 1.5}), low({"mean": 80.0, "deviation": None})
     (78.5, 80.0)
@@ -64,7 +64,7 @@ def low(line: Line) -> float:
 
 
 def high(line: Line) -> float:
-    """Mean and deviation."""
+    """Return mean plus deviation."""
     return float(line["mean"] + (line["deviation"] or 0.0))
 
 
@@ -73,14 +73,14 @@ def _of(data: str, rows: list[Line]) -> list[Line]:
 
 
 def _lines(alt: Any, experiment: Experiment, rows: list[Line], measure: str, *, first: bool) -> alt.Chart:
-    """A curve for each method along an axis, or for the data set along methods."""
+    """One curve per method along an axis, or one for the data set along methods."""
     base = alt.Chart(alt.Data(values=[{**row, "series": series(experiment, row)} for row in rows]))
     by_data = any(method in experiment.axis for method in experiment.methods)
     names = list(dict.fromkeys(map(plain, experiment.problems))) if by_data else list(experiment.methods)
-    bright = alt.Legend(symbolOpacity=1, labelLimit=300)  # the band's is too faint for a key
+    bright = alt.Legend(symbolOpacity=1, labelLimit=300)  # that of the band is too faint for a legend
     colour = alt.Color("series:N", title=None, scale=alt.Scale(domain=names), legend=bright)
-    whole = alt.Axis() if experiment.axis_title else alt.Axis(tickMinStep=1)
-    x = alt.X("x:Q", title=experiment.axis_title or "iteration", axis=whole)
+    ticks = alt.Axis() if experiment.axis_title else alt.Axis(tickMinStep=1)
+    x = alt.X("x:Q", title=experiment.axis_title or "iteration", axis=ticks)
     y = alt.Y("mean:Q", title=NAMES.get(measure, measure) if first else None, scale=alt.Scale(zero=False))
     band = base.mark_errorband(opacity=0.15).encode(x, alt.Y("low:Q", title=""), alt.Y2("high:Q"), colour)
     curve = base.mark_line(point=True).encode(x, y, colour)
@@ -88,7 +88,7 @@ def _lines(alt: Any, experiment: Experiment, rows: list[Line], measure: str, *, 
 
 
 def _dots(alt: Any, experiment: Experiment, rows: list[Line], measure: str, *, first: bool) -> alt.Chart:
-    """A dot for each method, one below another; their names beside the first panel of a row."""
+    """One dot per method, one below another; names at the first panel of a row."""
     base = alt.Chart(alt.Data(values=rows))
     names = alt.Axis(labelLimit=300) if first else None
     y = alt.Y("method:N", title=None, axis=names, scale=alt.Scale(domain=list(experiment.methods)))

@@ -1,13 +1,13 @@
-"""Fit a model, look at it after each epoch, and score it.
+"""Fit a model, evaluate it during training, and score it.
 
-    last       test accuracy after the last epoch: the headline
-    held_out   of the epoch under which a tenth of the answers, hidden, is most likely; that needs a fit of its own
-    oracle     of the best epoch on test: no result, but what some papers print
-    validation of the best epoch on the validation tasks, where there are any: their labels are known, so it is no
-               result for a crowd, but what some papers print
+    last        test accuracy after the last epoch: the headline
+    held_out    test accuracy of the epoch that best predicts a hidden tenth of the answers; needs a fit of its own
+    oracle      test accuracy of the best epoch on the test set: not a result, but what some papers print
+    validation  test accuracy of the best epoch on the validation tasks, if there are any: their labels are known, so
+                it is not a result for a crowd either, but what some papers print
 
-All of it for each of the networks that are trained together. Looking costs as much as a short epoch: about ten epochs
-of each training are looked at, evenly spaced and with the last, and none where answers are removed (sparsity).
+All of it per network, for networks that are trained together. An evaluation costs as much as a short epoch. About ten
+evenly spaced epochs of each training are evaluated, including the last, and none if answers are removed (sparsity).
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from reproduction.cells import Cell, Family, Figures, Method, Setting, stamp_of
 from reproduction.problems import Problem
 from reproduction.settings import prepare
 
-LOOKS = 10  # of each training
+LOOKS = 10  # evaluations per training
 HIDDEN = 0.1  # share of the answers that choose an epoch
-OF_HISTORY = ("imbalance", "accuracy", "precision_majority", "recall_minority")  # kept of each iteration
+OF_HISTORY = ("imbalance", "accuracy", "precision_majority", "recall_minority")  # figures of each iteration
 
 
 def learners(name: str, methods: Mapping[str, Method]) -> Family:
-    """A family of models that learn a classifier from features and answers."""
+    """Return a family of models that learn a classifier from features and answers."""
 
     def run(cell: Cell) -> list[Figures]:
         model, problem = prepare(methods, cell)
@@ -52,7 +52,7 @@ def learners(name: str, methods: Mapping[str, Method]) -> Family:
 
 
 def measure(model: Any, problem: Problem, *, hide: bool = False, looks: int = LOOKS, seed: int = 0) -> list[Figures]:
-    """The figures of each network of a model that is fitted to a problem; of the held-out choice alone with `hide`."""
+    """Fit a model and return the figures of each network; with `hide`, only those of the held-out choice."""
     answers, held = split_answers(problem.answers, HIDDEN, seed) if hide else (problem.answers, None)
     watch = Watch(problem, held, looks)
     with warnings.catch_warnings():
@@ -83,17 +83,17 @@ def measure(model: Any, problem: Problem, *, hide: bool = False, looks: int = LO
 
 
 def members(model: Any, X: Any) -> Array:
-    """What each network says, (models, rows, classes)."""
+    """Return the probabilities of each network, (models, rows, classes)."""
     return model.member_proba(X) if hasattr(model, "member_proba") else model.predict_proba(X)[None]
 
 
 def accuracy(proba: Array, problem: Problem) -> float:
-    """Test accuracy in per cent."""
+    """Return the test accuracy in per cent."""
     return 100 * float((proba.argmax(axis=1) == problem.y_test).mean())
 
 
 def curves(history: list[dict[str, Any]], watch: Watch, member: int) -> Figures:
-    """What happened in each iteration of a self-training, as lists."""
+    """Return the figures of each iteration of self-training, as lists."""
     if not history or "iteration" not in history[-1]:
         return {}
     records = [record["members"][member] if "members" in record else record for record in history]
@@ -103,7 +103,7 @@ def curves(history: list[dict[str, Any]], watch: Watch, member: int) -> Figures:
 
 
 class Watch:
-    """Called after each epoch: notes test accuracy and the likelihood of hidden answers, of each network."""
+    """Callback that records test accuracy and the likelihood of hidden answers, per network."""
 
     def __init__(self, problem: Problem, held: Answers | None, looks: int = LOOKS) -> None:
         self.problem, self.held, self.looks = problem, held, looks
@@ -111,7 +111,7 @@ class Watch:
         self.features: dict[str, Features] = {}
 
     def __call__(self, record: Mapping[str, Any]) -> None:
-        """Look at the module of an epoch; other records pass by, and those of networks that only rank or fill in."""
+        """Evaluate the module of an epoch; ignore other records, and networks that only rank or fill in."""
         if "module" not in record or record.get("stage") in ("ranking", "filling"):
             return
         if (record["epochs"] - record["epoch"]) % -(-record["epochs"] // self.looks):
@@ -126,18 +126,18 @@ class Watch:
         self.phase.append(record.get("phase", 0))
 
     def series(self, name: str, member: int) -> list[float]:
-        """What was noted of a network, epoch by epoch."""
+        """Return what was recorded for a network, epoch by epoch."""
         return [float(each[member]) for each in getattr(self, name)]
 
     def by_iteration(self, member: int) -> list[float]:
-        """Test accuracy at the end of each iteration."""
+        """Return the test accuracy at the end of each iteration."""
         last = dict(zip(self.iteration, self.series("test", member), strict=True))
         return [last[i] for i in sorted(last)]
 
     def held_out(self, n_models: int) -> list[float]:
-        """Test accuracy of each network in the epoch under which its hidden answers are likeliest; the last of many.
+        """Return the test accuracy of each network in the epoch with the most likely hidden answers; ties: the last.
 
-        Only epochs of the last phase are models to choose from: before it, part of the network is not trained.
+        Only epochs of the last phase count: before it, part of the network is not trained.
         """
         if not self.likely:
             return []
@@ -146,7 +146,7 @@ class Watch:
         return [self.series("test", m)[last[best[m]]] for m in range(n_models)]
 
     def chosen_on_validation(self, member: int) -> Figures:
-        """Test accuracy of the epoch that is best on the validation tasks."""
+        """Return the test accuracy of the epoch that is best on the validation tasks."""
         if not self.valid:
             return {}
         return {"validation": self.series("test", member)[int(np.argmax(self.series("valid", member)))]}
@@ -160,7 +160,7 @@ class Watch:
         return 100 * np.asarray((said == y).mean(axis=1))
 
     def _likely(self, module: Any, held: Answers) -> Array:
-        """Mean log-likelihood of the hidden answers under each network, (models,)."""
+        """Return the mean log-likelihood of the hidden answers under each network, (models,)."""
         from crowdwise.learn.network.prediction import predict_answers
 
         rows, row = np.unique(held.task, return_inverse=True)

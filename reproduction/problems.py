@@ -1,24 +1,23 @@
 """Problems by name: the data sets as the papers use them.
 
     digits                  embedded: 8 x 8 images with a simulated crowd; 500 of the 738 tasks to train on
-    labelme, music          as they come
-    cifar10h                DASC's long-tailed subset: real images and votes, drawn workers (see simulate)
-    cifar10h-103            CrowdInG's 103 workers, drawn in the same way
+    labelme, music          unchanged
+    cifar10h                DASC's long-tailed subset: real images and votes, simulated workers (see crowds/)
+    cifar10h-103            CrowdInG's 103 workers, simulated in the same way
     gisette_like, usps, gas_drift      ICED's: two classes 10 to 1, every worker answers every task
-    product                 8315 pairs, 12 % of them matches; a test set with as many of both
-    product-folds           a fifth of the pairs to test on, which one is by the seed: 0 to 4 test on every pair once
-    leaves-folds            the same of 384 leaves, ten answers each
-    cifar10n                its first 10,000 images, which have features: 8000 to train on, real workers
-    digits-tail, usps-tail, gas_drift-tail      classes fall to a tenth, 2.5 answers a task of an uneven simulated
-                            crowd; as many of each class to test on
+    product                 8315 pairs, 12 % of them matches; a test set with equally many of both
+    product-folds           a fifth of the pairs for testing, chosen by the seed: 0 to 4 test on every pair once
+    leaves-folds            the same for 384 leaves, ten answers each
+    cifar10n                its first 10,000 images, which have features: 8000 for training, real workers
+    digits-tail, usps-tail, gas_drift-tail      class sizes fall to a tenth, 2.5 answers per task by an uneven
+                            simulated crowd; equally many tasks of each class for testing
     labelme-valid           tested on the validation tasks
     heavy-1 to heavy-3      stand-ins for DASC's Data1 (labels 2, 4) and Data2 (label 4): CIFAR-10H's cats and the rest
     NAME@40                 any of them with 40 % of its answers removed at random
     NAME@40, one left       the same, but no task loses its last answer
 
-The seed decides what is drawn of ICED's sets and of the long-tailed, tasks and crowd, the fold, and which answers are
-removed; all else is drawn once.
-Seeds that are trained together share what the first of them draws.
+The seed decides the tasks and the crowd of ICED's sets and of the long-tailed ones, the fold, and which answers are
+removed. Everything else is drawn once. Seeds that are trained together share the draws of the first.
 """
 
 from __future__ import annotations
@@ -51,25 +50,25 @@ class Problem(NamedTuple):
     y_test: Array  # codes of answers.classes
     valid: tuple[Array, Array] | None = None  # X and codes
 
-    def with_truth_told(self) -> Problem:
-        """The same, answered by one worker who is always right: what the ceiling is trained on."""
+    def with_true_answers(self) -> Problem:
+        """Return the problem with answers by one worker who is always right, to train the ceiling."""
         answers, truth = self.answers, self.answers.truth
         assert truth is not None
         known = np.flatnonzero(truth >= 0)
-        told = Answers.from_codes(
+        true = Answers.from_codes(
             known, np.zeros(len(known), int), truth[known],
             tasks=answers.tasks, workers=["truth"], classes=answers.classes, truth=truth,
         )  # fmt: skip
-        return self._replace(answers=told)
+        return self._replace(answers=true)
 
 
 def load_problem(name: str, seed: int = 0) -> Problem:
-    """A problem by its name; the seed decides what is drawn: the crowd of ICED's sets, the answers that are removed."""
+    """Return a problem by its name, drawn with this seed."""
     data, _, removed = name.partition("@")
     if data not in PROBLEMS:
-        message = f"there is no problem {data!r}: use one of {', '.join(PROBLEMS)}."
+        message = f"no problem named {data!r}. Choose from {', '.join(PROBLEMS)}."
         raise ParameterError(message)
-    problem = _whole(data, seed)
+    problem = _load_complete(data, seed)
     if not removed:
         return problem
     share, _, left = removed.partition(", ")
@@ -77,11 +76,11 @@ def load_problem(name: str, seed: int = 0) -> Problem:
 
 
 @lru_cache(maxsize=4)
-def _whole(name: str, seed: int) -> Problem:
+def _load_complete(name: str, seed: int) -> Problem:
     return PROBLEMS[name](seed)
 
 
-def _as_it_comes(name: str) -> Problem:
+def _unchanged(name: str) -> Problem:
     data = load(name)
     assert data.X is not None
     assert data.answers is not None
@@ -91,7 +90,7 @@ def _as_it_comes(name: str) -> Problem:
 
 
 def _codes(truth: Any, classes: Array) -> Array:
-    order = np.argsort(classes)  # they need not stand in order
+    order = np.argsort(classes)  # classes need not be sorted
     return np.asarray(order[np.searchsorted(classes, truth, sorter=order)])
 
 
@@ -108,7 +107,7 @@ def _cifar10h(draw: Callable[..., Subset]) -> Problem:
 
 
 def _heavy(shape: str) -> Problem:
-    """Is it a cat? The class people miss most often."""
+    """Cats against the rest: the class people miss most often."""
     data = load("cifar10h")
     cat = int(np.flatnonzero(data.classes == "cat")[0])
     y = _codes(data.extra["truth_all"], data.classes)
@@ -142,7 +141,7 @@ FOLDS = 5
 
 
 def _fold(name: str, seed: int) -> Problem:
-    """All folds are of one draw: five seeds test on every task once."""
+    """One draw of folds, so that five seeds test on every task once."""
     data = load(name)
     assert data.X is not None
     assert data.answers is not None
@@ -161,7 +160,7 @@ def _cifar10n() -> Problem:
 
 
 def _tail(name: str, largest: int, n_test: int, seed: int) -> Problem:
-    """So many tasks of the first class, a tenth of it of the last, geometrically between; drawn anew with each seed."""
+    """Class sizes fall geometrically from `largest` to a tenth of it; drawn again for each seed."""
     if name == "digits":
         from sklearn.datasets import load_digits
 
@@ -185,8 +184,8 @@ def _on_valid(problem: Problem) -> Problem:
 
 PROBLEMS: dict[str, Callable[[int], Problem]] = {
     "digits": lambda seed: _digits(),
-    "labelme": lambda seed: _as_it_comes("labelme"),
-    "music": lambda seed: _as_it_comes("music"),
+    "labelme": lambda seed: _unchanged("labelme"),
+    "music": lambda seed: _unchanged("music"),
     "cifar10h": lambda seed: _cifar10h(long_tailed_subset),
     "cifar10h-103": lambda seed: _cifar10h(low_quality_subset),
     "product": lambda seed: _product(),
@@ -202,5 +201,5 @@ PROBLEMS: dict[str, Callable[[int], Problem]] = {
     "digits-tail": lambda seed: _tail("digits", 120, 500, seed),
     "usps-tail": lambda seed: _tail("usps", 500, 2000, seed),
     "gas_drift-tail": lambda seed: _tail("gas_drift", 400, 900, seed),
-    "labelme-valid": lambda seed: _on_valid(_as_it_comes("labelme")),
+    "labelme-valid": lambda seed: _on_valid(_unchanged("labelme")),
 }

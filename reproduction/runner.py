@@ -1,4 +1,4 @@
-"""Compute the cells that are missing, in parallel processes; a finished one is kept at once and never repeated."""
+"""Compute the missing cells in parallel processes. A finished cell is stored at once and never computed again."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ DATA = {
     "gisette_like": "usps",
     "dogs": "dogs_vs_cats",
     "leaves": "truth/leaves",
-}  # of problems that have another name
+}  # data sets whose problems have another name
 
 
 @dataclass
 class Progress:
-    """How far a run is."""
+    """The progress of a run."""
 
     total: int
     jobs: int
     done: int = 0
-    spent: dict[tuple[str, str], list[float]] = field(default_factory=dict)  # seconds of cells by method and problem
+    spent: dict[tuple[str, str], list[float]] = field(default_factory=dict)  # seconds by method and problem
     waiting: dict[tuple[str, str], int] = field(default_factory=dict)
     last: Cell | None = None
     failed: dict[Cell, str] = field(default_factory=dict)
 
     @property
     def left(self) -> float | None:
-        """Seconds that are left, by the cells that are finished: of the same method and problem, or of all."""
+        """Seconds left, estimated from finished cells of the same method and problem, or else from all."""
         every = [s for seconds in self.spent.values() for s in seconds]
         if not every:
             return None
@@ -50,48 +50,54 @@ class Progress:
         return sum(n * means.get(kind, usual) for kind, n in self.waiting.items()) / self.jobs
 
 
-Told = Callable[[Progress], None]
+Report = Callable[[Progress], None]
 
 
 def missing(cells: Iterable[Cell], families: dict[str, Family], store: Store) -> list[Cell]:
-    """Cells that are not finished, each once, in order."""
+    """Return the unfinished cells in order, each once."""
     return [
         cell for cell in dict.fromkeys(cells) if store.get(cell, families[cell.family].stamp(cell)) is None
     ]  # fmt: skip
 
 
-def data_of(problem: str) -> str:
-    """The data set that a problem is made of.
+def data_of(problem: str) -> str | None:
+    """Return the data set that a problem is made from, or None if it is simulated.
 
-    >>> data_of("music@40"), data_of("cifar10h-103"), data_of("heavy-2")
-    ('music', 'cifar10h', 'cifar10h')
+    >>> data_of("music@40"), data_of("cifar10h-103"), data_of("heavy-2"), data_of("gaussian-paper")
+    ('music', 'cifar10h', 'cifar10h', None)
     """
     name = problem.partition("@")[0].partition("-")[0]
-    return DATA.get(name, name)
+    return None if name == "gaussian" else DATA.get(name, name)
 
 
-def ready(cells: Iterable[Cell], families: dict[str, Family], store: Store) -> None:
-    """Refuse what would fail before it is begun: where data is missing, or the folder cannot be written to."""
+def check_ready(cells: Iterable[Cell], families: dict[str, Family], store: Store) -> None:
+    """Raise before anything is computed if data sets are missing or the folder is not writable."""
     todo = missing(cells, families, store)
     lacking = []
     for name in dict.fromkeys(data_of(cell.problem) for cell in todo):
         try:
-            load(name)
+            if name is not None:
+                load(name)
         except CrowdwiseError as error:
             lacking.append(str(error))
     if lacking:
-        raise CrowdwiseError("\n".join(["nothing is computed, for data is missing.", *lacking]))
+        raise CrowdwiseError("\n".join(["data sets are missing, so nothing was computed.", *lacking]))
     if todo:
         store.open()
 
 
 def run(
-    cells: Iterable[Cell], families: dict[str, Family], store: Store, *, jobs: int, told: Told = lambda progress: None
+    cells: Iterable[Cell],
+    families: dict[str, Family],
+    store: Store,
+    *,
+    jobs: int,
+    report: Report = lambda progress: None,
 ) -> Progress:
-    """Compute what is missing; `told` is called before the first cell and after each.
+    """Compute the missing cells; `report` is called before the first cell and after each.
 
-    While it lasts, other runs in the same folder are refused. A cell that fails is named in `failed` with its error,
-    and the others go on. When the run is stopped or killed, the next one computes what was not finished.
+    Meanwhile, other runs in the same folder are refused. A cell that fails is listed in `failed` with its error, and
+    the others are still computed. After a stopped or killed run, the next one computes the unfinished cells.
     """
     todo = missing(cells, families, store)
     progress = Progress(len(todo), jobs)
@@ -100,15 +106,15 @@ def run(
         progress.waiting[kind] = progress.waiting.get(kind, 0) + 1
     if todo:
         with exclusive_access(store.folder):
-            _compute(todo, families, store, progress, told)
+            _compute(todo, families, store, progress, report)
     return progress
 
 
-def _compute(todo: list[Cell], families: dict[str, Family], store: Store, progress: Progress, told: Told) -> None:
-    """Compute these cells in processes of their own."""
+def _compute(todo: list[Cell], families: dict[str, Family], store: Store, progress: Progress, report: Report) -> None:
+    """Compute these cells in child processes."""
     jobs = progress.jobs
-    told(progress)
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # processes of several threads each would stall one another
+    report(progress)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # several threads per process would compete for the cores
     context = multiprocessing.get_context("spawn")
     others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=exit_with_parent, initargs=(current_process(),))
@@ -116,16 +122,16 @@ def _compute(todo: list[Cell], families: dict[str, Family], store: Store, progre
         running: dict[Future[tuple[list[Figures], float]], Cell] = {}
         ahead = iter(todo)
         while True:
-            while len(running) < jobs + 1 and (following := next(ahead, None)) is not None:  # one more than run
-                with _undisturbed():
+            while len(running) < jobs + 1 and (following := next(ahead, None)) is not None:  # one is waiting
+                with _sigint_blocked():
                     running[pool.submit(compute, following)] = following
             if not running:
                 break
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
             for job in finished:
                 _take(job, running.pop(job), families, store, progress)
-                told(progress)
-    except BaseException:  # stopped: nobody waits for the cells that run
+                report(progress)
+    except BaseException:  # stopped: do not wait for running cells
         for process in set(multiprocessing.active_children()) - others:
             process.terminate()
         raise
@@ -134,8 +140,8 @@ def _compute(todo: list[Cell], families: dict[str, Family], store: Store, progre
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Ctrl-C on a terminal reaches all its processes: those that start in here never hear it, and this one later."""
+def _sigint_blocked() -> Iterator[None]:
+    """Start child processes that ignore Ctrl-C, which a terminal sends to all of them; this process gets it later."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
@@ -147,20 +153,20 @@ def _undisturbed() -> Iterator[None]:
 
 
 def compute(cell: Cell) -> tuple[list[Figures], float]:
-    """The figures of a cell, and how long it took; in a process of its own.
+    """Return the figures of a cell that some experiment shows, and the seconds it took; runs in a child process.
 
-    The `seconds` of a seed are those of the processor, data and looking included: on a busy machine too, they say how
-    long a free core takes.
+    The `seconds` of a seed are processor seconds, including loading data and evaluation. They estimate the time on a
+    free core even if the machine is busy.
     """
     from crowdwise.learn.network.torch_support import torch
-    from reproduction.catalogue import FAMILIES
+    from reproduction.catalogue import FAMILIES, figures_shown
 
     torch.set_num_threads(1)
-    torch.set_flush_denormal(True)  # sure networks have gradients so small that processors take ten times as long
+    torch.set_flush_denormal(True)  # tiny gradients of confident networks slow processors down tenfold
     start, used = time.perf_counter(), time.process_time()
-    figures = FAMILIES[cell.family].run(cell)
-    for each in figures:
-        each["seconds"] = (time.process_time() - used) / len(figures)
+    measured, shown = FAMILIES[cell.family].run(cell), figures_shown(cell)
+    seconds = (time.process_time() - used) / len(measured)
+    figures = [{"seconds": seconds, **{name: seed[name] for name in seed if name in shown}} for seed in measured]
     return figures, time.perf_counter() - start
 
 
@@ -174,9 +180,9 @@ def _take(
     try:
         figures, seconds = job.result()
     except BrokenProcessPool:
-        message = f"a process died while it computed {cell.key} or its neighbour (was memory short?): run it again."
+        message = f"a process died while computing {cell.key} or another cell, perhaps for lack of memory. Rerun."
         raise CrowdwiseError(message) from None
-    except Exception as error:  # of one cell: the others are not to be lost
+    except Exception as error:  # the other cells must not be lost
         progress.failed[cell] = f"{type(error).__name__}: {error}"
         return
     progress.spent.setdefault(kind, []).append(seconds)

@@ -1,16 +1,16 @@
-"""How networks are trained on each data set: what the papers say, as far as features instead of images allow.
+"""How networks are trained on each data set: as in the papers, as far as fixed features instead of images allow.
 
-    labelme     FC128, dropout .5, features as they are, Adam 1e-3, batch 51, 25 epochs, weight decay 5e-4: the steps of
+    labelme     FC128, dropout .5, raw features, Adam 1e-3, batch 51, 25 epochs, weight decay 5e-4: the steps of
                 DASC's 25 epochs on 10,000 augmented images in batches of 512
     music       FC128 with batch normalisation, Adam 1e-3 (Weighted Doctor Net 1e-2), batch 128, 100 epochs
     cifar10h    FC128 on fixed features (the papers fine-tune a ResNet18 or VGG16), Adam 1e-3, batch 128, 50 epochs,
                 weight decay 5e-4
-    heavy       FC128 (the paper: FC1000 at a rate lost in print), Adam 1e-3, batch 128, 50 epochs
+    heavy       FC128 (the paper: FC1000 at an illegible rate), Adam 1e-3, batch 128, 50 epochs
     product     the same, batch 512, 25 epochs
     cifar10n    as cifar10h, 25 epochs: three times its tasks
-    leaves, and long-tailed digits, usps, gas_drift      no paper's: FC128, Adam 1e-3, batch 64, 50 epochs
+    leaves, and long-tailed digits, usps, gas_drift      from no paper: FC128, Adam 1e-3, batch 64, 50 epochs
 
-Whatever a paper leaves open is what the learners take by default.
+What a paper leaves open is the default of the learners.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ TRAINING: dict[str, dict[str, Any]] = {
 
 
 def training(setting: Setting) -> dict[str, Any]:
-    """Options of the training loop on the data set of a setting."""
+    """Return the options of the training loop for the data set of a setting."""
     data = setting.data
     found = TRAINING[data if data in TRAINING else data.partition("-")[0]]  # heavy-2, product-folds
     own = {"random_state": setting.seed, "n_models": setting.n_models, "epochs": setting.epochs(found["epochs"])}
@@ -50,7 +50,7 @@ def training(setting: Setting) -> dict[str, Any]:
 
 
 def learner(name: str, **options: Any) -> Make:
-    """A learner by its name, trained as the data set asks for; `options` go before."""
+    """Return a maker of a learner, with the training of the data set; `options` take precedence."""
 
     def make(setting: Setting) -> Any:
         given = training(setting)
@@ -64,7 +64,7 @@ def learner(name: str, **options: Any) -> Make:
 
 
 def aggregated(truth: Any, **options: Any) -> Make:
-    """A network on the labels of a truth method."""
+    """Return a maker of a network trained on the labels of a truth method."""
     return lambda setting: make_method("aggregated", truth=truth, **{**training(setting), **options})
 
 
@@ -72,7 +72,7 @@ CEILING = Method(aggregated("majority-vote", soft=False), together=True, truth=T
 
 
 def prepare(methods: Mapping[str, Method], cell: Cell) -> tuple[Any, Problem]:
-    """The model of a cell, and what it is fitted to and tested on."""
+    """Return the model and the problem of a cell."""
     method, problem = methods[cell.method], load_problem(cell.problem, cell.seeds[0])
     model = method.make(Setting(cell.problem, cell.seeds[0], len(cell.seeds), cell.quick))
-    return model, problem.with_truth_told() if method.truth else problem
+    return model, problem.with_true_answers() if method.truth else problem

@@ -1,11 +1,10 @@
-"""Who is best over several data sets, from the lines of an experiment's headline.
+"""Compare methods over several data sets, from the lines of an experiment's headline.
 
-    mean rank    over the data sets where a method was run, among those that were run there; 1 is best
-    noise gap    share of the way from the network on the vote to the better ceiling; its mean over data sets
-    difference   of two methods on a data set with its standard error: over pairs of seeds where the seed draws the
-                 data, otherwise over the seeds of each
-
-A bar is what was to be reached.
+mean rank    over the data sets on which a method was run, among the methods run there; 1 is best
+noise gap    share of the way from the network on the vote to the better ceiling, averaged over data sets
+difference   of two methods on a data set with its standard error: over pairs of seeds if the seed draws the data,
+otherwise over the seeds of each
+target       what a method was to reach
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Scores = Mapping[str, Mapping[str, float]]  # by data set, then by method
 
 
 def scores_of(lines: Iterable[Line], methods: Collection[str]) -> dict[str, dict[str, float]]:
-    """Means by data set and method, of these methods."""
+    """Return the means of these methods by data set and method."""
     out: dict[str, dict[str, float]] = {}
     for line in lines:
         if line["method"] in methods:
@@ -32,7 +31,7 @@ def scores_of(lines: Iterable[Line], methods: Collection[str]) -> dict[str, dict
 
 
 def mean_ranks(scores: Scores) -> dict[str, tuple[float, int]]:
-    """Mean rank of each method and over how many data sets; higher scores are better, equal ones share their ranks.
+    """Return the mean rank of each method and its number of data sets. Higher scores are better, ties share ranks.
 
     >>> mean_ranks({"a": {"x": 90.0, "y": 80.0, "z": 80.0}, "b": {"x": 70.0, "y": 75.0}})
     {'x': (1.5, 2), 'y': (1.75, 2), 'z': (2.5, 1)}
@@ -45,16 +44,16 @@ def mean_ranks(scores: Scores) -> dict[str, tuple[float, int]]:
 
 
 def noise_gaps(scores: Scores, floor: str, ceilings: Collection[str]) -> dict[str, float]:
-    """Per cent of the way from the floor to the best ceiling, for each method the mean over its data sets.
+    """Return the percentage of the way from the floor to the best ceiling, averaged over the data sets of a method.
 
-    >>> noise_gaps({"a": {"vote": 80.0, "x": 88.0, "told": 90.0}}, "vote", ["told"])
+    >>> noise_gaps({"a": {"vote": 80.0, "x": 88.0, "truth": 90.0}}, "vote", ["truth"])
     {'x': 80.0}
     """
     gaps: dict[str, list[float]] = {}
     for of in scores.values():
         tops = [of[name] for name in ceilings if name in of]
         if floor not in of or not tops or max(tops) <= of[floor]:
-            continue  # nothing is lost to noise there, or it is not known how much
+            continue  # nothing is lost to noise, or the loss is unknown
         for method in of:
             if method != floor and method not in ceilings:
                 gaps.setdefault(method, []).append(100 * (of[method] - of[floor]) / (max(tops) - of[floor]))
@@ -62,7 +61,7 @@ def noise_gaps(scores: Scores, floor: str, ceilings: Collection[str]) -> dict[st
 
 
 def difference(ours: Line, theirs: Line, *, paired: bool) -> tuple[float, float]:
-    """Mean difference and its standard error; a single value has none of its own.
+    """Return the mean difference and its standard error; a single value adds no error.
 
     >>> ours, theirs = ({"mean": m, "by_seed": each} for m, each in ((81.0, [80.0, 82.0]), (79.0, [78.0, 80.0])))
     >>> difference(ours, theirs, paired=True), difference(ours, theirs, paired=False)
@@ -77,22 +76,24 @@ def difference(ours: Line, theirs: Line, *, paired: bool) -> tuple[float, float]
     return ours["mean"] - theirs["mean"], math.hypot(*errors)
 
 
-class Bar(NamedTuple):
-    """What a method was to reach on a data set: at least, or of calibration errors below; and what was hoped for."""
+class Target(NamedTuple):
+    """What a method was to reach on a data set: a score of at least `value`, or a calibration error below it."""
 
     method: str
     data: str
     measure: str
-    bar: float
-    moonshot: float | None = None
+    value: float
+    stretch: float | None = None
 
     def verdict(self, value: float) -> str:
-        """What a value reaches.
+        """Say what a value reaches.
 
-        >>> bar = Bar("x", "music", "score", 73.0, 79.0)
-        >>> bar.verdict(72.9), bar.verdict(73.0), bar.verdict(80.0), Bar("x", "music", "ece", 0.08).verdict(0.07)
-        ('missed', 'met', 'met, and the moonshot', 'met')
+        >>> target = Target("x", "music", "score", 73.0, 79.0)
+        >>> target.verdict(72.9), target.verdict(73.0), target.verdict(80.0)
+        ('missed', 'met', 'met, and the stretch target')
+        >>> Target("x", "music", "ece", 0.08).verdict(0.07)
+        'met'
         """
-        if value >= self.bar if self.measure == "ece" else value < self.bar:
+        if value >= self.value if self.measure == "ece" else value < self.value:
             return "missed"
-        return "met, and the moonshot" if self.moonshot is not None and value >= self.moonshot else "met"
+        return "met, and the stretch target" if self.stretch is not None and value >= self.stretch else "met"

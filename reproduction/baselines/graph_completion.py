@@ -30,7 +30,7 @@ import numpy as np
 
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers
-from crowdwise.augment.pairs import blocks_of
+from crowdwise.augment.pairs import pair_blocks
 from crowdwise.learn.base import Array
 from crowdwise.learn.features import Features
 from crowdwise.learn.network.batches import Batch
@@ -82,7 +82,7 @@ class GraphCompletion(NetworkLearner):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        require(is_integer(self.width, 1), "width", self.width, "a whole number, 1 or more")
+        require(is_integer(self.width, 1), "width", self.width, "an integer, 1 or more")
         require(self.norm in ("left", "symmetric"), "norm", self.norm, "'left' or 'symmetric'")
         share = is_number(self.unseen) and 0 < self.unseen < 1
         require(share, "unseen", self.unseen, "the share of answers to hide, above 0 and below 1")
@@ -102,7 +102,7 @@ class GraphCompletion(NetworkLearner):
         every = np.arange(answers.n_tasks)
         mean = np.full(answers.n_tasks, answers.n_workers)  # the mean worker stands after the others
         return np.concatenate(
-            [self.complete(features, *block) for block in blocks_of(every, mean, features.block_size(BLOCK))]
+            [self.complete(features, *block) for block in pair_blocks(every, mean, features.block_size(BLOCK))]
         )
 
     def complete(self, features: Features, tasks: Array, row: Array, worker: Array) -> Array:
@@ -159,7 +159,7 @@ class GraphModule(CrowdModule):
         return self.kept
 
     def train(self, mode: bool = True) -> GraphModule:
-        """As ever; what was worked out to predict is forgotten when training goes on."""
+        """Set the mode; training discards what was computed for prediction."""
         if mode:
             self.kept = None
         return super().train(mode)

@@ -1,4 +1,4 @@
-"""IRGAN on a crowd: CrowdLayer as the generator of answers, taught by a discriminator of real and made-up ones.
+"""IRGAN on a crowd: CrowdLayer as the generator of answers, taught by a discriminator of real and generated ones.
 
     G(c | i, k)    what CrowdLayer thinks worker k says of task i
     D_c(i, k)      sigmoid(s_c(i, k)): whether "worker k says c of task i" is real
@@ -9,7 +9,7 @@
                    gradient: the mean of (r - b) grad log G(c | i, k)
     b              mean reward of the other draws; it does not depend on the draw itself, so nothing is biased
 
-A missing pair stands beside each real answer: the same task, with a worker drawn from those who did not answer it.
+Each real answer is paired with a missing one: the same task, with a worker drawn from those who did not answer it.
 
 Wang et al., "IRGAN: a minimax game for unifying generative and discriminative information retrieval models", SIGIR
 2017, where documents are in the place of answers; as a baseline in CrowdInG (Chu and Wang, KDD 2021).
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Unpack
+from typing import ClassVar, Unpack
 
 import numpy as np
 
@@ -40,7 +40,7 @@ DISCRIMINATOR = 7  # stream of its random start
 
 
 class IRGAN(CrowdLayer):
-    """CrowdLayer that goes on against a discriminator once it has learned from the answers.
+    """CrowdLayer that continues to train against a discriminator after learning from the answers.
 
     Parameters
     ----------
@@ -71,6 +71,8 @@ class IRGAN(CrowdLayer):
     (3, 10)
     """
 
+    separate_answers: ClassVar[bool] = False  # the game draws pairs from all answers
+
     def __init__(
         self,
         kind: Kind = "mw",
@@ -91,7 +93,7 @@ class IRGAN(CrowdLayer):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         for name in ("rounds", "discriminator_epochs", "width"):
-            require(is_integer(getattr(self, name), 1), name, getattr(self, name), "a whole number, 1 or more")
+            require(is_integer(getattr(self, name), 1), name, getattr(self, name), "an integer, 1 or more")
         rate = self.generator_lr
         require(is_number(rate) and rate > 0, "generator_lr", rate, "a number above 0")
 

@@ -76,7 +76,7 @@ def gaussian_mixture(
     """
     require(isinstance(constant, (bool, np.bool_)), "constant", constant, "True or False")
     for name, value in (("n_train", n_train), ("n_test", n_test)):
-        require(is_integer(value, 0), name, value, "a whole number of tasks, 0 or more")
+        require(is_integer(value, 0), name, value, "an integer number of tasks, 0 or more")
     rngs: Any
     if isinstance(seed, str):
         if seed != "paper" or (n_train, n_test) != (1000, 1000):
@@ -153,7 +153,7 @@ def structural_answers(
     easiness = (np.square(p).sum(axis=1) - 1 / n_classes) / (1 - 1 / n_classes)  # (tasks,): 1 where one class is sure
     odds = logit(skill[worker, truth[task]]) + guess  # (answers,) log odds over a guess, on the clearest task
     right = expit(odds * easiness[task] - guess)
-    return _spoken(truth, task, worker, right, skill.shape, classes, what)
+    return _draw_answers(truth, task, worker, right, skill.shape, classes, what)
 
 
 def unstructured_answers(
@@ -199,13 +199,13 @@ def unstructured_answers(
     who, how, what = streams(seed, 3)
     task, worker = _assigned(truth, n_workers, answers_per_task, who)
     rate = how.choice(errors, size=len(task)) if per == "answer" else how.choice(errors, size=len(truth))[task]
-    return _spoken(truth, task, worker, 1 - rate, (n_workers, n_classes), classes, what)
+    return _draw_answers(truth, task, worker, 1 - rate, (n_workers, n_classes), classes, what)
 
 
 def _codes(truth: Any, n_classes: int) -> Array:
     truth = np.asarray(truth)
     if truth.ndim != 1 or truth.dtype.kind not in "iub" or not ((truth >= 0) & (truth < n_classes)).all():
-        message = f"truth is an array of class codes, whole numbers in 0..{n_classes - 1}; this one is not."
+        message = f"truth is an array of class codes, integers in 0..{n_classes - 1}; this one is not."
         raise ParameterError(message)
     return truth.astype(np.int32)
 
@@ -214,7 +214,7 @@ def _assigned(truth: Array, n_workers: int, answers_per_task: Any, rng: np.rando
     return assign(len(truth), n_workers, n_workers if answers_per_task is None else answers_per_task, seed=rng)
 
 
-def _spoken(
+def _draw_answers(
     truth: Array, task: Array, worker: Array, right: Array, shape: Any, classes: Any, rng: np.random.Generator
 ) -> Answers:
     """Answers that are right with these probabilities, or else any other class."""

@@ -32,15 +32,15 @@ class TrainTest(NamedTuple):
 def streams(seed: Seed, n: int) -> list[np.random.Generator]:
     """Independent generators, one for each piece that is drawn."""
     fits = isinstance(seed, np.random.Generator) or is_integer(seed, 0)
-    require(fits, "seed", seed, "a whole number, 0 or more, or a numpy Generator")
+    require(fits, "seed", seed, "an integer, 0 or more, or a numpy Generator")
     return np.random.default_rng(seed).spawn(n)
 
 
 def class_codes(y: Any, name: str = "y") -> Array:
-    """Class codes as int64, refused unless whole numbers; -1 is a task of no class."""
+    """Class codes as int64, refused unless integers; -1 is a task of no class."""
     codes = np.asarray(y)
     if codes.ndim != 1 or codes.dtype.kind not in "iub" or (codes.size and codes.min() < -1):
-        message = f"{name}: give one class code for each task, whole numbers 0, 1, 2, ..."
+        message = f"{name}: give one class code for each task, integers 0, 1, 2, ..."
         raise ParameterError(message)
     return codes.astype(np.int64)
 
@@ -141,7 +141,7 @@ def binary_imbalanced(
     ([3, 1], [1, 1])
     """
     for name, value in (("n_major", n_major), ("n_minor", n_minor)):
-        require(is_integer(value, 0), name, value, "a whole number of tasks, 0 or more")
+        require(is_integer(value, 0), name, value, "an integer number of tasks, 0 or more")
     test, train = draw_rows(two_classes(y, pair), [balanced(n_test, 2), [n_major, n_minor]], streams(seed, 1)[0])
     return train, test
 

@@ -1,4 +1,4 @@
-"""Crowds of low accuracy on CIFAR10-H, as DASC and CrowdInG chose them: real votes, real errors, drawn anew.
+"""Crowds of low accuracy on CIFAR10-H, as DASC and CrowdInG chose them: real votes and errors, redrawn.
 
 The two papers took the worst workers of CIFAR10-H, but do not say which, and the answers with worker ids are to be had
 for 500 of its 10,000 images only. `long_tailed_subset` (DASC) and `low_quality_subset` (CrowdInG) rebuild their sets.
@@ -25,7 +25,7 @@ Calibrated
     most to the least frequent answer should come nearest to the published one. (In the order of class codes it would be
     2.1, in nine of ten random orders from 2.0 to 3.7; published is 3.09.)
 
-No figure of merit of any method was looked at for this.
+No accuracy of any method was used to choose this.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def _checked(counts: Any, y: Any, n_tasks: int, n_workers: int, n_answers: int) 
         )
         raise ParameterError(message)
     for name, value, least in (("n_tasks", n_tasks, 1), ("n_workers", n_workers, 1), ("n_answers", n_answers, n_tasks)):
-        require(is_integer(value, least), name, value, f"a whole number, {least} or more")
+        require(is_integer(value, least), name, value, f"an integer, {least} or more")
     require(n_answers <= n_tasks * n_workers, "n_answers", n_answers, f"at most {n_tasks} tasks x {n_workers} workers")
     return votes / votes.sum(axis=1, keepdims=True), y
 
@@ -185,7 +185,7 @@ def _lowest(
     require_answers(answers)
     for name, ids, n in (("tasks", answers.tasks, len(y)), ("classes", answers.classes, votes.shape[1])):
         if ids.dtype.kind not in "iu" or ids.min() < 0 or ids.max() >= n:
-            message = f"answers: ids of {name} are to be whole numbers in 0..{n - 1}, as in counts."
+            message = f"answers: ids of {name} must be integers in 0..{n - 1}, as in counts."
             raise ParameterError(message)
     require(n_workers <= answers.n_workers, "n_workers", n_workers, f"at most {answers.n_workers}, those in answers")
     n_classes = votes.shape[1]
@@ -248,7 +248,7 @@ def _say(votes: Array, y: Array, rows: Array, low: _Low, n_answers: int, rng: np
 
 
 def _poisson(n: int, total: int, most: int, rng: np.random.Generator) -> Array:
-    """Whole numbers from 1 to `most` with this sum: zero-truncated Poisson, then a few put right."""
+    """Integers from 1 to `most` with this sum: zero-truncated Poisson, then a few put right."""
     mean = total / n
     rate = brentq(lambda r: r / -np.expm1(-r) - mean, 1e-9, mean + 1) if mean > 1 else 1e-9
     first = -np.log1p(rng.random(n) * np.expm1(-rate)) / rate  # when the first event falls, given that there is one

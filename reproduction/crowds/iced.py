@@ -89,7 +89,7 @@ def iced_set(X: Any, y: Any, shape: str | Syn = "usps", *, seed: Seed = 0) -> Tr
     require(isinstance(syn, Syn), "shape", shape, f"{', '.join(SYN)}, or a Syn")
     assert syn is not None
     for name in ("n_major", "n_minor"):
-        require(is_integer(getattr(syn, name), 1), name, getattr(syn, name), "a whole number of tasks, 1 or more")
+        require(is_integer(getattr(syn, name), 1), name, getattr(syn, name), "an integer number of tasks, 1 or more")
     X, code = np.asarray(X), two_classes(y, syn.pair)
     if X.ndim != 2 or len(X) != len(code):
         message = f"X of shape {X.shape}: give a row for each of the {len(code)} tasks in y."
@@ -129,7 +129,7 @@ def iced_crowd(truth: Any, n_workers: int, *, accuracy: float, spread: float = 0
     >>> iced_crowd([0, 0, 0, 1], 3, accuracy=0.7)
     Answers(4 tasks, 3 workers, 12 answers, 2 classes)
     """
-    require(is_integer(n_workers, 1), "n_workers", n_workers, "a whole number, 1 or more")
+    require(is_integer(n_workers, 1), "n_workers", n_workers, "an integer, 1 or more")
     fits = is_number(accuracy) and is_number(spread) and 0 <= spread <= min(accuracy, 1 - accuracy)
     require(fits, "accuracy, spread", (accuracy, spread), "numbers whose range, middle and reach, is within 0 and 1")
     truth = class_codes(truth, "truth")
@@ -145,7 +145,7 @@ def gisette_like(images: Any, source: Any = None, *, n_features: int = 5000, see
     Gisette is the digits 4 and 9 of MNIST: pixels, products of pixels from the upper middle of the image, where the two
     differ, and as many distractors. Here the digits are those of USPS, 16 x 16 pixels. Half of the features are the
     pixels and products of two pixels from the upper middle; half are the same with values shuffled over the tasks.
-    Whole numbers from 0 to 999, columns in random order. Pixels of less than half of full ink count as 0, so that one
+    Integers from 0 to 999, columns in random order. Pixels of less than half of full ink count as 0, so that one
     value in seven is not 0, about as in Gisette. USPS has too few fours and nines: a digit may be given several times,
     and each copy is shifted another of nine ways (not at all, or by one pixel to any side or corner).
 

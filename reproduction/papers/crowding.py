@@ -1,14 +1,14 @@
 """CrowdInG: answers generated against a discriminator. Tables 1 and 2, figures 3, 5 and 6, and why it falls short.
 
-    DL-MV, DL-CL, Anno-Reg, Max-MIG, AggNet      learners on the answers there are (figure 3, whose numbers are not in
-                                                 print); DL-CL is CrowdLayer
+    DL-MV, DL-CL, Anno-Reg, Max-MIG, AggNet      learners on the given answers (figure 3, whose numbers are not
+                                                 printed); DL-CL is CrowdLayer
     Doctor Net      a head for each worker, their mean (table 1)
-    DL-CL+Self, +GCN, +GAN, +InG      CrowdLayer on answers of which the missing ones were filled in
+    DL-CL+Self, +GCN, +GAN, +InG      CrowdLayer after missing answers were filled in
     CrowdG, -U, -I, -R, one step      CrowdInG without information loss, tasks, workers, choice of pairs, two steps
 
-Networks are trained as `settings` says, and CrowdInG's classifier starts from that very DL-CL; its graph is off on
-Music, as in the paper. The generator is pre-trained for 50 epochs at 1e-4, as in the authors' code; on Music for 150 at
-3e-4, and without tasks (-U) for 150: there hidden answers were far from their likeliest after 50. Cut, for time:
+Networks are trained as in `settings`, and CrowdInG's classifier starts from that DL-CL; its graph is off on Music, as
+in the paper. The generator is pre-trained for 50 epochs at 1e-4, as in the authors' code; on Music for 150 at
+3e-4, and without tasks (-U) for 150: there the likelihood of hidden answers was still rising after 50. To save time:
 
     cifar10h-103    20 epochs of the game, not 40, with one pass of each player, not five; 20 of the generator, not 50;
                     5 rounds of IRGAN, not 20 (with nine times LabelMe's tasks a pass is nine times the steps);
@@ -16,9 +16,9 @@ Music, as in the paper. The generator is pre-trained for 50 epochs at 1e-4, as i
                     CrowdG and -R alone; no figure 5
     figure 5        20, 40 and 60 % removed (the paper leaves each task one answer, so LabelMe has no more to give), on
                     LabelMe and Music
-    figure 6, gaps  three seeds; three values of lambda and of t beside the usual 0.5
+    figure 6, gaps  three seeds; three values of lambda and of t in addition to 0.5
 
-Music's published numbers (75 to 84) lie about or above what training on the truth reaches: compare the order there.
+The published numbers on Music (75 to 84) are at or above what training on the truth reaches: compare the order.
 `crowding-gaps` tries what might explain the gap on LabelMe. The authors' code keeps the best epoch on 500 tasks whose
 truth is known: column `validation`.
 """
@@ -50,7 +50,7 @@ OWN: dict[str, dict[str, Any]] = {
 
 
 def crowding(**options: Any) -> Make:
-    """CrowdInG with these options, which go before those of the data set."""
+    """CrowdInG with these options, which take precedence over those of the data set."""
 
     def make(setting: Setting) -> Any:
         given = {**LENGTHS, **OWN.get(setting.data, {}), **options}
@@ -91,7 +91,7 @@ def max_mig(setting: Setting) -> Any:
     return learner("maxmig", lr=1e-4, epochs=setting.epochs(50 if setting.data == LARGE else 200))(setting)
 
 
-# What might explain the gap on LabelMe, beside what the tables show.
+# Further settings that might explain the gap on LabelMe.
 GAPS = {
     "game of 5 epochs": crowding(adversarial_epochs=5),
     "start from 2 I": crowding(scale=2.0),
@@ -159,7 +159,7 @@ EXPERIMENTS = (
         SETS, "ceiling", published=PUBLISHED, hide=True, never_hide=("cifar10h-103",),
     ),
     Experiment(
-        "crowding-table2", "CrowdInG, table 2: its parts taken away", "the whole above each variant", FAMILY, VARIANTS,
+        "crowding-table2", "CrowdInG, table 2: ablations", "the full method above each variant", FAMILY, VARIANTS,
         SETS, "ceiling", published=PUBLISHED,
         except_for=frozenset((name, "cifar10h-103") for name in ("CrowdInG-U", "CrowdInG-I", "one step")),
     ),
@@ -180,7 +180,7 @@ EXPERIMENTS = (
     ),
     Experiment(
         "crowding-gaps", "CrowdInG on LabelMe: what might explain the gap to the paper",
-        "plain DL-CL in the epoch that is best on 500 known labels is where the paper's CrowdInG is", FAMILY,
+        "plain DL-CL, in the epoch that is best on 500 known labels, reaches the paper's CrowdInG", FAMILY,
         ("DL-CL", "CrowdInG", "CrowdInG-R", *GAPS), ("labelme",), "ceiling", measures=("last", "validation"),
         most_seeds=3,
         published={**COMPARED, **{(*place, "validation"): number for place, number in COMPARED.items()}},

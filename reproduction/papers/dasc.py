@@ -5,9 +5,9 @@
     Confidence, Random, DASC             self-training; which pseudo-answers are added
     Focal+Self-C, CB Focal+Self-C        Confidence with that loss
 
-M pseudo-answers an iteration as in the paper, on LabelMe a tenth: the paper has ten augmented copies of each picture.
-Cut, for time: three of the paper's six heavily imbalanced sets; no Weighted Doctor Net, a head for each of 176 workers,
-on product; with answers removed, five iterations at most, and no Weighted Doctor Net on CIFAR10-H.
+M pseudo-answers per iteration as in the paper, on LabelMe a tenth, because the paper has ten augmented copies of each
+picture. Reduced to save time: three of the paper's six heavily imbalanced sets; no Weighted Doctor Net, a head for each
+of 176 workers, on product; with answers removed, five iterations at most, and no Weighted Doctor Net on CIFAR10-H.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Data difficulty specified crowdsourcing (Xu, Zhang, Zhang and Zhang). Tables 1 to 3 and figures 2 to 5.
 
-    gaussian-paper          the very points of the paper, answered anew for each data set by its five workers, who are
+    gaussian-paper          the points of the paper, answered again for each data set by its five workers, who are
                             better where p = sigmoid(x1 + x2) is far from 1/2
-    gaussian-structural     such workers, and points drawn anew as well: what to compare methods by
+    gaussian-structural     such workers, and points drawn again too: the set to compare methods on
     gaussian-unstructured   each answer wrong with probability 1 / (3 + k), k drawn for that answer
-    gaussian-by-task        ours: half of the tasks nobody can tell (error 1/2), half everybody can (0.05)
-    dogs-structural         pictures of cats and dogs, EfficientNet features (64 principal components); p is what a
-    dogs-unstructured       logistic regression says that was trained on the truth of other pictures
+    gaussian-by-task        ours: half of the tasks are impossible (error 1/2), half are easy (0.05)
+    dogs-structural         pictures of cats and dogs, EfficientNet features (64 principal components); p comes from a
+    dogs-unstructured       logistic regression trained on the truth of other pictures
 
-A third of the pictures is to train on, a third to test on, a third trains the one who knows p. A seed is five data
-sets, each counted as a run of its own (25 with five seeds): one is too noisy to rank methods by.
+A third of the pictures is for training, a third for testing, and a third trains the model of p. A seed is five data
+sets, each counted as a run of its own (25 with five seeds): a single one is too noisy to rank methods.
 
     last       test accuracy of the classifier, a logistic regression for every method
     labels     training tasks whose inferred label is right, per cent
@@ -19,10 +19,10 @@ sets, each counted as a run of its own (25 with five seeds): one is too noisy to
                sets of figures 2 to 5 alone, so not on gaussian-paper, whose workers are structural too
     one_class  runs that give one class more than 70 % of the tasks, where each has half
 
-What cannot be had: table 1 (93.6 to 94.4) lies at what the best rule gets on that very test set, 94.1, and cannot rank
-methods. Majority vote at 50.0 in tables 2 and 3 is a network that did not train, and not to be matched. Those tables
-are of a network trained on pixels, in its best epoch on test; the features here say more. What Fixed gains there is
-that of soft labels: with the votes for a prior it learns from little else, as "MV soft" does.
+What cannot be reproduced: table 1 (93.6 to 94.4) is at the accuracy of the best possible rule on that test set, 94.1,
+and cannot rank methods. Majority vote at 50.0 in tables 2 and 3 is a network that did not train. Those tables show a
+network trained on pixels, in its best epoch on the test set; the features here are more informative. The gain of Fixed
+there is that of soft labels: with the votes as prior it learns from little else, like "MV soft".
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from crowdwise.errors import CrowdwiseWarning
 from crowdwise.evaluate.roc import roc_curve
 from crowdwise.learn.features.encoders import encode_images
 from crowdwise.learn.methods.aggregated import Aggregated
-from crowdwise.learn.methods.difficulty import AdaptiveDifficultyEM, FixedDifficultyEM
+from crowdwise.learn.methods.difficulty.models import AdaptiveDifficultyEM, FixedDifficultyEM
 from crowdwise.learn.methods.raykar import Raykar
 from reproduction.cells import Cell, Family, Figures, stamp_of
 from reproduction.crowds.difficulty import SKILL, gaussian_mixture, structural_answers, unstructured_answers
@@ -101,7 +101,7 @@ def draw(name: str, seed: int, *, quick: bool = False) -> Drawn:
 
 
 def crowd(kind: str, truth: Array, p: Array, rng: np.random.Generator) -> Answers:
-    """The answers of five workers to tasks of this truth; p is how sure one who knows is of them."""
+    """Return the answers of five workers to tasks of this truth; p: class probabilities given the features."""
     if kind == "unstructured":
         return unstructured_answers(truth, seed=rng)
     if kind == "by-task":
@@ -130,8 +130,8 @@ def score(method: str, drawn: Drawn) -> Figures:
     if method == BEST:
         return {"last": right(problem.X_test.sum(axis=1) > 0, problem.y_test)}
     if method == CEILING:
-        told = problem.with_truth_told()
-        return {"last": right(clone(MODELS["MV"]).fit(told.X, told.answers).predict(told.X_test), told.y_test)}
+        true = problem.with_true_answers()
+        return {"last": right(clone(MODELS["MV"]).fit(true.X, true.answers).predict(true.X_test), true.y_test)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrowdwiseWarning)
         model = clone(MODELS[method]).fit(problem.X, problem.answers)

@@ -1,6 +1,6 @@
-"""No paper's: some methods on the embedded digits, to see in a minute how a benchmark runs, with no data at hand.
+"""From no paper: some methods on the embedded digits, to try the command in a minute without any data.
 
-It is quick anyway: `--quick` leaves seeds out, but no epochs, for a fifth of them says nothing of the methods.
+`--quick` uses one seed but all epochs, because a fifth of them says nothing about the methods.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ def _dasc(setting: Setting) -> Any:
     return DASC(learner("crowdlayer")(setting), iterations=3, hidden=0.0, apart=True, random_state=setting.seed)
 
 
-def whole(make: Make) -> Make:
-    """All epochs, also when it has to be quick."""
+def all_epochs(make: Make) -> Make:
+    """Train for all epochs, also in a quick run."""
     return lambda setting: make(replace(setting, quick=False))
 
 
 METHODS = {
-    "ceiling": replace(CEILING, make=whole(CEILING.make)),
-    "MV-DL": Method(whole(aggregated("majority-vote", soft=False))),
-    "DS-DL": Method(whole(aggregated("dawid-skene", soft=False))),
-    "CrowdLayer": Method(whole(learner("crowdlayer")), together=True),
-    "CrowdLayer + DASC": Method(whole(_dasc), together=True),
+    "ceiling": replace(CEILING, make=all_epochs(CEILING.make)),
+    "MV-DL": Method(all_epochs(aggregated("majority-vote", soft=False))),
+    "DS-DL": Method(all_epochs(aggregated("dawid-skene", soft=False))),
+    "CrowdLayer": Method(all_epochs(learner("crowdlayer")), together=True),
+    "CrowdLayer + DASC": Method(all_epochs(_dasc), together=True),
 }
 EXPERIMENTS = (
     Experiment(
         "digits", "Embedded digits with a simulated crowd: test accuracy",
-        "how a benchmark looks, the ceiling above all methods",
+        "the ceiling above all methods",
         learners("digits", METHODS), tuple(METHODS)[1:], ("digits",), "ceiling", hide=True,
     ),
 )  # fmt: skip

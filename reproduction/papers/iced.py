@@ -1,18 +1,18 @@
-"""ICED: labels and made-up tasks of the rare class. Tables 2 and 3, figure 2.
+"""ICED: labels and artificial tasks of the rare class. Tables 2 and 3, figure 2.
 
-    MV+LR, MV+DNN, D&S+LR, D&S+DNN     a classifier on the labels of the vote, or of Dawid and Skene as ICED has it:
-                                       hard decisions, and both classes taken to be as common
-    ..., shares estimated              the same with the share of each class learned
+    MV+LR, MV+DNN, D&S+LR, D&S+DNN     a classifier on the labels of majority vote, or of Dawid-Skene as in ICED: hard
+                                       decisions, and equal class shares
+    ..., shares estimated              the same with learned class shares
     Crowd-Layer, MBEM, CPC, ICED       learners from features and answers
 
-Figure 2 decides between the two: the paper's formula learns the shares, but only with equal shares is Dawid and Skene
-far below the vote on the real tasks. LabelMe and Music stand beside the paper's sets; Emotion is private. Nothing is
-known of the paper's networks: here two layers of 128 with batch normalisation, Adam 1e-3, batches of 64, 50 epochs on
-USPS and 20 on the larger sets; of ICED, in five rounds. The crowd of the paper's sets, and which tasks are trained on,
-are drawn anew with each seed.
+Figure 2 decides between the two: the paper's formula learns the shares, but only with equal shares is Dawid-Skene far
+below majority vote on the real tasks. LabelMe and Music are added to the paper's sets; Emotion is private. The paper
+does not describe its networks. Here: two layers of 128 with batch normalisation, Adam 1e-3, batches of 64, 50 epochs on
+USPS and 20 on the larger sets, for ICED in five rounds. Crowd and training tasks of the paper's sets are drawn
+again for each seed.
 
-    mv, orig, first, final    accuracy of the labels of the real tasks: the vote's; Dawid and Skene's before any task is
-                              made, after the first round, and after the last
+    mv, orig, first, final    accuracy of the labels of the real tasks: by majority vote; by Dawid-Skene before any
+                              artificial task, after the first round, and after the last
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ EXPERIMENTS = (
     ),
     Experiment(
         "iced-table3", "ICED, table 3: test accuracy and macro F1 right after the first training",
-        "groups in turn, the surest last (ICED-w), above all tasks (Trad-I) and the groups at once (Trad-II)",
+        "groups in turn, the most confident last (ICED-w), above all tasks (Trad-I) and the groups at once (Trad-II)",
         FIRST_TRAINING, tuple(WARM_UPS), SETS, measures=("last", "f1"), published=_published(TABLE3),
     ),
     Experiment(

@@ -33,7 +33,7 @@ from reproduction.problems import Problem
 from reproduction.settings import CEILING, Make, aggregated, learner, prepare
 
 SETS = ("labelme", "music")
-ALPHA = 0.01  # the paper's; larger ones for CoNAL, beside as many tasks at random
+ALPHA = 0.01  # the paper's; larger ones for CoNAL, with as many random tasks as control
 MORE = (0.05, 0.1)
 
 DS = partial(aggregated, "dawid-skene")
@@ -130,7 +130,7 @@ def rooted(problem: Problem) -> Problem:
 
 
 def before_softmax(proba: Array) -> Array:
-    """The probabilities (rows, classes) of which these are the softmax.
+    """Return the probabilities (rows, classes) whose softmax these are.
 
     >>> p = np.array([[0.7, 0.2, 0.1]])
     >>> before_softmax(np.exp(p) / np.exp(p).sum()).round(6).tolist()

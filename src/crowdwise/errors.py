@@ -115,7 +115,7 @@ class ConvergenceWarning(CrowdwiseWarning):
 
 
 class ClassPriorWarning(CrowdwiseWarning):
-    """Held-out answers contradict the declared class prior."""
+    """The answers contradict the declared class prior."""
 
 
 class DivergenceWarning(CrowdwiseWarning):

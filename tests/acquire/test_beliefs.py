@@ -18,15 +18,15 @@ def learned():
     return X, answers, cw.Raykar(max_iter=5, tol=0.0).fit(X, answers)
 
 
-def test_a_truth_model_is_taken_at_its_word(crowd):
+def test_beliefs_of_a_truth_model_are_its_own(crowd):
     model = cw.DawidSkene().fit(crowd)
     beliefs = Beliefs(model, crowd, caution=0.0)
     np.testing.assert_array_equal(beliefs.belief, model.proba_)
     np.testing.assert_allclose(beliefs.channel(np.array([0, 1]), np.array([4, 2])), model.confusion_[[4, 2]])
 
 
-def test_few_answers_make_an_average_worker(crowd):
-    """Rows are mixed with the average worker's as if with `caution` answers; who answered nothing is average."""
+def test_workers_with_few_answers_are_shrunk_to_the_average(crowd):
+    """Rows are mixed with the average worker's as if with `caution` answers; a worker without answers is average."""
     answers = cw.Answers.from_codes(crowd.task, crowd.worker, crowd.label, tasks=80, workers=8, classes=3)
     model = cw.DawidSkene().fit(answers)
     seen = np.zeros((8, 3))
@@ -41,8 +41,8 @@ def test_few_answers_make_an_average_worker(crowd):
     np.testing.assert_allclose(beliefs.channels.sum(axis=2), 1)
 
 
-def test_without_matrices_they_are_counted(crowd):
-    """Majority vote has none: counts against its shares, and one even answer more."""
+def test_without_confusion_matrices_answers_are_counted(crowd):
+    """Majority vote has none: counts against its shares, and one more answer spread evenly."""
     model = cw.MajorityVote().fit(crowd)
     counts = np.zeros((6, 3, 3))
     for t, w, label in zip(crowd.task, crowd.worker, crowd.label, strict=True):
@@ -52,7 +52,7 @@ def test_without_matrices_they_are_counted(crowd):
 
 
 def test_weights_of_answers_count(crowd):
-    """Two answers for each one: with twice the caution, DawidSkene's matrices are mixed alike."""
+    """Two answers for each one: with twice the caution, DawidSkene's matrices are mixed equally."""
     model = cw.DawidSkene().fit(crowd)
     heavy = cw.Answers.from_codes(crowd.task, crowd.worker, crowd.label, tasks=80, workers=6, classes=3,
                                   weight=np.full(crowd.n_answers, 2.0))  # fmt: skip
@@ -61,7 +61,7 @@ def test_weights_of_answers_count(crowd):
     assert not np.allclose(Beliefs(model, heavy, caution=2.0).channels, expected)
 
 
-def test_features_and_answers_are_joined_by_bayes(learned):
+def test_features_and_answers_are_combined_by_bayes_rule(learned):
     """The learner's matrices are the only ones here, so that belief is that of its own E-step."""
     X, answers, model = learned
     beliefs = Beliefs(model, answers, X=X, caution=0.0)
@@ -72,10 +72,10 @@ def test_features_and_answers_are_joined_by_bayes(learned):
     np.testing.assert_allclose(beliefs.belief, p / p.sum(axis=1, keepdims=True), atol=1e-5)
 
 
-def test_a_learners_own_answers_bend_the_channels(learned):
+def test_a_learners_answer_probabilities_adapt_the_channels(learned):
     X, answers, _ = learned
     X, answers = X[:60], answers[np.arange(60)]
-    model = cw.DoctorNet(epochs=1).fit(X, answers)  # knows no matrices
+    model = cw.DoctorNet(epochs=1).fit(X, answers)  # has no confusion matrices
     beliefs = Beliefs(model, answers, X=X)
     task, worker = np.array([3, 3, 50]), np.array([1, 5, 5])
     channel = beliefs.channel(task, worker)
@@ -85,8 +85,8 @@ def test_a_learners_own_answers_bend_the_channels(learned):
                                   Beliefs(model, answers, X=X, n_new=1).channels[[-1] * 3])  # fmt: skip
 
 
-def test_wrong_features_are_refused(crowd, learned):
-    with pytest.raises(ParameterError, match="leave X out"):
+def test_invalid_features_are_rejected(crowd, learned):
+    with pytest.raises(ParameterError, match="Do not pass X"):
         Beliefs(cw.DawidSkene().fit(crowd), crowd, X=np.zeros((80, 2)))
     X, answers, model = learned
     with pytest.raises(FeaturesError, match="119 rows"):

@@ -33,7 +33,7 @@ def test_one_seed_has_no_band(table):
     assert all(row["low"] == row["accuracy"] == row["high"] for row in values(draw(one)))
 
 
-def test_says_what_is_missing(table, monkeypatch):
+def test_missing_altair_is_reported(table, monkeypatch):
     monkeypatch.setitem(sys.modules, "altair", None)
     with pytest.raises(MissingDependencyError, match="plots"):
         draw(table)

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import entr, rel_entr
 
 from crowdwise.acquire import information
-from crowdwise.acquire.information import capacity, entropy, gain, heard, matched
+from crowdwise.acquire.information import capacity, entropy, extend_outcomes, gain, match_channels
 
 
 def crowd(n, classes=3, seed=0):
@@ -44,7 +44,7 @@ def test_gain_after_others_is_that_of_the_enumerated_joint(before):
     p, channels = crowd(1, seed=before)[0], crowd(before + 1, seed=9)[1]
     q = p[:, None]
     for channel in channels[:-1]:
-        q = heard(q, channel[None])
+        q = extend_outcomes(q, channel[None])
     np.testing.assert_allclose(q.sum(axis=1), p)
     np.testing.assert_allclose(gain(q, channels[-1:]), enumerated(p[0], channels))
 
@@ -58,9 +58,9 @@ def test_gain_is_bounded():
     assert (told <= capacity(channel) + 1e-12).all()
 
 
-def test_nothing_is_told_by_a_spammer_or_of_what_is_known():
+def test_random_workers_and_certain_tasks_have_no_gain():
     p, channel = crowd(20)
-    spammer = np.repeat(channel[:, :1], 3, axis=1)  # says the same whatever the truth
+    spammer = np.repeat(channel[:, :1], 3, axis=1)  # answers do not depend on the truth
     np.testing.assert_allclose(gain(p[:, None], spammer), 0, atol=1e-12)
     np.testing.assert_allclose(gain(np.eye(3)[[0, 1, 2]][:, None], channel[:3]), 0, atol=1e-12)
     np.testing.assert_allclose(gain(p[:, None], np.repeat(np.eye(3)[None], 20, axis=0)), entropy(p))  # never errs
@@ -71,20 +71,20 @@ def test_returns_diminish():
     q, told = p[:, None], []
     for _ in range(4):
         told.append(gain(q, channel))
-        q = heard(q, channel)
+        q = extend_outcomes(q, channel)
     assert (np.diff(told, axis=0) <= 1e-12).all()
     assert (np.sum(told, axis=0) <= entropy(p) + 1e-12).all()
 
 
-def test_rare_outcomes_count_as_one(monkeypatch):
+def test_rare_outcomes_are_merged(monkeypatch):
     p, channel = crowd(30, 3)
-    exact = gain(heard(heard(p[:, None], channel), channel), channel)
+    exact = gain(extend_outcomes(extend_outcomes(p[:, None], channel), channel), channel)
     monkeypatch.setattr(information, "OUTCOMES", 6)
-    q = heard(heard(p[:, None], channel), channel)
+    q = extend_outcomes(extend_outcomes(p[:, None], channel), channel)
     assert q.shape == (30, 6, 3)
     np.testing.assert_allclose(q.sum(axis=1), p)
     merged = gain(q, channel)
-    assert (merged >= exact - 1e-12).all()  # less is known of what came before
+    assert (merged >= exact - 1e-12).all()  # merged outcomes carry less information
     assert (merged <= gain(p[:, None], channel) + 1e-12).all()
 
 
@@ -104,17 +104,17 @@ def test_capacity_of_known_channels():
 def test_matched_channels_have_both_margins():
     p, channel = crowd(40)
     said = np.random.default_rng(5).dirichlet(np.ones(3), 40)
-    bent = matched(p, channel, said)
+    bent = match_channels(p, channel, said)
     np.testing.assert_allclose(bent.sum(axis=2), 1)
     np.testing.assert_allclose(np.einsum("pc,pcl->pl", p, bent), said, atol=1e-4)
     same = np.einsum("pc,pcl->pl", p, channel)
-    np.testing.assert_allclose(matched(p, channel, same), channel, atol=1e-9)
+    np.testing.assert_allclose(match_channels(p, channel, same), channel, atol=1e-9)
 
 
 def test_matched_channels_are_the_nearest():
     """No joint of the same margins is nearer: odds ratios of the joint are kept."""
     p, channel = crowd(10, 2)
-    bent = matched(p, channel, np.random.default_rng(6).dirichlet(np.ones(2) * 3, 10))
+    bent = match_channels(p, channel, np.random.default_rng(6).dirichlet(np.ones(2) * 3, 10))
 
     def odds(k):
         return k[:, 0, 0] * k[:, 1, 1] / (k[:, 0, 1] * k[:, 1, 0])

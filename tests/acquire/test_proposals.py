@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
-from crowdwise.acquire import STRATEGIES, market, propose, selection
+from crowdwise.acquire import STRATEGIES, available_pairs, propose, selection
 from crowdwise.acquire.beliefs import Beliefs
-from crowdwise.acquire.information import gain, heard
+from crowdwise.acquire.information import extend_outcomes, gain
 from crowdwise.errors import NotFittedError, ParameterError, SingleClassError
 
 
@@ -38,7 +38,7 @@ def all_gains(model, **options):
 
 
 def brute_force(model, budget, per_task, per_worker):
-    """Greedy choice among all pairs, each gain found anew from all answers chosen before."""
+    """Greedy choice among all pairs, each gain computed from all answers chosen before."""
     answers, chosen = model.answers_, []
     beliefs, done = Beliefs(model, answers), answered(answers)
     q = {t: beliefs.belief[[t]][:, None] for t in range(answers.n_tasks)}
@@ -55,13 +55,13 @@ def brute_force(model, budget, per_task, per_worker):
         if best is None:
             break
         chosen.append(best)
-        q[best[0]] = heard(q[best[0]], beliefs.channels[[best[1]]])
+        q[best[0]] = extend_outcomes(q[best[0]], beliefs.channels[[best[1]]])
     return chosen
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("caps", [{}, {"per_task": 2}, {"per_worker": 3}, {"per_task": 3, "per_worker": 4}])
-def test_pairs_are_new_distinct_and_within_the_caps(model, crowd, strategy, caps):
+def test_pairs_are_new_distinct_and_within_limits(model, crowd, strategy, caps):
     proposal = propose(model, 25, strategy=strategy, **caps)
     found = pairs(proposal)
     assert len(found) == len(set(found)) == 25
@@ -85,7 +85,7 @@ def test_each_task_gets_its_best_pair(model):
 
 
 @pytest.mark.parametrize(("per_task", "per_worker"), [(1, 2), (2, 99), (3, 99), (2, 2), (1, 99)])
-def test_greedy_is_that_of_brute_force(per_task, per_worker):
+def test_greedy_choice_equals_brute_force(per_task, per_worker):
     answers = cw.simulate.simulate(7, n_workers=6, n_classes=3, answers_per_task=3, seed=8)
     model = cw.DawidSkene().fit(answers)
     proposal = propose(model, 8, per_task=per_task, per_worker=per_worker)
@@ -93,9 +93,9 @@ def test_greedy_is_that_of_brute_force(per_task, per_worker):
     assert proposal.whole
 
 
-def test_blocks_and_slices_change_nothing(model, monkeypatch):
+def test_results_do_not_depend_on_blocks_and_slices(model, monkeypatch):
     plain = [propose(model, 30, **caps) for caps in ({}, {"per_task": 2}, {"per_worker": 4})]
-    monkeypatch.setattr(market, "PAIRS", 7)
+    monkeypatch.setattr(available_pairs, "PAIRS", 7)
     monkeypatch.setattr(selection, "FEW", 2)
     again = [propose(model, 30, **caps) for caps in ({}, {"per_task": 2}, {"per_worker": 4})]
     assert [pairs(p) for p in again] == [pairs(p) for p in plain]
@@ -108,7 +108,7 @@ def test_blocks_and_slices_change_nothing(model, monkeypatch):
     assert not propose(model, 30, per_task=2).whole
 
 
-def test_few_pairs_are_scored_where_bounds_tell():
+def test_bounds_limit_the_pairs_scored():
     """Far fewer than all pairs, and the same list as by scoring all."""
     answers = cw.simulate.simulate(3000, n_workers=100, n_classes=3, answers_per_task=3, seed=0)
     model = cw.DawidSkene().fit(answers)
@@ -119,7 +119,7 @@ def test_few_pairs_are_scored_where_bounds_tell():
     np.testing.assert_allclose(proposal.table["gain"].to_numpy(), best)
 
 
-def test_max_pairs_bounds_the_work_and_says_so():
+def test_max_pairs_limits_the_work_and_is_reported():
     answers = cw.simulate.simulate(500, n_workers=50, n_classes=3, answers_per_task=2, seed=1)
     model = cw.DawidSkene().fit(answers)
     cut = propose(model, 400, max_pairs=1000)
@@ -129,7 +129,7 @@ def test_max_pairs_bounds_the_work_and_says_so():
     assert propose(model, 400).whole
 
 
-def test_reasons_are_the_models(model, crowd):
+def test_reasons_come_from_the_model(model, crowd):
     beliefs = Beliefs(model, crowd)
     for row in propose(model, 5, strategy="interval").table.to_pylist():
         t, w = row["task"], row["worker"]
@@ -144,8 +144,8 @@ def test_reasons_are_the_models(model, crowd):
         assert row["gain"] == pytest.approx(all_gains(model)[t, w])
 
 
-def test_lift_is_the_rise_of_the_expected_best_belief(model):
-    """By enumeration: what each of the labels would make of the belief, weighed by how likely it is said."""
+def test_lift_is_the_expected_increase_of_the_best_belief(model):
+    """By enumeration: the belief after each possible label, weighted by the probability of the label."""
     proposal = propose(model, 12, per_task=2)
     beliefs, answers = Beliefs(model, model.answers_), model.answers_
     before = {}
@@ -159,18 +159,18 @@ def test_lift_is_the_rise_of_the_expected_best_belief(model):
 
 
 def test_gains_of_a_batch_add_up(model):
-    """Several answers to one task, whoever chose them: together what the enumerated outcomes tell."""
+    """Several answers to one task, in any order: the sum equals the information of the enumerated outcomes."""
     proposal = propose(model, 40, strategy="uncertainty", per_task=3, per_worker=30)
     beliefs, total, said = Beliefs(model, model.answers_), 0.0, {}
     for t, w in pairs(proposal):
         q = said.get(t, beliefs.belief[[t]][:, None])
         total += gain(q, beliefs.channels[[w]])[0] / np.log(2)
-        said[t] = heard(q, beliefs.channels[[w]])
+        said[t] = extend_outcomes(q, beliefs.channels[[w]])
     assert len(said) < 40
     assert proposal.gain == pytest.approx(total)
 
 
-def test_only_some_workers_and_new_ones(model, crowd):
+def test_selected_and_new_workers(model, crowd):
     found = pairs(propose(model, 30, workers=[3, 8], per_task=2))
     assert {w for _, w in found} <= {3, 8}
     new = propose(model, 10, workers=[100, 101])
@@ -191,20 +191,20 @@ def test_only_pairs_that_exist(crowd):
     told = all_gains(model)
     best = sorted((told[t, w] for t, w in answered(crowd) - answered(known)), reverse=True)
     assert some.table["gain"].to_numpy()[0] == pytest.approx(best[0])
-    with pytest.raises(ParameterError, match="other tables"):
+    with pytest.raises(ParameterError, match="other tasks or workers"):
         propose(model, 5, among=crowd[np.arange(10)])
 
 
-def test_hopeless_tasks_are_not_paid_for(model):
+def test_hopeless_tasks_are_not_proposed(model):
     scores = np.linspace(1, 0, 60)
     found = {t for t, _ in pairs(propose(model, 60, hopeless=scores, alpha=0.1))}
     assert len(found) == 54
     assert not found & set(range(54, 60))
 
 
-def test_where_all_tasks_score_the_same_none_is_hopeless(model):
+def test_equal_scores_are_not_hopeless(model):
     assert pairs(propose(model, 60, hopeless=np.ones(60))) == pairs(propose(model, 60))
-    assert len(propose(model, 60, hopeless=np.ones(60, bool))) == 0  # flags say what they say
+    assert len(propose(model, 60, hopeless=np.ones(60, bool))) == 0  # flags are used directly
 
 
 def test_scores_are_in_the_bits_of_gain_and_uncertainty(model):
@@ -213,7 +213,7 @@ def test_scores_are_in_the_bits_of_gain_and_uncertainty(model):
         np.testing.assert_allclose(table["score"].to_numpy(), table[column].to_numpy())
 
 
-def test_more_answers_to_a_task_count_a_half_and_a_third(model):
+def test_more_answers_to_a_task_score_a_half_and_a_third(model):
     """Tasks by need / k for the k-th answer: the same scores as by sorting all of them."""
     proposal = propose(model, 60, strategy="least-confident", per_task=3)
     need = 1 - model.proba_.max(axis=1)
@@ -223,7 +223,7 @@ def test_more_answers_to_a_task_count_a_half_and_a_third(model):
     assert np.bincount(tasks).max() == 3
 
 
-def test_fewer_than_asked_for_is_told(model, crowd):
+def test_fewer_pairs_than_the_budget_are_reported(model, crowd):
     free = 60 * 12 - crowd.n_answers
     for budget, caps, n in (
         (5, {}, 5),
@@ -237,7 +237,7 @@ def test_fewer_than_asked_for_is_told(model, crowd):
     assert propose(model, 5, hopeless=np.arange(60) > 1).available == 24 - (crowd.task < 2).sum()
 
 
-def test_balance_turns_to_rare_classes(model, crowd):
+def test_balance_favours_rare_classes(model, crowd):
     share = model.proba_.mean(axis=0)
     plain, even = (propose(model, 20, balance=b) for b in (False, True))
     weight = (model.proba_ / share / 3).sum(axis=1)
@@ -248,7 +248,7 @@ def test_balance_turns_to_rare_classes(model, crowd):
     assert even.gain <= plain.gain
 
 
-def test_names_and_order_do_not_matter(crowd, model):
+def test_results_do_not_depend_on_ids_and_order(crowd, model):
     table = crowd.to_arrow().take(np.random.default_rng(0).permutation(crowd.n_answers)).to_pylist()
     renamed = cw.Answers.from_arrays(*([f"{row[k]:>03}" for row in table] for k in ("task", "worker", "label")))
     other = propose(cw.DawidSkene().fit(renamed), 15)
@@ -268,7 +268,7 @@ def test_tasks_without_answers_come_first(crowd):
         assert set(range(5)) <= {t for t, _ in pairs(propose(model, 20, strategy=strategy))}
 
 
-def test_made_up_answers_can_be_asked(crowd):
+def test_pairs_with_pseudo_answers_can_be_bought(crowd):
     extra = cw.Answers.from_codes([0], [11], [0], tasks=60, workers=12, classes=3)
     given = {w for t, w in answered(crowd) if t == 0}
     assert 11 not in given
@@ -292,7 +292,7 @@ def test_learners_with_and_without_features():
                 assert (bits <= proposal.table["uncertainty"].to_numpy() + 1e-9).all()
 
 
-def test_all_answered_leaves_nothing():
+def test_complete_answers_leave_nothing_to_buy():
     answers = cw.simulate.simulate(5, n_workers=3, n_classes=2, answers_per_task=3, seed=0)
     model = cw.DawidSkene().fit(answers)
     for options in ({}, {"per_task": 2}, {"per_worker": 1}, {"strategy": "random"}, {"among": answers}):
@@ -308,33 +308,33 @@ def test_all_answered_leaves_nothing():
         ({"per_worker": 0}, "per_worker=0"),
         ({"caution": -1}, "caution=-1"),
         ({"alpha": 1.0, "hopeless": np.arange(60)}, "alpha=1.0"),
-        ({"alpha": 0.3}, "alpha=0.3: use it with hopeless="),
-        ({"alpha": 0.3, "hopeless": np.arange(60) > 3}, "hopeless= holds flags"),
+        ({"alpha": 0.3}, "alpha=0.3: use None unless hopeless="),
+        ({"alpha": 0.3, "hopeless": np.arange(60) > 3}, "hopeless= has flags"),
         ({"balance": "no"}, "balance='no': use True or False"),
         ({"random_state": -1}, "random_state=-1"),
         ({"max_pairs": 0}, "max_pairs=0"),
-        ({"workers": []}, "names nobody"),
-        ({"workers": ["a"]}, "write them alike"),
-        ({"hopeless": [1, 2]}, "each of the 60"),
-        ({"X": np.zeros((60, 2))}, "leave X out"),
+        ({"workers": []}, "is empty"),
+        ({"workers": ["a"]}, "use the same type"),
+        ({"hopeless": [1, 2]}, "one score or flag per task"),
+        ({"X": np.zeros((60, 2))}, "Do not pass X"),
     ],
 )
-def test_mistakes_are_named(model, options, match):
+def test_invalid_arguments_are_named(model, options, match):
     with pytest.raises(ParameterError, match=match):
         propose(model, **{"budget": 3, **options})
 
 
-def test_models_that_cannot_be_asked():
+def test_unfitted_models_are_rejected():
     with pytest.raises(NotFittedError, match="not fitted"):
         propose(cw.DawidSkene(), 3)
     for model in ("dawid-skene", cw.DawidSkene, None):
         with pytest.raises(ParameterError, match="use a fitted truth model or learner"):
             propose(model, 3)
-    with pytest.raises(SingleClassError, match="nothing to find out"):
+    with pytest.raises(SingleClassError, match="nothing to propose"):
         propose(cw.DawidSkene().fit(cw.Answers.from_arrays([1, 2], ["a", "b"], ["x", "x"])), 1)
 
 
-def test_what_waum_prunes_is_not_paid_for():
+def test_tasks_pruned_by_waum_are_not_proposed():
     X, answers = cw.simulate.digits_crowd()
     X, answers = X[:60], answers[np.arange(60)]
     waum = cw.WAUM(epochs=2).fit(X, answers)

@@ -23,8 +23,8 @@ def accuracy(model, truth):
     return (model.codes_ == truth).mean()
 
 
-def test_curves_start_and_end_where_they_must(crowd):
-    """One answer each at first, the same for all; all answers at last, which is the fit on everything."""
+def test_curves_start_and_end_with_the_right_answers(crowd):
+    """All strategies start with the same single answers, and end with all answers."""
     table = replay(crowd, STRATEGIES, step=40, seeds=[0, 3])
     for seed in (0, 3):
         first = crowd.thin(0.999, seed=seed)
@@ -45,7 +45,7 @@ def test_start_step_and_budget(crowd):
     replay(crowd, ["random"], start=20, step=30, budget=1, seeds=[1], score=lambda m: drawn.append(m.answers_) or 0.0)
     assert [known.n_answers for known in drawn] == [20, 21]
     pairs = [set(zip(a.task.tolist(), a.worker.tolist(), a.label.tolist(), strict=True)) for a in (*drawn, crowd)]
-    assert pairs[0] < pairs[1] < pairs[2]  # what is bought is what was hidden
+    assert pairs[0] < pairs[1] < pairs[2]  # hidden answers are bought
 
 
 def test_models_learners_and_scores(crowd):
@@ -65,7 +65,7 @@ def test_one_strategy_by_its_name_and_seeds_of_any_kind(crowd):
     assert replay(crowd, "random", step=0.5, seeds=(seed for seed in range(2))).equals(listed)
 
 
-def test_truth_is_for_scoring_only(crowd):
+def test_truth_is_used_only_for_scoring(crowd):
     truth = dict(zip(crowd.tasks.tolist(), crowd.classes[crowd.truth].tolist(), strict=True))
     blind = crowd.with_truth(None)
     table = replay(blind, truth=truth, step=60, seeds=[0])
@@ -79,7 +79,7 @@ def test_truth_is_for_scoring_only(crowd):
 
 
 def oracle_of(truth, confusion, seed):
-    """A crowd that says the same whenever it is asked the same."""
+    """A crowd with deterministic answers."""
     drawn = np.random.default_rng(seed).random((len(truth), len(confusion)))
     return lambda task, worker: (drawn[task, worker, None] > confusion[worker, truth[task]].cumsum(axis=1)[:, :-1]).sum(
         1
@@ -118,7 +118,7 @@ def test_mean_curve_has_mean_deviation_and_error():
         ({"step": 0}, "step=0"),
         ({"budget": 1.5}, "budget=1.5"),
         ({"start": -1}, "start=-1"),
-        ({"oracle": lambda t, w: t}, "say how many to buy"),
+        ({"oracle": lambda t, w: t}, "Give the number to buy"),
         ({"strategies": ["best"]}, r"strategies=\['best'\]: use one or more of information"),
         ({"strategies": "best"}, "one or more of information"),
         ({"strategies": []}, "one or more of information"),
@@ -127,12 +127,12 @@ def test_mean_curve_has_mean_deviation_and_error():
         ({"seeds": 0}, "seeds=0: use a list"),
         ({"seeds": []}, "seeds="),
         ({"model": "crowdlayer"}, "CrowdLayer learns from features: give X"),
-        ({"X": np.zeros((50, 2))}, "DawidSkene learns from answers alone: leave X out"),
+        ({"X": np.zeros((50, 2))}, "DawidSkene learns from answers alone. Do not pass X"),
         ({"model": 3}, "model=3"),
         ({"model": cw.DawidSkene}, "a truth model, a learner"),
     ],
 )
-def test_mistakes_are_named(crowd, options, match):
+def test_invalid_arguments_are_named(crowd, options, match):
     with pytest.raises(ParameterError, match=match):
         replay(crowd, **{"seeds": [0], **options})
     with pytest.raises(GoldError, match="give truth="):

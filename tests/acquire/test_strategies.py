@@ -10,8 +10,8 @@ from crowdwise.acquire.strategies import (
     TaskRule,
     activelab,
     hopeless_tasks,
+    make_rule,
     rare_weight,
-    rule_of,
     upper_accuracy,
 )
 from crowdwise.errors import ParameterError
@@ -30,7 +30,7 @@ def beliefs(crowd):
 
 def need(strategy, beliefs, crowd, weight=1.0):
     weights = np.full(crowd.n_tasks, weight)
-    return rule_of(strategy, beliefs, crowd, weights, np.random.default_rng(0)).bound
+    return make_rule(strategy, beliefs, crowd, weights, np.random.default_rng(0)).bound
 
 
 def test_needs_by_hand(crowd, beliefs, monkeypatch):
@@ -42,18 +42,18 @@ def test_needs_by_hand(crowd, beliefs, monkeypatch):
     np.testing.assert_allclose(need("uncertainty", **rest, weight=3.0)[0], 3)
 
 
-def test_the_grid_of_gains_is_that_of_pairs(beliefs):
+def test_grid_equals_scores_of_pairs(beliefs):
     rule = InformationRule(beliefs, np.linspace(1, 2, 60))
     tasks, workers = np.array([5, 2, 40]), np.array([0, 3, 6])
     task, worker = np.repeat(tasks, 3), np.tile(workers, 3)
     plain = gain(beliefs.belief[task][:, None], beliefs.channels[worker]) * np.linspace(1, 2, 60)[task] / np.log(2)
     np.testing.assert_allclose(rule.grid(tasks, workers).ravel(), plain, atol=1e-12)
-    np.testing.assert_allclose(rule.liking(task, worker), plain)
+    np.testing.assert_allclose(rule.preference(task, worker), plain)
     assert (plain <= rule.bound[task] + 1e-12).all()
-    assert (plain <= rule.reach[worker] + 1e-12).all()
+    assert (plain <= rule.worker_bound[worker] + 1e-12).all()
 
 
-def test_the_kth_answer_to_a_task_counts_a_kth():
+def test_the_kth_answer_to_a_task_scores_a_kth():
     rule = TaskRule(np.array([0.6, 0.9]), np.random.default_rng(0), np.array([0.1, 0.8, 0.5]), 3)
     for k, left in ((1, [0, 1, 2]), (2, [0, 2]), (3, [0])):
         best, score = rule.after(1, np.array(left))
@@ -63,7 +63,7 @@ def test_the_kth_answer_to_a_task_counts_a_kth():
     assert rule.after(0, np.array([0]))[1] == 0.6
 
 
-def test_rare_classes_weigh_more():
+def test_rare_classes_have_more_weight():
     belief = np.array([[1.0, 0.0]] * 9 + [[0.0, 1.0]])
     weight = rare_weight(belief)
     np.testing.assert_allclose(weight, [1 / 1.8] * 9 + [5.0])  # inverse share over the number of classes
@@ -77,13 +77,13 @@ def test_hopeless_tasks_are_those_of_low_score():
     assert not hopeless_tasks(scores, 0.0, np.arange(11)).any()
     flags = scores > 0.8
     np.testing.assert_array_equal(hopeless_tasks(flags, None, np.arange(11)), flags)
-    with pytest.raises(ParameterError, match=r"alpha=0\.1: use it with scores alone"):
+    with pytest.raises(ParameterError, match=r"alpha=0\.1: use None"):
         hopeless_tasks(flags, 0.1, np.arange(11))
     for alpha in (-0.1, 1.0, "few"):
         with pytest.raises(ParameterError, match="a share of the tasks"):
             hopeless_tasks(scores, alpha, np.arange(11))
     assert not hopeless_tasks(np.full(3, np.nan), 0.5, np.arange(3)).any()
-    assert not hopeless_tasks(np.array([1.0, np.nan, 1.0]), 0.5, np.arange(3)).any()  # nothing tells them apart
+    assert not hopeless_tasks(np.array([1.0, np.nan, 1.0]), 0.5, np.arange(3)).any()  # all scores are equal
     assert hopeless_tasks(np.array([-np.inf, 1.0, 2.0]), 0.5, np.arange(3)).tolist() == [False, True, False]
     assert np.flatnonzero(hopeless_tasks(np.arange(200), None, np.arange(200))).tolist() == [0, 1]  # one in a hundred
 
@@ -95,12 +95,12 @@ def test_hopeless_tasks_are_those_of_low_score():
     )
     with pytest.raises(ParameterError, match="other tasks"):
         hopeless_tasks(Fitted(), 0.2, np.arange(1, 12))
-    with pytest.raises(ParameterError, match="each of the 5 tasks"):
+    with pytest.raises(ParameterError, match="per task, for 5 tasks"):
         hopeless_tasks(scores, 0.2, np.arange(5))
 
 
-def test_activelab_is_quality_pulled_to_ignorance():
-    """The formula, task by task, on features, on a task nobody answered too."""
+def test_activelab_shrinks_quality_to_a_uniform_guess():
+    """The formula, task by task, on features, including a task without answers."""
     X, answers = cw.simulate.digits_crowd()
     X, answers = X[:80], answers[np.arange(80)]
     answers = answers.take(np.flatnonzero(answers.task != 7))
@@ -112,7 +112,7 @@ def test_activelab_is_quality_pulled_to_ignorance():
         assert score == pytest.approx((trust * found.quality[t] + more / answers.n_classes) / (trust + more))
     fitted = cw.CrowdLab().fit(X, answers)
     low = activelab(answers, Beliefs(fitted, answers))
-    assert low[7] < np.median(low)  # nobody answered: worth more than most
+    assert low[7] < np.median(low)  # without answers: worth more than most
     assert ((low >= 1 / answers.n_classes - 1e-9) & (low <= 1)).all()
 
 

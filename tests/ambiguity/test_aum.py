@@ -1,4 +1,4 @@
-"""AUM: one label a task."""
+"""AUM: one label per task."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ PLAIN = cw.MLP(8, dropout=0.0, standardise=False)
 def data():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 4)).astype(np.float32)
-    task = np.repeat(np.arange(39), 3)  # nobody answers the last
+    task = np.repeat(np.arange(39), 3)  # the last task has no answers
     label = rng.integers(0, 3, len(task))
     return X, cw.Answers.from_codes(task, np.tile([0, 1, 2], 39), label, tasks=40, workers=3, classes=3)
 
@@ -41,14 +41,14 @@ def test_the_record_is_that_of_the_training_replayed_by_hand(data):
     assert aum.answers_ is answers
 
 
-def test_the_score_is_the_mean_over_the_answers_that_say_the_label(data):
+def test_score_is_the_aum_of_the_label(data):
     X, answers = data
     aum = cw.AUM(PLAIN, epochs=2).fit(X, answers)
     by_task = [np.average(aum.aum_[3 * t : 3 * t + 3], weights=aum.trust_[3 * t : 3 * t + 3]) for t in range(39)]
     np.testing.assert_allclose(aum.scores_[:39], by_task)
 
 
-def test_labels_given(data):
+def test_gold_labels_replace_inferred_ones(data):
     X, answers = data
     labels = np.random.default_rng(1).integers(0, 3, 40).astype(np.int32)
     given = cw.AUM(PLAIN, epochs=2).fit(X, answers, gold=labels)
@@ -71,7 +71,7 @@ def test_wrong_labels_are_found():
         assert wrong[worst].mean() > 0.9
 
 
-def test_bad_arguments(data):
+def test_invalid_arguments_are_rejected(data):
     X, answers = data
     with pytest.raises(ParameterError, match="select"):
         cw.AUM(select="held_out").fit(X, answers)

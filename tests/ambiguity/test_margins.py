@@ -59,12 +59,12 @@ def test_margins_follow_the_classes():
 
 @pytest.mark.parametrize("scale", ["probabilities", "logits"])
 @pytest.mark.parametrize("n_models", [1, 3])
-def test_records_every_task_once_an_epoch(scale, n_models):
+def test_records_every_task_once_per_epoch(scale, n_models):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(11, 4)).astype(np.float32)
     answers = Answers.from_codes(np.arange(10), np.arange(10) % 3, np.arange(10) % 3, tasks=11, workers=3, classes=3)
     network = build_network(MLP(5, dropout=0.0, standardise=False), (4,), 3, n_models, 0)
-    module = StackedModule(network, 3, 11, "pleiss", scale, 1, again=False)
+    module = StackedModule(network, 3, 11, "pleiss", scale, 1, double_softmax=False)
     batches = Batches(open_features(X), answers, batch_size=4, n_models=n_models)
     for epoch in range(2):  # no steps are taken: both epochs see the same network
         for batch in batches.epoch(epoch):
@@ -75,7 +75,7 @@ def test_records_every_task_once_an_epoch(scale, n_models):
     by_model = [margins(scores[m], "pleiss").numpy() for m in range(n_models)]
     table, seen = module.recorded(np.arange(11))
     np.testing.assert_allclose(table[:10], np.mean(by_model, axis=0)[:10], atol=1e-6)
-    assert seen.tolist() == [True] * 10 + [False]  # nobody answered the last one
+    assert seen.tolist() == [True] * 10 + [False]  # the last task has no answers
     assert (module.seen.view(n_models, 11)[:, :10] == 2).all()
     np.testing.assert_array_equal(module.recorded(np.array([7, 2]))[0], table[[7, 2]])
 
@@ -90,6 +90,6 @@ def test_the_loss_is_the_cross_entropy_of_the_answers():
     logits = network(torch.from_numpy(X[answers.task])[None])[0]
     labels = torch.from_numpy(answers.label.astype(np.int64))
     for again, inputs in ((False, logits), (True, logits.softmax(1))):
-        module = StackedModule(network, 2, 6, "yang", "probabilities", 1, again=again)
+        module = StackedModule(network, 2, 6, "yang", "probabilities", 1, double_softmax=again)
         expected = torch.nn.functional.cross_entropy(inputs, labels)
         np.testing.assert_allclose(module.loss(batch).item(), expected.item(), rtol=1e-5)

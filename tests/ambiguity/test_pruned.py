@@ -21,7 +21,7 @@ def data():
     return X, cw.Answers.from_codes(task, worker, label, tasks=80, workers=6, classes=3)
 
 
-def test_is_rank_prune_and_fit(data):
+def test_equals_rank_prune_and_fit(data):
     X, answers = data
     model = cw.Pruned(cw.CrowdLayer(**QUICK), cw.WAUM(**QUICK), alpha=0.1).fit(X, answers)
     waum = cw.WAUM(**QUICK).fit(X, answers)
@@ -39,8 +39,8 @@ def test_is_rank_prune_and_fit(data):
     assert [record["stage"] for record in model.history_] == ["ranking"] * 3 + ["fitting"] * 3
 
 
-def test_tasks_left_out_are_predicted(data):
-    """Labels of the others are what the truth model says of them alone, as in the paper."""
+def test_removed_tasks_are_predicted(data):
+    """Labels are those of the truth model on the kept tasks alone, as in the paper."""
     X, answers = data
     model = cw.Pruned(cw.Aggregated("wds", **QUICK), alpha=0.1).fit(X, answers)
     rows = np.flatnonzero(model.kept_)
@@ -50,7 +50,7 @@ def test_tasks_left_out_are_predicted(data):
     np.testing.assert_allclose(model.proba_[~model.kept_], model.predict_proba(X[~model.kept_]), atol=1e-7)
 
 
-def test_a_ranker_that_is_named_trains_as_the_base_does(data):
+def test_a_ranker_given_by_name_takes_the_options_of_the_base(data):
     X, answers = data
     named = cw.Pruned(cw.CrowdLayer(random_state=5, **QUICK), random_state=3).fit(X, answers)
     np.testing.assert_array_equal(named.scores_, cw.WAUM(random_state=3, **QUICK).fit(X, answers).scores_)
@@ -78,9 +78,9 @@ def test_every_kind_of_base(base, data):
     assert model.predict(X).shape == (80,)
 
 
-def test_a_worker_and_a_class_that_only_ambiguous_tasks_know(data):
+def test_workers_and_classes_seen_only_in_removed_tasks(data):
     X, answers = data
-    others = answers.task != 7  # of which a seventh worker says a fourth class: no network will believe that
+    others = answers.task != 7  # task 7 has a fourth class by a seventh worker, which a network cannot learn
     task, worker, label = (
         np.append(c[others], x) for c, x in zip((answers.task, answers.worker, answers.label), (7, 6, 3), strict=True)
     )
@@ -91,7 +91,7 @@ def test_a_worker_and_a_class_that_only_ambiguous_tasks_know(data):
     assert model.answer_proba(X[:2]).shape == (2, 7, 4)
 
 
-def test_gold_is_kept_and_told(data):
+def test_tasks_with_gold_are_kept(data):
     X, answers = data
     plain = cw.Pruned(cw.Aggregated("wds", **QUICK), alpha=0.1).fit(X, answers)
     out = np.flatnonzero(~plain.kept_)
@@ -102,7 +102,7 @@ def test_gold_is_kept_and_told(data):
     assert (told.proba_[out[:3], 2] == 1).all()
 
 
-def test_soft_weighs_in_place_of_leaving_out(data):
+def test_soft_weights_tasks_instead_of_removing_them(data):
     X, answers = data
     weight = np.random.default_rng(0).uniform(0.5, 2, 80)
     soft = cw.Pruned(cw.CrowdLayer(**QUICK), soft=True, alpha=0.2).fit(X, answers, sample_weight=weight)
@@ -113,7 +113,7 @@ def test_soft_weighs_in_place_of_leaving_out(data):
     )
 
 
-def test_the_soft_control(data):
+def test_random_control_with_soft_weights(data):
     X, answers = data
     soft = cw.Pruned(cw.CrowdLayer(**QUICK), soft=True, random=True, alpha=0.2).fit(X, answers)
     waum = cw.WAUM(**QUICK).fit(X, answers)
@@ -125,14 +125,14 @@ def test_the_soft_control(data):
     assert np.abs(soft.predict_proba(X) - own).max() > 1e-4
 
 
-def test_alpha_unless_told(data):
+def test_default_alpha(data):
     for soft, alpha in ((False, 0.01), (True, 0.1)):
         plain, told = (cw.Pruned(cw.CrowdLayer(**QUICK), soft=soft, alpha=a).fit(*data) for a in (None, alpha))
         np.testing.assert_array_equal(plain.predict_proba(data[0]), told.predict_proba(data[0]))
         assert plain.kept_.sum() == (80 if soft else 79)
 
 
-def test_the_control(data):
+def test_random_control(data):
     X, answers = data
     models = [cw.Pruned(cw.CrowdLayer(**QUICK), alpha=0.2, random=r).fit(X, answers) for r in (False, True)]
     assert [int((~model.kept_).sum()) for model in models] == [16, 16]
@@ -161,7 +161,7 @@ def test_save_and_load(data, tmp_path):
     assert loaded.prune(0.3).rows.tolist() == model.prune(0.3).rows.tolist()
 
 
-def test_callback_hears_of_both(data):
+def test_callback_names_the_stage(data):
     told = []
     cw.Pruned(cw.CrowdLayer(**QUICK)).fit(*data, callback=told.append)
     assert [(record["stage"], record["epoch"]) for record in told] == [
@@ -170,7 +170,7 @@ def test_callback_hears_of_both(data):
     ]
 
 
-def test_bad_arguments(data):
+def test_invalid_arguments_are_rejected(data):
     X, answers = data
     for name, values in {
         "alpha": (1, -1, "a"), "by": ("wam", 3, cw.CrowdLayer()), "base": (3, cw.WAUM), "random": ("no", 1),

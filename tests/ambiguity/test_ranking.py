@@ -1,9 +1,9 @@
-"""What is done with scores: the table, pruning, weights."""
+"""Uses of scores: the table, pruning, weights."""
 
 import numpy as np
 import pytest
 
-from crowdwise.ambiguity.ranking import TaskRanker, in_blocks, weighted_means
+from crowdwise.ambiguity.ranking import TaskRanker, predict_in_blocks, weighted_means
 from crowdwise.answers import Answers
 from crowdwise.errors import ParameterError
 from crowdwise.learn.features import open_features
@@ -28,7 +28,7 @@ def test_means_by_hand():
     np.testing.assert_allclose(weighted_means(values, weight, np.array([0, 0, 1, 1]), 3), [0.62, 0.3, np.inf])
 
 
-def test_equal_weights_give_the_plain_mean():
+def test_equal_weights_give_the_unweighted_mean():
     rng = np.random.default_rng(0)
     task, values = np.repeat(np.arange(20), 3), rng.normal(size=60)
     np.testing.assert_allclose(weighted_means(values, np.full(60, 0.3), task, 20), values.reshape(20, 3).mean(1))
@@ -43,13 +43,16 @@ def test_prune_removes_the_lowest(n_tasks, alpha, n_removed):
     assert scores[kept.removed].tolist() == sorted(scores)[:n_removed]
     assert sorted([*kept.rows, *kept.removed]) == list(range(n_tasks))
     assert kept.answers == ranked(scores).answers_[kept.rows]
-    assert (kept.answers.n_workers, kept.answers.n_classes) == (3, 3)  # though nobody says the third, or is the third
+    assert (kept.answers.n_workers, kept.answers.n_classes) == (
+        3,
+        3,
+    )  # even those without answers
     if alpha:
         assert kept.threshold == pytest.approx(np.quantile(scores, alpha))
         assert (scores[kept.rows] > kept.threshold).all()
 
 
-def test_strict_keeps_what_equals_the_quantile():
+def test_strict_keeps_tasks_at_the_quantile():
     scores = [0.1, 0.1, 0.1, 0.2, 0.3, 0.4, 0.5]  # the quantile 0.1 is a score
     assert sorted(ranked(scores).prune(0.1).removed) == [0, 1, 2]
     assert len(ranked(scores).prune(0.1, strict=True).removed) == 0
@@ -58,13 +61,13 @@ def test_strict_keeps_what_equals_the_quantile():
     assert ranked(scores).prune(0.5, strict=True).removed.tolist() == [0, 1, 2, 3, 4]
 
 
-def test_scores_that_tell_nothing_remove_nothing():
+def test_equal_scores_remove_nothing():
     assert len(ranked([0.5] * 10).prune(0.1).removed) == 0
     assert len(ranked([0.5]).prune(0.1).removed) == 0
     assert len(ranked([np.inf, np.inf]).prune(0.1).removed) == 0
 
 
-def test_tasks_without_answers_stay_and_do_not_move_the_quantile():
+def test_tasks_without_answers_are_kept_and_do_not_change_the_quantile():
     scores = np.arange(100) / 100
     padded = np.concatenate([scores, np.full(300, np.inf)])
     assert ranked(padded).prune(0.1).threshold == ranked(scores).prune(0.1).threshold
@@ -78,7 +81,7 @@ def test_tasks_without_answers_stay_and_do_not_move_the_quantile():
     np.testing.assert_allclose(weights[:100], ranked(scores).weights())
 
 
-def test_the_control_is_as_large_and_random():
+def test_the_control_removes_equally_many_at_random():
     scores = np.arange(500) / 500
     one, same, other = (ranked(scores, seed=s).prune(0.1, random=True) for s in (0, 0, 1))
     assert len(one.removed) == len(other.removed) == 50
@@ -99,8 +102,8 @@ def test_weights_grow_with_the_score_and_have_mean_one():
     r = (np.arange(200) + 0.5) / 200
     odds = r**2 / (1 - r**2) * 99
     np.testing.assert_allclose(np.sort(weights), odds / (1 + odds) / (odds / (1 + odds)).mean())
-    assert np.unique(ranked([1.0, 1.0, 2.0]).weights()).size == 2  # equals weigh alike
-    np.testing.assert_allclose(ranked(scores * 7 + 3).weights(), ranked(scores).weights())  # of ranks alone
+    assert np.unique(ranked([1.0, 1.0, 2.0]).weights()).size == 2  # ties have equal weights
+    np.testing.assert_allclose(ranked(scores * 7 + 3).weights(), ranked(scores).weights())  # depends only on ranks
 
 
 @pytest.mark.parametrize("alpha", [0.0001, 0.1, 0.5, 0.9])
@@ -110,11 +113,11 @@ def test_half_the_weight_at_the_quantile(alpha):
     assert weights[round(alpha * n)] / weights[-1] == pytest.approx(0.5, rel=0.06 if alpha < 0.001 else 0.001)
 
 
-def test_a_quantile_next_to_nothing_weighs_all_alike():
+def test_a_tiny_quantile_gives_equal_weights():
     assert ranked(np.arange(50)).weights(1e-200).tolist() == [1.0] * 50
 
 
-def test_the_table_shows_why():
+def test_ranking_has_the_components_of_scores():
     table = ranked([0.3, np.inf, -0.2]).ranking()
     assert table.to_pylist() == [
         {"task": 2, "rank": 1, "score": -0.2, "answers": 2,
@@ -129,17 +132,17 @@ def test_the_table_shows_why():
 
 
 def test_worker_trust_is_a_mean_over_answers():
-    assert ranked([0.1, 0.2]).worker_trust_.tolist() == [1.0, 0.5, 0.75]  # the last worker has no answers: that of all
+    assert ranked([0.1, 0.2]).worker_trust_.tolist() == [1.0, 0.5, 0.75]  # the last worker has no answers: overall mean
 
 
-def test_in_blocks_is_the_whole():
+def test_prediction_in_blocks_equals_direct_prediction():
     X = np.random.default_rng(0).normal(size=(9000, 2)).astype(np.float32)
     tasks = np.arange(0, 9000, 2)
-    np.testing.assert_array_equal(in_blocks(lambda x: x * 2, open_features(X), tasks, 2), (X * 2)[tasks])
-    assert in_blocks(lambda x: x, open_features(X), tasks[:0], 2).shape == (0, 2)
+    np.testing.assert_array_equal(predict_in_blocks(lambda x: x * 2, open_features(X), tasks, 2), (X * 2)[tasks])
+    assert predict_in_blocks(lambda x: x, open_features(X), tasks[:0], 2).shape == (0, 2)
 
 
-def test_bad_arguments():
+def test_invalid_arguments_are_rejected():
     for alpha in (-0.1, 1, np.nan, "a"):
         with pytest.raises(ParameterError, match="alpha"):
             ranked([0.1, 0.2]).prune(alpha)

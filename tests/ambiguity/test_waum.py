@@ -1,4 +1,4 @@
-"""WAUM: trust, the record of a training, what it finds."""
+"""WAUM: trust, recorded margins, and planted ambiguous tasks."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def planted(seed, n_tasks=400, share=0.1):
 
 
 def test_trust_and_score_by_hand():
-    """Two workers, two classes, a network that is still its first self: lr takes no step."""
+    """Two workers, two classes, an untrained network: lr is too small for a step."""
     X = np.array([[1.0, 0.0], [0.0, 1.0]], np.float32)
     answers = cw.Answers.from_codes([0, 0, 1], [0, 1, 1], [0, 1, 1], tasks=2, workers=2, classes=2)
     confusion = np.array([[[0.9, 0.1], [0.4, 0.6]], [[0.5, 0.5], [0.3, 0.7]]])
@@ -65,13 +65,13 @@ def test_trust_and_score_by_hand():
     np.testing.assert_allclose(twice.scores_[0], first, atol=1e-6)
 
 
-def test_no_trust_at_all_gives_the_plain_mean():
+def test_zero_trust_gives_the_unweighted_mean():
     X, answers = crowd()
     nobody = cw.WAUM(PLAIN, trust=np.zeros((6, 3, 3)), epochs=2).fit(X, answers)
     np.testing.assert_allclose(nobody.scores_, nobody.aum_.reshape(60, 3).mean(1))
 
 
-def test_equal_trust_gives_the_plain_mean():
+def test_equal_trust_gives_the_unweighted_mean():
     X, answers = crowd()
     for trust in (None, np.tile(np.eye(3), (6, 1, 1)), np.full((6, 3, 3), 0.3)):
         waum = cw.WAUM(PLAIN, trust=trust, epochs=2).fit(X, answers)
@@ -120,12 +120,12 @@ def test_several_networks_give_the_mean_of_their_margins():
     np.testing.assert_allclose(many.aum_, by_hand[answers.task, answers.label], atol=1e-6)
 
 
-def test_a_network_for_each_worker():
+def test_a_network_per_worker():
     X, answers = crowd()
     waum = cw.WAUM(PLAIN, per_worker=True, epochs=4, lr=0.05).fit(X, answers)
     assert np.isfinite(waum.scores_).all()
     np.testing.assert_allclose(waum.proba_.sum(1), 1)
-    alone = np.flatnonzero(answers.worker == 2)  # what the others say is nothing to this worker's network
+    alone = np.flatnonzero(answers.worker == 2)  # other workers do not affect this worker's network
     label = np.where(answers.worker == 2, answers.label, (answers.label + 1) % 3)
     others = cw.Answers.from_codes(answers.task, answers.worker, label, tasks=60, workers=6, classes=3)
     again = cw.WAUM(PLAIN, per_worker=True, epochs=4, lr=0.05).fit(X, others)
@@ -186,7 +186,7 @@ def test_trust_from_a_learner_without_confusion_matrices(trust):
     np.testing.assert_allclose(waum.trust_, trust_by(workers.confusion(), waum))
 
 
-def test_known_labels_judge_the_workers():
+def test_gold_changes_the_trust_in_workers():
     X, answers = crowd()
     gold = np.zeros(60, np.int32)
     told = cw.WAUM(PLAIN, epochs=2).fit(X, answers, gold=gold)
@@ -213,7 +213,7 @@ def test_a_task_without_answers_or_of_weight_zero_is_not_ranked():
     np.testing.assert_array_equal(cw.WAUM(PLAIN, epochs=2).fit(X, other, sample_weight=weight).scores_, left.scores_)
 
 
-def test_names_and_order_of_rows_do_not_matter():
+def test_results_do_not_depend_on_ids_and_row_order():
     X, answers = crowd()
     order = np.random.default_rng(1).permutation(answers.n_answers)
     renamed = cw.Answers.from_arrays(
@@ -227,7 +227,7 @@ def test_names_and_order_of_rows_do_not_matter():
     assert same["labels"] == [f"c{label}" for label in first["labels"]]
 
 
-def test_a_killed_fit_goes_on_with_its_margins(tmp_path):
+def test_a_killed_fit_resumes_with_its_margins(tmp_path):
     X, answers = crowd()
     options = {"epochs": 6, "lr": 0.01, "checkpoint": str(tmp_path / "state")}
 
@@ -248,7 +248,7 @@ def test_hidden_answers_have_margins_too():
     waum = cw.WAUM(PLAIN, select="held_out", epochs=5).fit(X, answers)
     assert np.isfinite(waum.scores_).all()
     best = int(np.argmax([record["held_out"] for record in waum.history_])) + 1
-    assert (waum.module_.seen == best).all()  # of the epochs up to the one that is kept
+    assert (waum.module_.seen == best).all()  # of the epochs up to the selected one
 
 
 def test_planted_ambiguous_tasks_are_found():
@@ -259,11 +259,11 @@ def test_planted_ambiguous_tasks_are_found():
         found.append(roc_auc_score(hard, -cw.WAUM(**options).fit(X, answers).scores_))
         plain.append(roc_auc_score(hard, -cw.AUM(**options).fit(X, answers).scores_))
     assert min(found) > 0.9
-    assert np.mean(found) > np.mean(plain)  # one label a task hides that workers were torn
+    assert np.mean(found) > np.mean(plain)  # one label per task hides disagreement
 
 
 def test_design():
-    """The lines of the design: prune, then any learner on what is kept."""
+    """The example of the design: prune, then fit any learner."""
     X, answers = crowd()
     kept = cw.WAUM(epochs=3).fit(X, answers).prune(alpha=0.05)
     assert len(kept.removed) == 3
@@ -272,7 +272,7 @@ def test_design():
     assert np.isfinite(cw.CrowdLayer(epochs=2).fit(X, answers, sample_weight=soft).proba_).all()
 
 
-def test_bad_arguments():
+def test_invalid_arguments_are_rejected():
     X, answers = crowd()
     for bad in (
         {"margin": "large"}, {"scale": "log"}, {"top_k": 0}, {"top_k": 3}, {"trust": 3},

@@ -1,4 +1,4 @@
-"""Filling in missing answers, then fitting anew."""
+"""Filling in missing answers, then fitting on all."""
 
 from collections import namedtuple
 
@@ -31,7 +31,7 @@ def pairs(answers):
     return set(zip(answers.task.tolist(), answers.worker.tolist(), strict=True))
 
 
-def test_self_is_what_one_does_by_hand():
+def test_self_equals_the_steps_by_hand():
     X, answers = crowd()
     first = cw.CrowdLayer(epochs=6, lr=0.01, network=NETWORK).fit(X, answers)
     task, worker = (a.ravel() for a in np.indices((60, 8)))
@@ -72,7 +72,7 @@ def test_only_missing_pairs_are_filled(fill, n_classes, hard):
     assert record["filled_accuracy"] == (filled.label == answers.truth[filled.task]).mean()
 
 
-def test_at_most_so_many():
+def test_max_pairs_is_a_limit():
     X, answers = crowd()
     some = Completed(BASE, max_pairs=50).fit(X, answers).filled_
     assert some.n_answers == 50
@@ -83,21 +83,21 @@ def test_at_most_so_many():
     assert pairs(other) != pairs(some)
 
 
-def test_truth_is_not_looked_at():
+def test_truth_is_not_used():
     X, answers = crowd()
     model, blind = (Completed(BASE, max_pairs=90).fit(X, a) for a in (answers, answers.with_truth(None)))
     np.testing.assert_array_equal(model.proba_, blind.proba_)
     assert "filled_accuracy" not in blind.history_[0]
 
 
-def test_blocks_do_not_matter(monkeypatch):
+def test_results_do_not_depend_on_blocks(monkeypatch):
     X, answers = crowd()
     plain = Completed(BASE).fit(X, answers).filled_
     monkeypatch.setattr("crowdwise.augment.completed.BLOCK", 7)
     assert Completed(BASE).fit(X, answers).filled_ == plain
 
 
-def test_most_probable_answers_are_righter_than_drawn_ones():
+def test_most_probable_answers_are_more_accurate_than_drawn_ones():
     gain = []
     for seed in range(5):
         X, answers = crowd(seed)
@@ -110,7 +110,7 @@ Made = namedtuple("Made", "answers proba")
 
 
 class Repeats:
-    """A generator of the user's: everybody says class 1 of every task, those who answered too."""
+    """A user's generator: every worker answers class 1 to every task, also those with answers."""
 
     def fit(self, X, answers):
         self.answers = answers
@@ -180,18 +180,18 @@ def test_any_base():
 
 def test_gold_is_passed_on():
     X, answers = crowd()
-    gold = np.where(np.arange(60) < 20, (answers.truth + 1) % 3, -1)  # wrong, so that it shows
+    gold = np.where(np.arange(60) < 20, (answers.truth + 1) % 3, -1)  # wrong, so that its use is visible
     model = Completed(cw.AggNet(epochs=2), max_pairs=50).fit(X, answers, gold=gold)
     assert (model.codes_[:20] == gold[:20]).all()
     with pytest.raises(ParameterError, match="gold"):
         Completed(BASE).fit(X, answers, gold=gold)
 
 
-def test_checkpoints_are_of_the_last_fit(tmp_path):
+def test_the_checkpoint_is_of_the_final_fit(tmp_path):
     X, answers = crowd()
     plain = Completed(BASE).fit(X, answers)
     base = cw.CrowdLayer(epochs=6, lr=0.01, network=NETWORK, checkpoint=str(tmp_path / "state"))
-    for _ in range(2):  # the second goes on from where the first ended
+    for _ in range(2):  # the second resumes from the checkpoint of the first
         np.testing.assert_array_equal(Completed(base).fit(X, answers).proba_, plain.proba_)
 
 
@@ -206,7 +206,7 @@ def test_nothing_to_fill():
     )
 
 
-def test_saved_with_what_was_filled_in(tmp_path):
+def test_saving_keeps_filled_in_answers(tmp_path):
     X, answers = crowd()
     model = Completed(BASE, max_pairs=30).fit(X, answers)
     model.save(tmp_path / "model")
@@ -222,7 +222,7 @@ def test_by_name():
     assert isinstance(model._filler(model._new_base()), cw.CoNAL)
 
 
-def test_learns_what_is_easy():
+def test_learns_an_easy_task():
     X, answers = crowd(n_tasks=300)
     base = cw.CrowdLayer(epochs=30, lr=0.01, network=NETWORK)
     for fill in ("self", GraphCompletion(epochs=20, network=NETWORK)):
@@ -233,7 +233,7 @@ def test_learns_what_is_easy():
     "bad", [{"fill": "nobody"}, {"fill": "majority-vote"}, {"fill": 3}, {"hard": "yes"}, {"hard": 1}, {"max_pairs": 0},
             {"random_state": -1}, {"base": 3}]
 )  # fmt: skip
-def test_bad_parameters(bad):
+def test_invalid_parameters_are_rejected(bad):
     X, answers = crowd()
     with pytest.raises(ParameterError, match="nobody" if "nobody" in bad.values() else next(iter(bad))):
         Completed(**bad).fit(X, answers)

@@ -34,29 +34,29 @@ def of_each(blocks, n_pools):
 
 
 @pytest.mark.parametrize("size", [1, 10, 1000])
-def test_blocks_say_what_each_pool_lacks(answers, size):
+def test_blocks_mark_what_each_pool_lacks(answers, size):
     rng = np.random.default_rng(0)
     keep = [np.sort(rng.permutation(answers.n_answers)[:n]) for n in (40, 90)]
     shared = answers.take(np.intersect1d(*keep))
     pools = [shared, *(answers.take(each) for each in keep)]
-    for pool, mine in zip(pools, of_each(pairs.blocks_for_each(shared, pools, size), 3), strict=True):
+    for pool, mine in zip(pools, of_each(pairs.missing_blocks_by_pool(shared, pools, size), 3), strict=True):
         assert len(mine) == len(set(mine))
         assert set(mine) == all_missing(pool)
 
 
 @pytest.mark.parametrize("size", [1, 10, 1000])
-def test_each_pool_draws_its_own(answers, size):
+def test_each_pool_samples_its_own_pairs(answers, size):
     pools = [answers, answers.take(np.arange(60))]
     rngs = [np.random.default_rng(seed) for seed in (0, 1)]
-    found = of_each(pairs.drawn_blocks(pools, [30, 50], rngs, size), 2)
+    found = of_each(pairs.sampled_blocks(pools, [30, 50], rngs, size), 2)
     for seed, (pool, mine, n) in enumerate(zip(pools, found, (30, 50), strict=True)):
         drawn = pairs.draw_missing(pool, n, np.random.default_rng(seed))
         assert mine == list(zip(*(column.tolist() for column in drawn), strict=True))
 
 
 @pytest.mark.parametrize("drawn", [7, 40])
-def test_many_draws_come_range_by_range_and_are_even(answers, monkeypatch, drawn):
-    """As one draw of all would be: of the number asked for, distinct, missing, and no pair likelier than another."""
+def test_large_samples_are_drawn_range_by_range_and_uniform(answers, monkeypatch, drawn):
+    """Equivalent to one draw: the requested number, distinct, missing, and uniform."""
     monkeypatch.setattr(pairs, "DRAWN", drawn)
     pools = [answers, answers.take(np.arange(60))]
     missing = [sorted(all_missing(pool)) for pool in pools]
@@ -64,7 +64,7 @@ def test_many_draws_come_range_by_range_and_are_even(answers, monkeypatch, drawn
     for seed in range(300):
         rngs = [np.random.default_rng([seed, member]) for member in (0, 1)]
         for mine, times, n in zip(
-            of_each(pairs.drawn_blocks(pools, [60, 100], rngs), 2), count, (60, 100), strict=True
+            of_each(pairs.sampled_blocks(pools, [60, 100], rngs), 2), count, (60, 100), strict=True
         ):
             assert mine == sorted(set(mine))
             assert len(mine) == n
@@ -77,16 +77,16 @@ def test_many_draws_come_range_by_range_and_are_even(answers, monkeypatch, drawn
 
 def test_all_pairs_range_by_range(answers, monkeypatch):
     monkeypatch.setattr(pairs, "DRAWN", 10)
-    blocks = pairs.drawn_blocks([answers], [10**6], [np.random.default_rng(0)])
+    blocks = pairs.sampled_blocks([answers], [10**6], [np.random.default_rng(0)])
     assert of_each(blocks, 1)[0] == sorted(all_missing(answers))
 
 
-def test_a_task_answered_by_all_is_not_there():
+def test_a_complete_task_has_no_missing_pairs():
     answers = cw.Answers.from_codes([0, 0, 1], [0, 1, 0], [0, 1, 1], tasks=2, workers=2, classes=2)
     assert [tasks[row].tolist() for tasks, row, _ in pairs.missing_blocks(answers, 1)] == [[1]]
 
 
-def test_draws_are_missing_distinct_and_even(answers):
+def test_samples_are_missing_distinct_and_uniform(answers):
     rng = np.random.default_rng(0)
     missing = sorted(all_missing(answers))
     count = dict.fromkeys(missing, 0)
@@ -101,7 +101,7 @@ def test_draws_are_missing_distinct_and_even(answers):
     assert ((times - expected) ** 2 / expected).sum() < 1.3 * len(missing)  # chi-squared: its mean is their number
 
 
-def test_more_than_there_are_gives_all(answers):
+def test_asking_for_too_many_returns_all(answers):
     task, worker = pairs.draw_missing(answers, 10**6, np.random.default_rng(0))
     assert set(zip(task.tolist(), worker.tolist(), strict=True)) == all_missing(answers)
 
@@ -117,20 +117,20 @@ def test_no_table_of_all_pairs():
     assert next(pairs.missing_blocks(answers))[0].tolist() == list(range(20))
 
 
-def test_given_pairs_in_blocks(answers):
+def test_pairs_are_split_into_blocks(answers):
     task, worker = pairs.draw_missing(answers, 40, np.random.default_rng(1))
-    parts = list(pairs.blocks_of(task, worker, 7))
+    parts = list(pairs.pair_blocks(task, worker, 7))
     assert max(len(row) for _, row, _ in parts) == 7
     assert np.concatenate([tasks[row] for tasks, row, _ in parts]).tolist() == task.tolist()
     assert np.concatenate([w for *_, w in parts]).tolist() == worker.tolist()
 
 
 @pytest.mark.parametrize("waiting", [0, 10**6])
-def test_the_lowest_of_each_group(monkeypatch, waiting):
+def test_lowest_scores_per_group(monkeypatch, waiting):
     monkeypatch.setattr(pairs, "PAIRS", waiting)
     rng = np.random.default_rng(0)
     group, score = rng.integers(0, 3, 500), rng.integers(0, 60, 500) / 7  # many ties
-    best = pairs.Lowest(4, 20)
+    best = pairs.LowestScores(4, 20)
     for part in np.array_split(np.arange(500), 13):
         best.add(group[part], score[part], part)
     n = np.array([20, 3, 0, 5])
@@ -141,7 +141,7 @@ def test_the_lowest_of_each_group(monkeypatch, waiting):
 
 def test_memory_of_the_lowest_is_bounded(monkeypatch):
     monkeypatch.setattr(pairs, "PAIRS", 100)
-    best = pairs.Lowest(2, 30)
+    best = pairs.LowestScores(2, 30)
     for score in np.linspace(1, 0, 200):  # always better than before: the hardest order
         best.add(np.array([0, 1] * 25), np.full(50, score), np.arange(50))
         assert sum(len(part[0]) for part in best._parts) <= 60 + 100 + 50

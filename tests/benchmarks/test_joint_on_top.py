@@ -1,29 +1,15 @@
-"""The rule by which a system on top of JointEM is kept: benchmarks/joint_on_top.py."""
-
-import importlib.util
-import sys
-from pathlib import Path
+"""The rule that decides which systems on top of JointEM are kept: benchmarks/joint_on_top.py."""
 
 import numpy as np
 import pytest
 
+from benchmarks import joint_on_top as bench
 from crowdwise.learn.joint_em import experts, views
 
-FILE = Path(__file__).parents[2] / "benchmarks" / "joint_on_top.py"
 ROW, CONTROL = "DASC", "pseudo-answers at random"
 
 
-@pytest.fixture(scope="module")
-def bench():
-    """The benchmark, as a module."""
-    spec = importlib.util.spec_from_file_location("joint_on_top", FILE)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["joint_on_top"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def results(bench, gains, control=0.0):
+def results(gains, control=0.0):
     """Three seeds of each problem: the row is ahead of plain JointEM by a gain, give or take, and so is its control."""
     figures = dict.fromkeys(("accuracy", "balanced", "f1"), 80.0)
 
@@ -39,7 +25,7 @@ def results(bench, gains, control=0.0):
     }  # the standard error is 0.58
 
 
-def test_a_difference_counts_beyond_its_standard_error(bench):
+def test_a_difference_counts_beyond_its_standard_error():
     assert bench.verdict(np.array([0.0, 1.0, 2.0])) == 1
     assert bench.verdict(-np.array([0.0, 1.0, 2.0])) == -1
     assert bench.verdict(np.array([-1.0, 0.5, 1.0])) == 0
@@ -59,12 +45,12 @@ def test_a_difference_counts_beyond_its_standard_error(bench):
         ({"digits": 1, "music": 1, "labelme": 1}, 1.5, False),  # the control is as far, and further
     ],
 )
-def test_what_is_kept(bench, gains, control, kept):
-    assert bench.counted(results(bench, gains, control), ROW)[2] is kept
+def test_what_is_kept(gains, control, kept):
+    assert bench.counted(results(gains, control), ROW)[2] is kept
 
 
-def test_tables_say_what_was_counted(bench):
-    found = results(bench, {"digits": 1, "music": -1})
+def test_tables_say_what_was_counted():
+    found = results({"digits": 1, "music": -1})
     head, plain, row, _ = bench.table(found, "test")
     assert head[1:3] == ["digits, balanced, 3 seeds", "music, accuracy, 3 seeds"]
     assert plain[:3] == [bench.PLAIN, "80.00", "80.00"]

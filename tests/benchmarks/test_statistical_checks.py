@@ -1,27 +1,14 @@
-"""Probabilities are what they say on crowds from the model: a small part of `make bench-statistics`, seeds fixed."""
-
-import importlib.util
-import sys
-from pathlib import Path
+"""Probabilities are calibrated on crowds drawn from the model: a small part of `python -m benchmarks statistics`."""
 
 import numpy as np
 import pytest
 
-FILE = Path(__file__).parents[2] / "benchmarks" / "statistical_checks.py"
+from benchmarks import statistical_checks as checks
+
 TINY = {"n_tasks": 6, "n_workers": 4, "k": 2, "per_task": 3}
 
 
-@pytest.fixture(scope="module")
-def checks():
-    """The benchmark, as a module."""
-    spec = importlib.util.spec_from_file_location("statistical_checks", FILE)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["statistical_checks"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_ranks_in_the_exact_posterior_are_uniform(checks):
+def test_ranks_in_the_exact_posterior_are_uniform():
     found = checks.rank_check(checks.exact_draws, **TINY, replicates=250)
     assert found["accuracy"]["p"] > 0.01
     assert found["share"]["p"] > 0.01
@@ -29,7 +16,7 @@ def test_ranks_in_the_exact_posterior_are_uniform(checks):
     assert found["classes"]["ece"] < 0.04
 
 
-def test_a_posterior_that_is_too_sure_is_found_out(checks):
+def test_a_posterior_that_is_too_sure_is_found_out():
     """The same posterior, told that each answer was given three times."""
 
     def sure(answers, rng, prior, n):
@@ -40,7 +27,7 @@ def test_a_posterior_that_is_too_sure_is_found_out(checks):
     assert checks.rank_check(sure, **TINY, replicates=200)["accuracy"]["p"] < 1e-4
 
 
-def test_the_exact_posterior_is_bayes(checks):
+def test_the_exact_posterior_is_bayes():
     """Oracle: truths weighed by the frequency of simulated crowds that gave just these answers."""
     rng = np.random.default_rng(0)
     prior, seen = (1.0, 3.0, 0.5), np.zeros(2)
@@ -58,7 +45,7 @@ def test_the_exact_posterior_is_bayes(checks):
     np.testing.assert_allclose(proba[0], seen, atol=0.02)
 
 
-def test_ibccs_posterior_is_calibrated_where_answers_are_many(checks):
+def test_ibccs_posterior_is_calibrated_where_answers_are_many():
     found = checks.rank_check(checks.variational_draws, 60, 12, 3, 6, replicates=60)
     assert found["accuracy"]["p"] > 0.01
     assert 0.85 <= found["accuracy"]["cover"]["0.95"] <= 1
@@ -67,20 +54,20 @@ def test_ibccs_posterior_is_calibrated_where_answers_are_many(checks):
 
 @pytest.mark.parametrize("name", ["majority-vote", "dawid-skene"])
 @pytest.mark.parametrize(("k", "shares", "per_task"), [(2, [0.9, 0.1], 3), (4, None, 2), (10, None, 5)])
-def test_intervals_of_worker_accuracy_cover(checks, name, k, shares, per_task):
+def test_intervals_of_worker_accuracy_cover(name, k, shares, per_task):
     found = checks.interval_check(name, k, shares, per_task, 40, 3, levels=(0.95,), kinds=("peers", "run"))
     for kind in ("peers", "run"):
         assert found[kind]["cover"]["0.95"] >= 0.9
         assert found[kind]["width"] < 0.75  # not by saying nothing
 
 
-def test_nobody_is_known_whom_nobody_confirms(checks):
+def test_interval_is_total_for_a_worker_without_shared_tasks():
     for name in ("majority-vote", "ibcc"):
         found = checks.interval_check(name, 3, None, 1, 40, 1, levels=(0.95,), kinds=("peers", "belief", "run"))
         assert {kind: each["cover"]["0.95"] for kind, each in found.items()} == dict.fromkeys(found, 1.0)
 
 
-def test_the_interval_by_belief_covers_where_the_model_fits(checks):
+def test_the_interval_by_belief_covers_where_the_model_fits():
     """As on Spark; it is too narrow where answers are fewer or classes many."""
     found = checks.interval_check("dawid-skene", 2, None, 3, 50, 4, levels=(0.95,), kinds=("belief",))
     assert found["belief"]["cover"]["0.95"] >= 0.9

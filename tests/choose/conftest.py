@@ -1,4 +1,4 @@
-"""Small crowds that the tests of choosing share."""
+"""Small crowds for the tests of `choose`."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ def tiny():
 
 @pytest.fixture
 def no_temperatures(monkeypatch):
-    """Leave out what takes longest where many small crowds are chosen for."""
+    """Skip the temperatures, which take longest, in tests with many small crowds."""
     monkeypatch.setattr(temperature, "MOST_ANSWERS", 0)

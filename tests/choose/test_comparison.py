@@ -1,4 +1,4 @@
-"""Choosing: what must not matter, candidates that fail, what is refused, and what is told on the way."""
+"""`choose`: invariances, failing candidates, invalid arguments, and the callback."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 import crowdwise as cw
 from crowdwise.choose import choose
 from crowdwise.errors import CrowdwiseError, ParameterError
-from tests.helpers.choose_candidates import QUICK, Astray
+from tests.helpers.choose_candidates import QUICK, Failing
 
-# What must not matter
+# Invariances
 
 
 def test_order_of_candidates_does_not_change_scores(crowd):
@@ -22,7 +22,7 @@ def test_order_of_candidates_does_not_change_scores(crowd):
         assert np.array_equal(score, other.scores[name])
 
 
-def test_order_of_rows_and_new_names_do_not_matter(crowd):
+def test_results_do_not_depend_on_row_order_and_ids(crowd):
     order = np.random.default_rng(0).permutation(crowd.n_answers)
     other = cw.Answers.from_arrays(
         [f"task {t:04}" for t in crowd.task[order]],
@@ -35,8 +35,8 @@ def test_order_of_rows_and_new_names_do_not_matter(crowd):
         np.testing.assert_allclose(two.scores[name], score, rtol=1e-12)
 
 
-def test_names_that_reorder_tasks_change_the_folds_only(crowd):
-    """Folds are drawn in the order of ids: other names move scores by no more than new folds do."""
+def test_ids_that_reorder_tasks_change_only_the_folds(crowd):
+    """Folds are drawn in the order of ids: other ids change scores no more than new folds do."""
     renamed = cw.Answers.from_codes(
         crowd.n_tasks - 1 - crowd.task,
         crowd.worker,
@@ -50,7 +50,7 @@ def test_names_that_reorder_tasks_change_the_folds_only(crowd):
         assert abs(a.log_likelihood - b.log_likelihood) < a.standard_error
 
 
-def test_truth_is_not_looked_at(crowd):
+def test_truth_is_not_used(crowd):
     bare = replace(crowd, truth=None)
     assert np.array_equal(
         choose(crowd, candidates=QUICK).scores["one-coin"], choose(bare, candidates=QUICK).scores["one-coin"]
@@ -63,7 +63,7 @@ def test_seed_repeats(crowd):
     assert not np.array_equal(one.scores["dawid-skene"], other.scores["dawid-skene"])
 
 
-def test_number_of_processes_does_not_matter(crowd):
+def test_results_do_not_depend_on_the_number_of_processes(crowd):
     models = {"fine": cw.OneCoin(), "bad": cw.OneCoin(max_iter=0)}
     one, two = (choose(crowd, candidates=models, folds=2, n_jobs=n) for n in (1, 2))
     assert np.array_equal(one.scores["fine"], two.scores["fine"])
@@ -71,26 +71,26 @@ def test_number_of_processes_does_not_matter(crowd):
     assert "max_iter" in two.entries[2].failure
 
 
-def test_candidates_are_left_as_they_were(crowd):
+def test_candidates_are_not_modified(crowd):
     model = cw.DawidSkene()
     choice = choose(crowd, candidates=model)
     assert not hasattr(model, "answers_")
     assert not hasattr(choice.best_model_, "answers_")
 
 
-# Candidates that fail, and what is refused
+# Failing candidates and invalid arguments
 
 
 def test_failing_candidates_are_listed_with_the_reason(crowd):
-    models = {"astray": Astray(), "features": "raykar", "settings": cw.OneCoin(max_iter=0)}
+    models = {"failing": Failing(), "features": "raykar", "settings": cw.OneCoin(max_iter=0)}
     choice = choose(crowd, candidates={**models, "fine": "one-coin"})
     reasons = {entry.candidate: entry.failure for entry in choice.entries}
-    assert reasons["astray"] == "TrainingError: the loss is no number any more."
+    assert reasons["failing"] == "TrainingError: the loss is not finite."
     assert "max_iter" in reasons["settings"]
     assert "give X" in reasons["features"]
     assert reasons["fine"] is None
     assert sorted(choice.ranking_) == ["fine", "majority-vote"]
-    assert "astray failed: TrainingError" in str(choice)
+    assert "failing failed: TrainingError" in str(choice)
     last = choice.to_arrow().to_pylist()[-1]
     assert last["rank"] is None
     assert last["log_likelihood"] is None
@@ -102,7 +102,7 @@ def test_warnings_of_candidates_are_kept(crowd):
     assert "warned: " in str(choice)
 
 
-def test_majority_vote_is_always_there_and_first(crowd):
+def test_majority_vote_is_always_included_and_first(crowd):
     assert [e.candidate for e in choose(crowd, candidates="one-coin").entries] == ["majority-vote", "one-coin"]
     assert choose(crowd, candidates=["one-coin", "majority-vote"]).entries[0].candidate == "majority-vote"
     given = choose(crowd, candidates={"ours": "one-coin", "votes": cw.MajorityVote(random_state=3)})
@@ -114,7 +114,7 @@ def test_majority_vote_is_always_there_and_first(crowd):
     ("options", "message"),
     [
         ({"folds": 1}, "folds"),
-        ({"folds": 10**6}, "folds=1000000: use a whole number from 2 to 100"),
+        ({"folds": 10**6}, "folds=1000000: use an integer from 2 to 100"),
         ({"repeats": 0}, "repeats"),
         ({"repeats": 101}, "from 1 to 100"),
         ({"criterion": "accuracy"}, "criterion"),
@@ -129,19 +129,19 @@ def test_majority_vote_is_always_there_and_first(crowd):
         ({"candidates": ["one-coin"], "default": "joint-em"}, "default='joint-em': use the label of a candidate"),
     ],
 )
-def test_what_makes_no_sense_is_refused(crowd, options, message):
+def test_invalid_parameters_are_rejected(crowd, options, message):
     with pytest.raises(ParameterError, match=message):
         choose(crowd, **options)
 
 
-def test_no_more_folds_than_can_be_filled():
+def test_folds_are_limited_by_the_answers():
     many = cw.Answers.from_codes(
         np.repeat(np.arange(10), 4), np.tile(np.arange(4), 10), np.arange(40) % 3 % 2, tasks=10, workers=4, classes=2
     )
     assert len(choose(many, candidates=[], folds=40).rows) == 40  # one answer at a time
-    with pytest.raises(ParameterError, match="folds=41: use 40 or fewer: no more answers"):
+    with pytest.raises(ParameterError, match="folds=41: use at most 40: only that many answers"):
         choose(many, candidates=[], folds=41)
-    with pytest.raises(ParameterError, match="folds=11: use 10 or fewer: no more tasks"):
+    with pytest.raises(ParameterError, match="folds=11: use at most 10: only that many tasks"):
         choose(many, np.zeros((10, 2)), [], criterion="tasks", folds=11)
 
 
@@ -151,12 +151,12 @@ def test_single_answers_cannot_be_held_out():
         choose(answers)
 
 
-# What is told
+# Callback and defaults
 
 
-def test_callback_tells_of_each_fit(crowd):
+def test_callback_is_called_after_each_fit(crowd):
     records = []
-    choose(crowd, candidates={"a": "one-coin", "b": Astray()}, folds=2, repeats=2, callback=records.append)
+    choose(crowd, candidates={"a": "one-coin", "b": Failing()}, folds=2, repeats=2, callback=records.append)
     assert [r["done"] for r in records] == list(range(1, 13))
     assert {r["total"] for r in records} == {12}
     assert sorted({r["fold"] for r in records}) == [0, 1, 2, 3]

@@ -1,4 +1,4 @@
-"""Which answers are held out, and how likely they are found: folds and scores, by hand."""
+"""Folds of held-out answers and their scores, by hand."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_answers_of_tasks_are_held_out_together():
 
 
 @pytest.mark.parametrize("make_folds", [answer_folds, task_folds])
-def test_answers_made_by_a_model_are_never_held_out(make_folds):
+def test_pseudo_answers_are_never_held_out(make_folds):
     answers = uneven()
     pseudo = np.random.default_rng(1).random(answers.n_answers) < 0.3
     answers = replace(answers, pseudo=pseudo)
@@ -107,8 +107,8 @@ def test_own_likelihood_of_a_learner_is_that_of_its_answer_proba(featured):
         np.testing.assert_allclose(choice.scores[choice.entries[1].candidate][np.isin(choice.rows, held)], np.log(p))
 
 
-def test_tasks_are_judged_by_the_classifier_alone(featured):
-    """Answers to a held-out task must not move what is predicted of it: all that could be said sums to one."""
+def test_tasks_criterion_uses_only_the_classifier(featured):
+    """Answers to a held-out task must not affect its prediction: probabilities of all answers sum to one."""
     X, answers = featured
     held = task_folds(answers, 3, np.random.default_rng([0, 0])) == 0
     first = np.append(True, answers.task[1:] != answers.task[:-1])  # of the two answers to each task
@@ -123,8 +123,8 @@ def test_tasks_are_judged_by_the_classifier_alone(featured):
     assert (seen[0] != seen[3]).all()
 
 
-def test_answers_to_a_task_are_judged_together():
-    """By hand: log of the sum over truths of belief times what the workers say, in equal parts to the answers."""
+def test_answers_to_a_task_are_scored_together():
+    """By hand: log of the sum over truths of belief times the likelihood of the answers, divided equally over them."""
     answers = cw.simulate.simulate(60, n_workers=5, n_classes=3, answers_per_task=3, seed=2)
     answers = replace(answers, weight=np.random.default_rng(0).uniform(0.5, 2, answers.n_answers))
     kept, held = (answers.take(np.flatnonzero((answers.task % 3 > 0) == kept)) for kept in (True, False))
@@ -141,14 +141,14 @@ def test_answers_to_a_task_are_judged_together():
         assert np.ptp(found[own]) == 0
 
 
-def test_truth_models_are_asked_through_a_classifier_for_new_tasks(featured):
+def test_truth_models_are_scored_through_a_classifier_for_new_tasks(featured):
     X, answers = featured
     one = choose(answers, X, {"a": cw.Aggregated("dawid-skene"), "b": "dawid-skene"}, criterion="tasks", folds=2)
     assert np.array_equal(one.scores["a"], one.scores["b"])
     assert isinstance(one.best_model_, cw.Aggregated)
 
 
-def test_majority_vote_gets_its_best_chance(crowd):
+def test_majority_vote_is_scored_by_its_best_reading(crowd):
     """Its score is no worse than that of its shares."""
     choice = choose(crowd, candidates=["naive-soft"])
     vote, shares = choice.entries
@@ -177,14 +177,14 @@ def many_classes():
     return cw.Answers.from_codes(task, np.arange(90), task, tasks=30, workers=1500, classes=100)
 
 
-def test_confusion_matrices_of_many_classes_are_not_learned():
+def test_huge_confusion_matrices_are_not_fitted():
     choice = choose(many_classes(), candidates=["one-coin", "dawid-skene", "ibcc", "ebcc"], folds=2)
     assert set(choice.scores) == {"majority-vote", "one-coin"}
     for entry in choice.entries[2:]:
-        assert "100 classes for each of 1,500 workers" in entry.failure
+        assert "1,500 confusion matrices of 100 classes" in entry.failure
 
 
-def test_they_are_where_there_are_answers_for_them(monkeypatch):
+def test_large_confusion_matrices_are_fitted_with_enough_answers(monkeypatch):
     monkeypatch.setattr(scores, "MOST_NUMBERS", 10)
     answers = uneven()  # 9 workers, 3 classes: 81 numbers
     assert "dawid-skene" in choose(answers, candidates="dawid-skene", folds=2).scores
@@ -192,7 +192,7 @@ def test_they_are_where_there_are_answers_for_them(monkeypatch):
     assert set(choose(answers, candidates=["dawid-skene", "one-coin"], folds=2).scores) == {"majority-vote", "one-coin"}
 
 
-def test_of_many_classes_the_vote_is_read_twice_only(monkeypatch):
+def test_with_many_classes_the_vote_has_two_readings(monkeypatch):
     calls = []
     likely = scores.log_likelihood
     monkeypatch.setattr(scores, "log_likelihood", lambda *given: calls.append(1) or likely(*given))

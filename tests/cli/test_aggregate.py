@@ -287,7 +287,7 @@ def test_demo_scores_every_method_and_unseen_digits(few_folds):
         ("aggregate answers.csv --set maxiter=3", "no parameter 'maxiter'. Did you mean max_iter? Its parameters are"),
         ("aggregate answers.csv --set max_iter", "expected NAME=VALUE"),
         ("aggregate answers.csv --set max_iter=0", "max_iter=0"),
-        ("aggregate answers.csv --set max_iter=abc", "max_iter='abc': use a whole number"),
+        ("aggregate answers.csv --set max_iter=abc", "max_iter='abc': use an integer"),
         ("aggregate answers.csv --method mmsr --set tol=x", "tol='x'"),
         ("aggregate answers.csv --out labels.xlsx", ".parquet"),
         ("aggregate answers.csv --out no/where.csv", "the folder 'no' does not exist"),

@@ -114,7 +114,7 @@ def test_no_tasks(digits):
         ("fit answers.csv -x X.npy -o m -m crowdlayer --set network__hidden=3", "no parameter 'network__hidden'"),
         ("fit answers.csv -x X.npy -o m -m crowdlayer --epochs 3 --set epochs=3", "epochs is set twice"),
         ("fit answers.csv -x X.npy -o m -m crowdlayer --set lr=0", "lr=0"),
-        ("fit answers.csv -x X.npy -o m -m crowdlayer --network cnn", "CNN takes images"),
+        ("fit answers.csv -x X.npy -o m -m crowdlayer --network cnn", "CNN needs images"),
         ("fit answers.csv -x X.npy -o m -m crowdlayer --checkpoint X.npy", "named twice"),
         ("fit answers.csv -x X.npy -o m --truth m/labels.csv", "named twice"),
         ("aggregate answers.csv -m crowdlayer", "Run `crowdwise fit --method crowdlayer --features FILE`"),
@@ -138,7 +138,7 @@ def test_mistakes_end_in_words(line, words):
 def test_models_that_do_not_predict(digits):
     run(FIT)
     np.save("wide.npy", np.zeros((3, 5)))
-    assert "rows of shape (5,), the model was fitted on (64,)" in run("predict model wide.npy -o p.csv", 1).stderr
+    assert "rows of shape (5,); the model was fitted on (64,)" in run("predict model wide.npy -o p.csv", 1).stderr
     cw.MajorityVote().fit(digits[1]).save("vote")
     assert "has no classifier" in run("predict vote X.npy -o p.csv", 1).stderr
     Path("model/model.safetensors").write_bytes(b"nothing")

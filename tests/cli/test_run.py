@@ -91,7 +91,7 @@ def test_joint_em_is_taken_by_default_and_is_told_of_declared_shares(crowd):
     alone = common.replace("--method one-coin", "")
     result = run(f"run answers.csv {alone} --class-prior shares.json --out declared")
     assert Run("declared").config["options"]["class_prior"] == {"0": 0.98, "1": 0.01, "2": 0.01}
-    assert "speak against the declared class_prior" in " ".join(result.output.split())
+    assert "contradict the declared class_prior" in " ".join(result.output.split())
 
 
 def test_resume_and_refusals():

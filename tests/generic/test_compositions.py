@@ -166,5 +166,5 @@ def test_soft_waum_weights_reach_joint_em(crowd):
 @pytest.mark.parametrize("option", ["warm_start", "apart"])
 def test_dasc_refuses_over_joint_em_what_networks_alone_have(option, classifier, crowd):
     X, answers, *_ = crowd
-    with pytest.raises(ParameterError, match=r"no network to go on from|train networks apart"):
+    with pytest.raises(ParameterError, match=r"has no network|cannot train each network"):
         cw.DASC(cw.JointEM(classifier), hidden=0.0, **{option: True}).fit(X, answers)

@@ -36,7 +36,7 @@ def in_another_process(tmp_path, **settings):
 
 
 def test_every_method_in_another_process_on_two_threads(tmp_path):
-    here = fits_of_all.found()
+    here = fits_of_all.fit_all()
     there = in_another_process(
         tmp_path, PYTHONHASHSEED="12345", CROWDWISE_THREADS="2", OMP_NUM_THREADS="2", OPENBLAS_NUM_THREADS="2"
     )

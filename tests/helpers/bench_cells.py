@@ -1,4 +1,4 @@
-"""Cells of an experiment that somebody has finished, as far as `crowdwise bench` can see."""
+"""Finished cells with invented figures, for tests of the reproduction."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from reproduction import EXPERIMENTS, Store
 
 
 def fill(folder: Path, name: str, seeds: int, *methods: str, quick: bool = False) -> None:
-    """Write made-up figures for the cells of an experiment, all or those of some methods."""
+    """Store invented figures for the cells of an experiment, for all methods or for some."""
     store, experiment = Store(folder), EXPERIMENTS[name]
     for cell in experiment.cells(seeds, quick=quick):
         if not methods or cell.method in methods:

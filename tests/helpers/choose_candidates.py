@@ -1,4 +1,4 @@
-"""Candidates that the tests of choosing share."""
+"""Candidates for the tests of `choose`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ QUICK = ["one-coin", "dawid-skene"]
 
 
 class Fixed(TruthModel):
-    """A truth model that believes what it is told."""
+    """A truth model with a fixed belief."""
 
     def __init__(self, belief=((0.9, 0.1),), says=None):
         self.belief = belief
@@ -24,9 +24,9 @@ class Fixed(TruthModel):
             self.confusion_ = np.resize(np.array(self.says), (answers.n_workers, answers.n_classes, answers.n_classes))
 
 
-class Astray(cw.OneCoin):
+class Failing(cw.OneCoin):
     """A truth model that always fails."""
 
     def _fit(self, answers, gold, rng, callback):
-        message = "the loss is no number any more."
+        message = "the loss is not finite."
         raise TrainingError(message)

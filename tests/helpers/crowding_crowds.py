@@ -1,4 +1,4 @@
-"""A small crowd, and settings of CrowdInG with little to do."""
+"""A small crowd, and quick settings of CrowdInG."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ FEW = {"network": cw.MLP(8, dropout=0.2), "epochs": 8, "lr": 0.02, "batch_size":
 
 
 def crowd(n_tasks=90, n_workers=8, n_classes=3, per_task=3, distance=3.0, seed=0):
-    """Gaussian blobs and workers of uneven accuracy."""
+    """Gaussian blobs and workers of different accuracy."""
     rng = np.random.default_rng([seed, n_tasks])
     centre = np.random.default_rng(99).normal(size=(n_classes, 6))
     centre *= distance / np.linalg.norm(centre, axis=1, keepdims=True)

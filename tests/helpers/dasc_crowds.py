@@ -1,4 +1,4 @@
-"""Crowds and learners for the tests of self-training, and what it adds, chosen by hand."""
+"""Crowds and learners for the tests of self-training, and its selection by hand."""
 
 import itertools
 
@@ -11,7 +11,7 @@ from crowdwise.augment.dasc.selection import quotas
 
 
 def crowd(seed=0, n_tasks=120, n_classes=3, n_workers=6, imbalance=6.0, distance=2.5):
-    """Blobs of uneven size, sparsely answered by uneven workers; and as many new tasks of each class."""
+    """Imbalanced blobs with sparse answers by workers of different accuracy, and balanced new tasks."""
     rng = np.random.default_rng([seed, 3])
     centre = rng.normal(size=(n_classes, 6))
     centre *= distance / np.linalg.norm(centre, axis=1, keepdims=True)
@@ -25,7 +25,7 @@ def crowd(seed=0, n_tasks=120, n_classes=3, n_workers=6, imbalance=6.0, distance
 
 
 def plain(base="crowdlayer", **options):
-    """Without judging iterations, unless told to."""
+    """DASC without hidden answers by default."""
     return DASC(base, **{"hidden": 0.0, **options})
 
 
@@ -34,7 +34,7 @@ def tiny(**options):
 
 
 def chosen_by_hand(model, X, answers, m, select, counts=None):
-    """Of every missing pair of workers who answered: task, worker, label, entropy; then the rule."""
+    """Task, worker, label and entropy of every missing pair of workers with answers; then the selection rule."""
     q = model.answer_proba(X)
     given = set(zip(answers.task.tolist(), answers.worker.tolist(), strict=True))
     pairs = [p for p in itertools.product(range(answers.n_tasks), range(answers.n_workers)) if p not in given]

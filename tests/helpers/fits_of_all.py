@@ -13,7 +13,7 @@ from tests.helpers.every_method import LEARNERS, TRUTH, crowd, fitted, outcome
 N_TASKS = 120
 
 
-def found() -> dict[str, np.ndarray]:
+def fit_all() -> dict[str, np.ndarray]:
     """Return the results of each method on one crowd, by method and array."""
     X, answers = crowd(N_TASKS)
     out = {}
@@ -26,4 +26,4 @@ def found() -> dict[str, np.ndarray]:
 
 
 if __name__ == "__main__":
-    np.savez(Path(sys.argv[1]), **found())
+    np.savez(Path(sys.argv[1]), **fit_all())

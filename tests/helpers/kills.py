@@ -1,20 +1,20 @@
-"""Commands killed at random moments, again and again, that must come to the result of one that never was.
+"""Commands killed at random moments, again and again, that must reach the result of one that was never killed.
 
-A command runs in a fork of a process that has imported crowdwise already, so that a kill falls into the work and not
-into the imports. It is killed by SIGKILL: with all its processes, or alone, which leaves its children behind. Then the
-folder is looked at (every file under its final name is whole), and the same command is given again, to be killed again,
-until it has had its kills and may finish.
+A command runs in a fork of a process that has already imported crowdwise, so that a kill hits the work and not the
+imports. It is killed by SIGKILL: with all its processes, or alone, which leaves its children behind. Then the folder is
+checked (every file under its final name must be complete), and the same command is started and killed again, until it
+has had its kills and may finish.
 
-What is compared at the end, byte by byte but for Spark:
+What is compared at the end, byte by byte except for Spark:
 
-    run         every file of the folder but times.json: how long each step took
-    fit         model.safetensors, model.json, labels.csv
-    bench       the cells, NAME.csv and NAME.json without `seconds` and `core_seconds`; NAME.svg
-    aggregate   labels.csv, workers.parquet
-    spark       every cell of every table, rows in order: Parquet files of Spark differ from run to run, in their names
-                and in bytes that hold no cells
+    run             every file of the folder except times.json
+    fit             model.safetensors, model.json, labels.csv
+    reproduction    the finished cells without their seconds
+    aggregate       labels.csv, workers.parquet
+    spark           every cell of every table, rows in order: Parquet files of Spark differ from run to run, in their
+                    names and in bytes that hold no cells
 
-No other file holds a time. After each kill every file under its final name is opened, and read to its end.
+No other file holds a time. After each kill every file under its final name is opened and read to its end.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -47,32 +46,32 @@ Content = dict[str, bytes]
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload([
     "crowdwise.cli", "crowdwise.run.pipeline", "crowdwise.report", "reproduction.catalogue", "crowdwise.io.model_files",
-    "reproduction.runner", "reproduction.outputs", "crowdwise.learn.methods.crowdlayer", "crowdwise.truth.tables",
+    "reproduction.runner", "reproduction.figures", "crowdwise.learn.methods.crowdlayer", "crowdwise.truth.tables",
     "crowdwise.learn.features.sources", "crowdwise.io", "crowdwise.evaluate", "altair", "torch._dynamo", "numba.typed",
 ])  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Job:
-    """A command, and what it leaves behind."""
+    """A command and the files it writes."""
 
     name: str
-    words: tuple[str, ...]  # of the command, which stands in the folder
+    words: tuple[str, ...]  # of the command, which runs in the folder
     results: Callable[[Path], Content]  # what has to be the same
-    kept: str  # pattern of what a killed one goes on from
-    final: str  # pattern of the files that are there when all is done
-    early: float = 0.0  # share of its time before which it is not killed: it only starts then
-    before: Callable[[Path], None] = lambda folder: None  # what has been done in the folder already
+    kept: str  # pattern of the files that a killed command resumes from
+    final: str  # pattern of the files of a finished command
+    early: float = 0.0  # share of its time, mere start-up, before which it is not killed
+    program: str = "crowdwise"
 
 
 @dataclass
 class Kills:
-    """What came of them."""
+    """The outcome of the kills."""
 
     whole: int = 0  # with all its processes
     alone: int = 0
-    finished: int = 0  # chains that came to their end, and the same result
-    files: int = 0  # of a result, which are compared
+    finished: int = 0  # chains that ended with the same result
+    files: int = 0  # compared per result
     phases: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
 
@@ -82,7 +81,7 @@ class Kills:
 
 
 def make_inputs(folder: Path) -> None:
-    """Answers of a simulated crowd, and features that tell the classes apart: some hundred tasks, and a few."""
+    """Write answers of a simulated crowd and informative features, for 300 tasks and for 40."""
     for name, n_tasks in (("", 300), ("-few", 40)):
         answers = cw.simulate.simulate(n_tasks, n_workers=12, n_classes=3, answers_per_task=4, seed=1)
         write(answers, folder / f"answers{name}.csv")
@@ -92,7 +91,7 @@ def make_inputs(folder: Path) -> None:
 
 
 def jobs(inputs: Path) -> dict[str, Job]:
-    """The commands, by name. `run-pool` has features, and its fits run in other processes."""
+    """Return the commands by name. `run-pool` has features, and its fits run in other processes."""
     answers, features = str(inputs / "answers.csv"), str(inputs / "X.npy")
     every = [
         Job("run", ("run", answers, "--out", "out", "--resume", "-m", "one-coin", "-m", "dawid-skene"), run_results,
@@ -100,10 +99,11 @@ def jobs(inputs: Path) -> dict[str, Job]:
         Job("run-pool", ("run", str(inputs / "answers-few.csv"), "-x", str(inputs / "X-few.npy"), "--out", "out",
                          "--resume", "-m", "one-coin", "-m", "raykar", "--folds", "2", "--jobs", "2"),
             run_results, "out/.work/**/*.*", "out/[lmntrw]*.*"),
-        Job("fit", ("fit", answers, "-x", features, "--out", "out", "--checkpoint", "state.safetensors",
+        Job("fit", ("fit", answers, "-x", features, "--method", "crowdlayer", "--out", "out", 
+                    "--checkpoint", "state.safetensors",
                     "--epochs", "60"), files_of("out/*"), "state.safetensors", "out/*"),
-        Job("bench", ("bench", "difficulty-by-task", "--quick", "--jobs", "1", "--out", "out"), bench_results,
-            "out/cells/[a-z]*", "out/[a-z]*.*"),
+        Job("reproduction", ("difficulty-by-task", "--quick", "--jobs", "1", "--out", "out"), cells_without_seconds,
+            "out/[a-z]*.csv", "-", program="reproduction"),
         Job("aggregate", ("aggregate", answers, "-m", "glad", "-o", "labels.csv", "--workers", "workers.parquet",
                           "--check"), files_of("labels.csv", "workers.parquet"), "-", "[lw]*.*"),
         Job("spark", ("aggregate", answers, "--engine", "spark", "--master", "local[1]", "--parts", "1",
@@ -113,17 +113,8 @@ def jobs(inputs: Path) -> dict[str, Job]:
     return {job.name: job for job in every}
 
 
-def quick_jobs(inputs: Path) -> dict[str, Job]:
-    """The same, but `bench` finds its cells computed: to start processes for them takes too long for a test."""
-    from tests.helpers.bench_cells import fill
-
-    every = jobs(inputs)
-    finished = partial(fill, name="difficulty-by-task", seeds=1, quick=True)
-    return every | {"bench": replace(every["bench"], before=lambda folder: finished(folder / "out"))}
-
-
 def spark_settings() -> Iterator[str]:
-    """Little data: planning and compiling would take longer than the work."""
+    """Settings for little data, where planning and compiling would take longer than the work."""
     for setting in (
         "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "spark.sql.adaptive.enabled=false",
         "spark.sql.codegen.wholeStage=false", "spark.default.parallelism=1",
@@ -134,47 +125,44 @@ def spark_settings() -> Iterator[str]:
 # Killing
 
 
-def begin(job: Job, folder: Path) -> None:
-    """A folder that the command can be given in."""
-    folder.mkdir(parents=True)
-    job.before(folder)
-
-
 def start(job: Job, folder: Path, user: int | None = None) -> Any:
-    """The command as a process group of its own, that stands in the folder; of another user perhaps."""
-    process = _PROCESSES.Process(target=command, args=(job.words, folder, user))
+    """Start the command in the folder as a process group of its own, possibly as another user."""
+    process = _PROCESSES.Process(target=command, args=(job.program, job.words, folder, user))
     process.start()
     return process
 
 
-def command(words: tuple[str, ...], folder: Path, user: int | None) -> None:
-    """Run a command; what it says is in `NAME.said.txt` beside the folder."""
+def command(program: str, words: tuple[str, ...], folder: Path, user: int | None) -> None:
+    """Run a command; its output goes to `NAME.said.txt` next to the folder."""
     os.setsid()
     os.chdir(folder)
-    said = os.open(folder.with_suffix(".said.txt"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(said, 1)
-    os.dup2(said, 2)
-    sys.argv = ["crowdwise", *words]
+    output = os.open(folder.with_suffix(".said.txt"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    sys.argv = [program, *words]
     if user is not None:
         os.setuid(user)
-    from crowdwise.cli import main
+    if program == "crowdwise":
+        from crowdwise.cli import main
+    else:
+        from reproduction.__main__ import main
 
     try:
         main()
     finally:
-        if "--jobs" in words:  # a process of its own would end its pool, a fork would wait for it
+        if "--jobs" in words:  # a command of its own would end its pool, a fork would wait for it
             from joblib.externals.loky import get_reusable_executor
 
             get_reusable_executor().shutdown(kill_workers=True)
 
 
 def used(process: int) -> float:
-    """Seconds of the processors that a process and all that it started have had; 0 of one that is no more.
+    """Return the processor seconds of a process and its descendants; 0 if it has ended.
 
-    Moments are told by these, and not by a clock, which on a busy machine runs on while nothing is done.
+    Kills are timed by these rather than by a clock, which runs on while a busy machine does other work.
     """
     try:
-        numbers = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:15]  # own, and of ended ones
+        numbers = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:15]  # own, ended children's
         children = [
             each for file in Path(f"/proc/{process}/task").glob("*/children") for each in file.read_text().split()
         ]
@@ -184,7 +172,7 @@ def used(process: int) -> float:
 
 
 def until(process: Any, moment: float) -> float:
-    """Wait until it has used so many seconds, or has ended; how many it had when last seen."""
+    """Wait until a process has used this many seconds or has ended; return the seconds last seen."""
     found = 0.0
     while found < moment and process.is_alive():
         looked = time.monotonic()
@@ -194,17 +182,17 @@ def until(process: Any, moment: float) -> float:
 
 
 def finish(job: Job, folder: Path) -> float:
-    """Let it come to its end; the seconds of the processors it used."""
+    """Run a command to its end; return the processor seconds it used."""
     process = start(job, folder)
     seconds = until(process, float("inf"))
     process.join()
-    said = folder.with_suffix(".said.txt")
-    assert process.exitcode == 0, f"{job.name} ended with {process.exitcode}:\n{said.read_text()}"
+    output = folder.with_suffix(".said.txt")
+    assert process.exitcode == 0, f"{job.name} ended with {process.exitcode}:\n{output.read_text()}"
     return seconds
 
 
 def kill_at(job: Job, folder: Path, moment: float, *, group: bool) -> bool:
-    """Start it, and kill it when it has used so many seconds; whether it was still there to be killed."""
+    """Start a command and kill it after this many seconds; return False if it ended before."""
     process = start(job, folder)
     until(process, moment)
     with suppress(ProcessLookupError):  # it has just ended
@@ -213,18 +201,18 @@ def kill_at(job: Job, folder: Path, moment: float, *, group: bool) -> bool:
         else:
             os.kill(process.pid, signal.SIGKILL)
     process.join()
-    said = folder.with_suffix(".said.txt")
-    assert process.exitcode in (0, -signal.SIGKILL), f"{job.name} ended with {process.exitcode}:\n{said.read_text()}"
+    output = folder.with_suffix(".said.txt")
+    assert process.exitcode in (0, -signal.SIGKILL), f"{job.name} ended with {process.exitcode}:\n{output.read_text()}"
     return process.exitcode != 0
 
 
 def chain(job: Job, folder: Path, span: float, rng: np.random.Generator, most: int, kills: Kills) -> None:
-    """Kill the command up to `most` times in one folder, look at the folder each time, and let it finish."""
-    begin(job, folder)
+    """Kill the command up to `most` times in one folder, check the folder each time, and let it finish."""
+    folder.mkdir(parents=True)
     for _ in range(most):
         group, since = bool(rng.random() < 0.5), time.time()
         if not kill_at(job, folder, span * rng.uniform(job.early, 1), group=group):
-            break  # it came to its end before
+            break  # it ended before
         kills.whole, kills.alone = kills.whole + group, kills.alone + (not group)
         kills.phases[phase(job, folder, since)] += 1
         assert not (broken := damaged(folder)), f"{job.name}: {broken}"
@@ -232,7 +220,7 @@ def chain(job: Job, folder: Path, span: float, rng: np.random.Generator, most: i
 
 
 def phase(job: Job, folder: Path, since: float) -> str:
-    """How far a killed command had come, by the files it has written since."""
+    """Return how far a killed command had come, by the files it has written since."""
 
     def written(pattern: str) -> bool:
         return any(file.stat().st_mtime >= since for file in folder.glob(pattern))
@@ -243,15 +231,15 @@ def phase(job: Job, folder: Path, since: float) -> str:
 
 
 def kill_many(
-    job: Job, home: Path, count: int, seed: int, most: int = 8, told: Callable[[Kills], None] = lambda kills: None
+    job: Job, home: Path, count: int, seed: int, most: int = 8, report: Callable[[Kills], None] = lambda kills: None
 ) -> Kills:
-    """So many kills, in chains; the result of each chain is that of a command that was never killed.
+    """Kill a command this many times, in chains, and compare the result of each chain with that of an unkilled run.
 
-    `told` is called after each chain.
+    `report` is called after each chain.
     """
     started, kills, rng = time.monotonic(), Kills(), np.random.default_rng(seed)
     for unbroken in (home / "first", home / "unbroken"):  # the first one also imports and compiles
-        begin(job, unbroken)
+        unbroken.mkdir(parents=True)
         span = finish(job, unbroken)
     expected = job.results(unbroken)
     assert expected and not left_over(unbroken)
@@ -265,7 +253,7 @@ def kill_many(
         assert not different, f"{job.name}, {folder}: {different} differ from a run that was never killed"
         assert not (rest := left_over(folder)), f"{job.name} left {rest}"
         kills.finished, kills.files, kills.seconds = kills.finished + 1, len(expected), time.monotonic() - started
-        told(kills)
+        report(kills)
     return kills
 
 
@@ -273,7 +261,7 @@ def kill_many(
 
 
 def damaged(folder: Path) -> list[str]:
-    """Files under their final names that do not open whole."""
+    """Return the files under their final names that are not complete."""
     found = []
     for file in sorted(folder.rglob("*")):
         inside = file.relative_to(folder).parts
@@ -282,16 +270,16 @@ def damaged(folder: Path) -> list[str]:
         if file.name.startswith(".") and not file.name.endswith(".crc"):
             continue
         try:
-            open_whole(file)
-        except FileNotFoundError:  # of one whose children still end
+            open_complete(file)
+        except FileNotFoundError:  # the children of a killed command may still be ending
             continue
         except Exception as error:
             found.append(f"{file.relative_to(folder)}: {type(error).__name__} {error}")
     return found
 
 
-def open_whole(file: Path) -> None:
-    """Read all of a file, by its kind; an error says that it is not whole."""
+def open_complete(file: Path) -> None:
+    """Read a file to its end, by its kind; raise if it is not complete."""
     if file.suffix == ".json":
         json.loads(file.read_text("utf-8"))
     elif file.suffix == ".csv":
@@ -307,17 +295,17 @@ def open_whole(file: Path) -> None:
     elif file.suffix in (".html", ".svg"):
         assert file.read_text("utf-8").rstrip().endswith(f"</{file.suffix[1:]}>"), "the end is missing"
     else:
-        assert file.name == "_SUCCESS" or file.suffix == ".crc", "a file of no known kind"
+        assert file.name == "_SUCCESS" or file.suffix == ".crc", "unknown kind of file"
 
 
 def left_over(folder: Path) -> list[str]:
-    """What should be gone when all is done: locks, parts, work."""
+    """Return what a finished command should have removed: locks, partial files, work folders."""
     ours = re.compile(r"\.(lock|work|.*\.partial)|_temporary")
     return [str(file.relative_to(folder)) for file in folder.rglob("*") if ours.fullmatch(file.name)]
 
 
 def files_of(*patterns: str) -> Callable[[Path], Content]:
-    """All bytes of some files."""
+    """Return a function that reads all bytes of some files."""
 
     def read(folder: Path) -> Content:
         files = sorted(file for pattern in patterns for file in folder.glob(pattern) if file.is_file())
@@ -327,31 +315,22 @@ def files_of(*patterns: str) -> Callable[[Path], Content]:
 
 
 def run_results(folder: Path) -> Content:
-    """A run without its times; what else is in the folder, hidden files too."""
+    """Return all files of a run, hidden ones included, except its times."""
     files = sorted(file for file in (folder / "out").rglob("*") if file.is_file())
     return {str(file.relative_to(folder)): file.read_bytes() for file in files if file.name != "times.json"}
 
 
-def bench_results(folder: Path) -> Content:
-    """A benchmark without its times."""
-
-    def timeless(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: timeless(part) for key, part in value.items() if key not in ("seconds", "core_seconds")}
-        return [timeless(part) for part in value] if isinstance(value, list) else value
-
-    found = files_of("out/cells/*", "out/*")(folder)
-    for name, content in found.items():
-        if name.endswith(".json"):
-            found[name] = json.dumps(timeless(json.loads(content))).encode()
-        elif name.endswith(".csv"):
-            rows = [{**row, "seconds": ""} for row in csv.DictReader(content.decode().splitlines())]
-            found[name] = json.dumps(rows).encode()
-    return found
+def cells_without_seconds(folder: Path) -> Content:
+    """Return the finished cells of a reproduction without their seconds."""
+    content = files_of("out/*.csv")(folder)
+    for name, text in content.items():
+        rows = [{**row, "seconds": ""} for row in csv.DictReader(text.decode().splitlines())]
+        content[name] = json.dumps(rows).encode()
+    return content
 
 
 def spark_results(folder: Path) -> Content:
-    """Every cell of every table, as Arrow has them."""
+    """Return every cell of every table, as Arrow bytes."""
     found = {}
     for table in sorted((folder / "out").glob("[a-z]*")):
         parts = [pq.read_table(file) for file in sorted(table.glob("part-*.parquet"))]

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.kills import begin, damaged, finish, left_over, make_inputs, quick_jobs, start
+from tests.helpers.kills import damaged, finish, jobs, left_over, make_inputs, start
 from tests.helpers.small_disk import fill_up, make_room, small_disk
 
 NOBODY = 65534
-ROOM = {"aggregate": 2_000, "fit": 40_000, "run": 20_000, "bench": 8_192}  # bytes: only for the beginning
+ROOM = {"aggregate": 2_000, "fit": 40_000, "run": 20_000}  # bytes: only for the beginning
 PLACES = {
     "aggregate": "labels.csv", "fit": "state.safetensors", "run": r"choose/fit-\w+.safetensors",
-    "bench": "out/difficulty-by-task-quick.json",
 }  # fmt: skip
 
 
@@ -47,10 +46,9 @@ def said_by(job, folder, user=None):
 
 @pytest.mark.parametrize("name", list(ROOM))
 def test_a_full_disk_is_said_and_with_room_it_goes_on(name, home, disk):
-    job, unbroken = quick_jobs(home)[name], home / "unbroken"
-    begin(job, unbroken)
+    job, unbroken = jobs(home)[name], home / "unbroken"
+    unbroken.mkdir()
     finish(job, unbroken)
-    job.before(disk)
     fill_up(disk, ROOM[name])
     code, line = said_by(job, disk)
     assert code == 1 and re.search(
@@ -69,6 +67,6 @@ def test_a_folder_one_may_not_write_to_is_refused_before_the_work(name, place, h
     folder = home / "closed"
     folder.mkdir(mode=0o755)
     folder.with_suffix(".said.txt").touch()
-    code, line = said_by(quick_jobs(home)[name], folder, NOBODY)
+    code, line = said_by(jobs(home)[name], folder, NOBODY)
     assert code == 1 and line.startswith(f"error: {place} cannot be written: ") and "you may" in line
     assert list(folder.iterdir()) == []

@@ -48,7 +48,7 @@ def test_nothing_is_fetched_from_elsewhere(site):
 
 @WITH_MKDOCS
 def test_figures_of_the_results_are_there(site):
-    figures = re.findall(r'<img[^>]*src="(figures/[^"]*)"', (site / "results.html").read_text())
+    figures = re.findall(r'<img[^>]*src="\.\./(figures/[^"]*)"', (site / "results" / "dasc.html").read_text())
     assert figures
     assert all((site / figure).is_file() for figure in figures)
 

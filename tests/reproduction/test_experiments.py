@@ -1,4 +1,4 @@
-"""Lines of a table from finished cells: means, deviations, what the paper says, curves."""
+"""Lines of a table from finished cells: means, deviations, published numbers, curves."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_cells_cover_methods_problems_and_the_ceiling_once() -> None:
     assert {cell.problem for cell in experiment(hide=True, never_hide=("q",)).cells(2) if cell.hide} == {"p"}
 
 
-def test_a_line_has_mean_deviation_and_what_stands_beside_it(tmp_path: Path) -> None:
+def test_line_has_mean_deviation_and_the_figures_to_compare_with(tmp_path: Path) -> None:
     made, store = experiment(hide=True, published={("one", "p"): (82.0, 0.5)}), Store(tmp_path)
     fill(store, made)
     found = {(line["method"], line["data"]): line for line in lines(made, store, 2)}
@@ -53,7 +53,7 @@ def test_a_line_has_mean_deviation_and_what_stands_beside_it(tmp_path: Path) -> 
     assert found["many", "q"]["paper"] is None
 
 
-def test_what_is_not_finished_has_no_line(tmp_path: Path) -> None:
+def test_unfinished_cells_have_no_line(tmp_path: Path) -> None:
     made, store = experiment(), Store(tmp_path)
     assert lines(made, store, 2) == []
     store.put(Cell("toy", "one", "p", (1,)), "s", [{"last": 70.0, "seconds": 1.0}])
@@ -61,14 +61,14 @@ def test_what_is_not_finished_has_no_line(tmp_path: Path) -> None:
     assert (line["mean"], line["deviation"], line["seeds"], line["ceiling"]) == (70.0, None, 1, None)
 
 
-def test_curves_have_a_line_for_each_point_and_leave_out_what_is_unknown(tmp_path: Path) -> None:
+def test_curves_have_one_line_per_known_point(tmp_path: Path) -> None:
     made, store = experiment(curve=True, measures=("R",), grid=(0.0, 0.5, 1.0)), Store(tmp_path)
     fill(store, made, R=[None, 2.0, 4.0])
     found = [line for line in lines(made, store, 2) if (line["method"], line["data"]) == ("one", "p")]
     assert [(line["x"], line["mean"]) for line in found] == [(0.5, 2.0), (1.0, 4.0)]
 
 
-def test_further_measures_have_the_papers_number_of_their_own(tmp_path: Path) -> None:
+def test_further_measures_have_published_numbers_of_their_own(tmp_path: Path) -> None:
     published = {("one", "p"): (82.0, None), ("one", "p", "ece"): (0.3, 0.05)}
     made, store = experiment(measures=("last", "ece"), published=published), Store(tmp_path)
     fill(store, made, ece=0.1)
@@ -80,7 +80,7 @@ def test_further_measures_have_the_papers_number_of_their_own(tmp_path: Path) ->
     assert "oracle" not in found[1]
 
 
-def test_test_accuracy_stands_beside_test_accuracy_alone(tmp_path: Path) -> None:
+def test_held_out_oracle_and_ceiling_belong_to_test_accuracy_only(tmp_path: Path) -> None:
     made, store = experiment(measures=("mv", "last"), hide=True), Store(tmp_path)
     fill(store, made, mv=70.0)
     found = [line for line in lines(made, store, 2) if (line["method"], line["data"]) == ("one", "p")]

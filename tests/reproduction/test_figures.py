@@ -46,7 +46,7 @@ def test_the_key_names_only_what_is_drawn(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"curve": True}])
-def test_panels_stand_in_order_each_with_its_axis(tmp_path: Path, options: dict[str, object]) -> None:
+def test_panels_are_in_order_each_with_its_axis(tmp_path: Path, options: dict[str, object]) -> None:
     problems = ("z", "y", "x", "w", "v")
     made = Experiment("toy", "Toy", "", FAMILY, ("MV-DL", "DASC"), problems, **options)  # type: ignore[arg-type]
     found = [line(m, p, 80.0 + i, x=i) for m in made.methods for p in problems for i in range(1 + made.curve)]

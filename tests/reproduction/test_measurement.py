@@ -29,7 +29,7 @@ def small(n_models: int = 2, **options: object) -> cw.CrowdLayer:
     return cw.CrowdLayer(epochs=4, n_models=n_models, **options)  # type: ignore[arg-type]
 
 
-def test_last_and_oracle_are_of_each_network(problem: Problem) -> None:
+def test_last_and_oracle_are_measured_per_network(problem: Problem) -> None:
     model = small()
     found = measure(model, problem)
     proba = members(model, problem.X_test)
@@ -85,7 +85,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     return model
 
 
-def test_held_out_answers_choose_the_epoch_and_the_test_set_has_no_say(problem: Problem, scripted: Scripted) -> None:
+def test_held_out_answers_choose_the_epoch_without_the_test_set(problem: Problem, scripted: Scripted) -> None:
     """The likeliest is the second, whichever is the best on test."""
     for best in (0, 2, 3, 4):
         truth = scripted.SAID[best]
@@ -117,7 +117,7 @@ def test_likelihood_of_hidden_answers_does_not_follow_the_test_labels(problem: P
 
 
 @pytest.mark.parametrize(("stage", "looked"), [("filling", 0), ("ranking", 0), ("fitting", 1)])
-def test_networks_that_only_rank_or_fill_in_are_not_looked_at(
+def test_networks_that_only_rank_or_fill_in_are_not_evaluated(
     problem: Problem, scripted: Scripted, stage: str, looked: int
 ) -> None:
     watch = Watch(problem._replace(y_test=np.zeros(40, int)), None)
@@ -125,7 +125,7 @@ def test_networks_that_only_rank_or_fill_in_are_not_looked_at(
     assert len(watch.test) == looked
 
 
-def test_labels_and_balanced_accuracy_are_of_each_network(problem: Problem) -> None:
+def test_labels_and_balanced_accuracy_are_measured_per_network(problem: Problem) -> None:
     model = small()
     rare = np.flatnonzero((problem.y_test < 3) | (np.arange(len(problem.y_test)) % 4 == 0))  # uneven classes
     uneven = problem._replace(X_test=problem.X_test[rare], y_test=problem.y_test[rare])
@@ -150,7 +150,7 @@ def test_the_last_of_equally_likely_epochs_is_chosen(problem: Problem) -> None:
         assert watch.held_out(2) == [2.0, 7.0]
 
 
-def test_heads_whose_weights_are_not_learnt_yet_are_not_chosen(problem: Problem) -> None:
+def test_epochs_before_the_weights_are_trained_are_not_chosen(problem: Problem) -> None:
     (found,) = measure(cw.DoctorNet(epochs=3, weight_epochs=3), problem, hide=True)
     kept, _ = split_answers(problem.answers, HIDDEN, 0)
     model = cw.DoctorNet(epochs=3, weight_epochs=3).fit(problem.X, kept)
@@ -170,7 +170,7 @@ def test_curves_of_self_training_follow_its_iterations(problem: Problem) -> None
 
 
 def test_the_ceiling_is_trained_on_the_truth_alone(problem: Problem) -> None:
-    told = problem.with_truth_told().answers
+    told = problem.with_true_answers().answers
     assert told.n_answers == told.n_tasks
     assert told.tasks.tolist() == problem.answers.tasks.tolist()
     assert (told.label == problem.answers.truth).all()
@@ -184,17 +184,17 @@ def toy(method: Method) -> Callable[[Cell], list[dict[str, Any]]]:
 def test_a_cell_of_the_ceiling_is_a_fit_on_the_truth(problem: Problem) -> None:
     make = lambda setting: small(random_state=setting.seed)  # noqa: E731
     cell = Cell("toy", "m", "digits", (0, 1))
-    assert toy(Method(make, truth=True))(cell) == measure(small(), problem.with_truth_told())
+    assert toy(Method(make, truth=True))(cell) == measure(small(), problem.with_true_answers())
     assert toy(Method(make))(cell) == measure(small(), problem)
     assert toy(Method(make, truth=True))(cell) != toy(Method(make))(cell)
 
 
-def test_nothing_is_looked_at_where_answers_are_removed() -> None:
+def test_no_epoch_is_evaluated_where_answers_are_removed() -> None:
     run = toy(Method(lambda setting: small(1)))
     assert [run(Cell("toy", "m", data, (0,)))[0]["oracle"] is None for data in ("digits", "digits@20")] == [False, True]
 
 
-def test_each_seed_hides_answers_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_seed_hides_its_own_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     seeds = []
 
     def noted(answers: Answers, share: float, seed: int) -> tuple[Answers, Answers]:
@@ -225,7 +225,7 @@ def test_removing_answers_keeps_the_tasks_and_removes_the_share(problem: Problem
     assert (np.diff(load_problem("digits@60, one left").answers.task_starts) > 0).all()
 
 
-def test_an_unknown_problem_is_refused() -> None:
+def test_unknown_problem_is_rejected() -> None:
     with pytest.raises(ParameterError, match="'digit'"):
         load_problem("digit")
     assert "labelme" in PROBLEMS

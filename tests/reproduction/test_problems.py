@@ -177,10 +177,10 @@ def test_a_last_answer_can_be_left_to_each_task() -> None:
 
 def test_the_truth_told_is_one_answer_a_task() -> None:
     found = problem("digits")
-    told = found.with_truth_told()
-    assert (told.answers.n_workers, told.answers.n_answers) == (1, found.answers.n_tasks)
-    np.testing.assert_array_equal(told.answers.label, found.answers.truth)
-    assert told.answers.classes.tolist() == found.answers.classes.tolist()
+    true = found.with_true_answers()
+    assert (true.answers.n_workers, true.answers.n_answers) == (1, found.answers.n_tasks)
+    np.testing.assert_array_equal(true.answers.label, found.answers.truth)
+    assert true.answers.classes.tolist() == found.answers.classes.tolist()
 
 
 def test_codes_follow_classes_in_any_order() -> None:
@@ -188,8 +188,8 @@ def test_codes_follow_classes_in_any_order() -> None:
     assert codes(["b", "c", "a"], np.array(["c", "a", "b"])).tolist() == [2, 0, 1]
 
 
-def test_a_problem_that_is_not_there() -> None:
-    with pytest.raises(ParameterError, match="there is no problem 'labelmee': use one of digits, labelme"):
+def test_unknown_problem_is_rejected_with_the_list() -> None:
+    with pytest.raises(ParameterError, match=r"no problem named 'labelmee'\. Choose from digits, labelme"):
         load_problem("labelmee@40")
 
 

@@ -1,4 +1,4 @@
-"""Computing cells: only what is missing, failures named, time left."""
+"""The runner: only missing cells are computed, failures are named, the time left is estimated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from crowdwise._core.atomic_io import exclusive_access
 from crowdwise.errors import BusyError, CrowdwiseError
 from reproduction.catalogue import EXPERIMENTS, FAMILIES
 from reproduction.cells import Cell
-from reproduction.runner import Progress, data_of, missing, ready, run
+from reproduction.runner import Progress, check_ready, data_of, missing, run
 from reproduction.store import Store
 
 MADE = Cell("digits", "MV-DL", "digits", (0,), quick=True)
@@ -28,11 +28,11 @@ def stamp(cell: Cell) -> str:
 
 
 def families() -> dict[str, object]:
-    """The real family, that can name the settings of a problem which is not there."""
+    """The real family, with stamps for a problem that does not exist."""
     return {"digits": FAMILIES["digits"]._replace(stamp=stamp)}
 
 
-def test_finished_cells_and_repeated_ones_are_not_missing(tmp_path: Path) -> None:
+def test_finished_and_repeated_cells_are_not_missing(tmp_path: Path) -> None:
     store = Store(tmp_path)
     other = MADE._replace(method="DS-DL")
     store.put(MADE, stamp(MADE), [{"last": 1.0, "seconds": 1.0}])
@@ -41,12 +41,12 @@ def test_finished_cells_and_repeated_ones_are_not_missing(tmp_path: Path) -> Non
     assert missing([MADE, other], FAMILIES, store) == [MADE, other]
 
 
-def test_cells_are_computed_kept_and_failures_named(tmp_path: Path) -> None:
+def test_cells_are_computed_and_stored_and_failures_named(tmp_path: Path) -> None:
     store, seen = Store(tmp_path), []
-    told = lambda progress: seen.append((progress.done, progress.last))  # noqa: E731
-    progress = run([MADE, FAILS], families(), store, jobs=1, told=told)  # type: ignore[arg-type]
+    report = lambda progress: seen.append((progress.done, progress.last))  # noqa: E731
+    progress = run([MADE, FAILS], families(), store, jobs=1, report=report)  # type: ignore[arg-type]
     assert progress.total == 2
-    assert seen[0] == (0, None)  # at once
+    assert seen[0] == (0, None)  # before the first cell
     assert [done for done, _ in seen] == [0, 1, 2]
     assert {cell for _, cell in seen[1:]} == {MADE, FAILS}
     assert list(progress.failed) == [FAILS]
@@ -59,24 +59,19 @@ def test_cells_are_computed_kept_and_failures_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="there are no locks elsewhere")
-def test_a_second_run_in_the_folder_is_refused_by_name_and_a_finished_one_only_read(tmp_path: Path) -> None:
+def test_second_run_in_the_same_folder_is_refused_unless_nothing_is_missing(tmp_path: Path) -> None:
     store, before = Store(tmp_path), threading.active_count()
     with exclusive_access(tmp_path):
         with pytest.raises(BusyError, match=rf"{tmp_path.name} is in use by process {os.getpid()} on"):
             run([MADE], families(), store, jobs=1)  # type: ignore[arg-type]
-        assert threading.active_count() == before  # nothing was begun
+        assert threading.active_count() == before  # nothing was started
         store.put(MADE, stamp(MADE), [{"last": 1.0, "seconds": 1.0}])
         assert run([MADE], families(), store, jobs=1).total == 0  # type: ignore[arg-type]
 
 
-def test_figures_are_the_same_at_once_and_read_again(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    store.put(MADE, "s", [{"last": 1 / 3, "test": [2 / 3], "seconds": 0.1}])
-    assert store.get(MADE, "s") == Store(tmp_path).get(MADE, "s")
-
-
-@pytest.mark.skipif(os.name != "posix", reason="asks how a process ended")
-def test_a_run_that_is_stopped_waits_for_no_cell(tmp_path: Path) -> None:
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="needs exit codes of signals")
+def test_stopped_run_does_not_wait_for_running_cells(tmp_path: Path) -> None:
     started: list[multiprocessing.process.BaseProcess] = []
 
     def stop(progress: Progress) -> None:
@@ -86,14 +81,13 @@ def test_a_run_that_is_stopped_waits_for_no_cell(tmp_path: Path) -> None:
 
     before = set(multiprocessing.active_children())
     with pytest.raises(KeyboardInterrupt):
-        run([FAILS, MADE], families(), Store(tmp_path), jobs=1, told=stop)  # type: ignore[arg-type]
-    end = time.monotonic() + 30  # the pool's own thread asks how it ended too: who comes second hears later
-    while any(process.exitcode is None for process in started) and time.monotonic() < end:
+        run([FAILS, MADE], families(), Store(tmp_path), jobs=1, report=stop)  # type: ignore[arg-type]
+    while any(process.exitcode is None for process in started):  # the pool's own thread collects the exit code too
         time.sleep(0.05)
     assert [process.exitcode for process in started] == [-signal.SIGTERM]
 
 
-def test_time_left_goes_by_cells_of_the_same_kind_then_by_all() -> None:
+def test_time_left_is_estimated_from_cells_of_the_same_kind_or_else_all() -> None:
     progress = Progress(total=10, jobs=2)
     assert progress.left is None
     progress.spent = {("a", "p"): [10.0, 20.0], ("b", "p"): [60.0]}
@@ -103,20 +97,20 @@ def test_time_left_goes_by_cells_of_the_same_kind_then_by_all() -> None:
 
 def test_the_data_set_of_every_problem_is_known() -> None:
     problems = {problem for experiment in EXPERIMENTS.values() for problem in experiment.problems}
-    assert {data_of(problem) for problem in problems} <= set(datasets.names())
+    assert {data_of(problem) for problem in problems} <= {None, *datasets.names()}
 
 
-def test_data_that_is_missing_is_named_once_before_anything_is_computed(
+def test_missing_data_sets_are_named_once_before_anything_is_computed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CROWDWISE_DATA", str(tmp_path / "none"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "none"))
     cells, store = EXPERIMENTS["dasc-table2"].cells(2), Store(tmp_path / "out")
     with pytest.raises(CrowdwiseError) as raised:
-        ready(cells, FAMILIES, store)
+        check_ready(cells, FAMILIES, store)
     for name in ("labelme", "music", "cifar10h"):
         assert str(raised.value).count(f"{name} was not found") == 1
     assert not (tmp_path / "out").exists()
     for cell in cells:
         store.put(cell, FAMILIES["dasc"].stamp(cell), [])
-    ready(cells, FAMILIES, store)  # what is finished needs no data
+    check_ready(cells, FAMILIES, store)  # finished cells need no data

@@ -1,15 +1,15 @@
-"""Which answers to buy next, given a budget: the pairs of a task and a worker that promise most.
+"""Which answers to buy next, given a budget: pairs of a task and a worker, most informative first.
 
-    propose      the pairs worth buying, best first, with reasons             `proposing`
-    replay       accuracy against answers bought, strategies side by side     `replaying`
-    mean_curve   its mean and deviation over seeds
-    draw         the same as a figure                                         `drawing`
+    propose      the pairs worth buying, best first, with reasons             `proposals`
+    replay       accuracy against answers bought, for several strategies      `replays`
+    mean_curve   its mean and standard deviation over seeds
+    draw         the same as a figure                                         `draws`
 
-What a strategy looks at is in `strategies`; what an answer is expected to tell, in `information`; what a fitted model
-believes of tasks and workers, in `beliefs`.
+`strategies` has the strategies, `information` the expected information of an answer, and `beliefs` what a fitted model
+believes about tasks and workers.
 
-Every strategy but `random` trusts the model. Where tasks have one answer each, plain Dawid-Skene can be sure and wrong:
-begin with two or three answers a task, or with a model of fewer parameters such as one-coin.
+Every strategy but `random` relies on the model. With one answer per task, plain Dawid-Skene can be confident and wrong:
+begin with two or three answers per task, or with a model of fewer parameters such as one-coin.
 """
 
 from __future__ import annotations

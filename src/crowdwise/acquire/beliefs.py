@@ -1,21 +1,21 @@
-"""What a fitted model believes of tasks and of workers, in the same shape whatever the model.
+"""What a fitted model believes about tasks and workers, in one form for all models.
 
     belief[t, c]        P(truth of task t is c)
-    channel[w, c, l]    P(worker w says l | truth c)
+    channel[w, c, l]    P(worker w answers l | truth c)
 
-Truth models, and learners without X: the belief is `proba_`; the channel is `confusion_`, or, where a model has none,
-the counts of the worker's answers against `proba_`. A worker of few answers is taken for an average one:
+Truth models, and learners without X: the belief is `proba_`; the channel is `confusion_`, or, if a model has none,
+the counts of the worker's answers against `proba_`. Workers with few answers are shrunk towards the average worker:
 
     channel[w, c] = (n[w, c] own[w, c] + caution average[c]) / (n[w, c] + caution)    n[w, c] = w's answers to tasks
-    average[c]    = mean over workers of own[w, c], weighted by n[w, c]                         believed to be c
+    average[c]    = mean over workers of own[w, c], weighted by n[w, c]                         of class c
 
-Learners with X: f = `predict_proba(X)`, and the learner's own P(answer | features, worker) bends the worker's channel
-on each task (`information.matched`). Classifier and answers are then joined by Bayes, since the `proba_` of many
-learners comes from features alone:
+Learners with X: f = `predict_proba(X)`, and the learner's own P(answer | features, worker) adapts the worker's
+channel to each task (`information.match_channels`). Bayes' rule then combines classifier and answers, since the
+`proba_` of many learners comes from features alone:
 
     belief[t, c] proportional to f[t, c] * product over the answers a to t of channel[t, worker[a], c, label[a]]
 
-A worker's own answers have a say in `proba_`: where most tasks have one answer everybody looks reliable.
+A worker's own answers influence `proba_`: if most tasks have one answer, every worker looks reliable.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from typing import Any
 
 import numpy as np
 
-from crowdwise.acquire.information import TINY, matched
+from crowdwise.acquire.information import TINY, match_channels
 from crowdwise.answers import Answers
 from crowdwise.errors import ParameterError, TooLargeError
 from crowdwise.learn.base import Array, CrowdClassifier
 from crowdwise.learn.features import open_features
 
-CELLS = 4_000_000  # of pairs x classes x labels handled at a time
-MAX_CELLS = 500_000_000  # of workers x classes x labels
+CELLS = 4_000_000  # pairs x classes x labels at a time
+MAX_CELLS = 500_000_000  # workers x classes x labels
 
 
 class Beliefs:
@@ -42,15 +42,15 @@ class Beliefs:
     ----------
     model : fitted truth model or learner
     answers : Answers
-        Those it was fitted on that workers gave.
+        The workers' answers that it was fitted on.
     X : features, optional
-        Of the tasks, for learners.
+        Features of the tasks, for learners.
     caution : float
-        How many average answers each row of a worker's matrix is mixed with.
+        Number of average answers added to each row of a worker's matrix.
     n_new : int
-        Workers beside those of the model, of whom nothing is known: they come after them.
+        Number of workers unknown to the model, added after the known ones.
     proba : (tasks, classes) array, optional
-        Class probabilities to use in place of the model's `proba_`, such as calibrated ones.
+        Class probabilities to use instead of the `proba_` of the model, such as calibrated ones.
     """
 
     belief: Array  # (tasks, classes)
@@ -67,7 +67,7 @@ class Beliefs:
     ) -> None:
         self.model, self.n_known = model, answers.n_workers
         self.belief = np.asarray(model.proba_ if proba is None else proba, dtype=float)
-        own, seen = _own(model, answers, self.belief)
+        own, seen = _worker_channels(model, answers, self.belief)
         average = mean_channel(own, seen)  # (classes, labels)
         seen = seen[:, :, None]
         mass = np.maximum(seen + caution, TINY)
@@ -76,31 +76,31 @@ class Beliefs:
         self.features = None
         if X is not None:
             if not isinstance(model, CrowdClassifier):
-                message = f"{type(model).__name__} learns from answers alone: leave X out."
+                message = f"{type(model).__name__} learns from answers alone. Do not pass X."
                 raise ParameterError(message)
             self.features = open_features(X, answers)
             self.f = model.predict_proba(self.features)
             self.belief = self._posterior(answers)
 
     @property
-    def bends(self) -> bool:
+    def task_specific(self) -> bool:
         """Whether a worker's channel differs from task to task."""
         return self.features is not None
 
     def channel(self, task: Array, worker: Array) -> Array:
-        """Channels of some pairs, (pairs, classes, labels)."""
+        """Return the channels of these pairs, (pairs, classes, labels)."""
         out = self.channels[worker]
         if self.features is None:
             return out
         known = np.flatnonzero(worker < self.n_known)
         if len(known):
             rows, row = np.unique(task[known], return_inverse=True)
-            said = self.model._proba_of_answers(self.features, rows, row, worker[known])
-            out[known] = matched(self.f[task[known]], out[known], said)
+            proba = self.model._proba_of_answers(self.features, rows, row, worker[known])
+            out[known] = match_channels(self.f[task[known]], out[known], proba)
         return out
 
     def parts(self, n_pairs: int) -> Iterator[slice]:
-        """Slices of a list of pairs that are small enough to be handled at a time."""
+        """Yield slices of a list of pairs that fit in memory."""
         size = max(1, CELLS // self.channels[0].size)
         for first in range(0, n_pairs, size):
             yield slice(first, first + size)
@@ -118,16 +118,16 @@ class Beliefs:
 
 
 def mean_channel(own: Array, seen: Array) -> Array:
-    """The average worker's channel, (classes, labels); a class nobody was seen on gets the plain mean."""
+    """Return the average worker's channel, (classes, labels); unweighted for a class without answers."""
     seen = np.where(seen.sum(axis=0) > TINY, seen, 1.0)  # (workers, classes)
     return (seen[:, :, None] * own).sum(axis=0) / seen.sum(axis=0)[:, None]
 
 
-def _own(model: Any, answers: Answers, proba: Array) -> tuple[Array, Array]:
-    """Each worker's channel as the model has it, and how many answers to each class it rests on, (workers, classes)."""
+def _worker_channels(model: Any, answers: Answers, proba: Array) -> tuple[Array, Array]:
+    """Return each worker's channel under the model, and its number of answers per class, (workers, classes)."""
     n_classes, shape = answers.n_classes, (answers.n_workers, answers.n_classes, answers.n_classes)
     if np.prod(shape, dtype=float) > MAX_CELLS:
-        message = f"matrices of {shape[0]:,} workers x {n_classes:,} x {n_classes:,} classes do not fit in memory."
+        message = f"confusion matrices of {shape[0]:,} workers and {n_classes:,} classes do not fit in memory."
         raise TooLargeError(message)
     weight = np.ones(answers.n_answers) if answers.weight is None else answers.weight
     cell = answers.worker.astype(np.int64) * n_classes + answers.label
@@ -139,5 +139,5 @@ def _own(model: Any, answers: Answers, proba: Array) -> tuple[Array, Array]:
     confusion = getattr(model, "confusion_", None)
     if confusion is not None and np.shape(confusion) == shape:
         return np.asarray(confusion, dtype=float), seen
-    even = 1 / n_classes  # an answer more, spread evenly: nobody is infallible
+    even = 1 / n_classes  # one more answer, spread evenly: no worker is infallible
     return (counts + even) / (seen + 1)[:, :, None], seen

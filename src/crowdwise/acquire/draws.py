@@ -1,4 +1,4 @@
-"""Accuracy against answers bought, as a figure."""
+"""Chart of accuracy against answers bought."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from crowdwise.errors import MissingDependencyError
 
 
 def draw(table: pa.Table) -> Any:
-    """Draw what `replay` recorded: mean accuracy of each strategy, in a band of one standard error over seeds.
+    """Draw the records of `replay`: mean accuracy per strategy, with a band of one standard error over seeds.
 
     Returns
     -------
     altair.Chart
-        Shows itself in a notebook; `.save("curve.html")` writes a page.
+        Displayed in a notebook; `.save("curve.html")` writes a page.
 
     Examples
     --------

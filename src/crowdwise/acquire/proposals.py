@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 
 from crowdwise._core.display import html_table
 from crowdwise._core.validation import is_integer, is_number, require
+from crowdwise.acquire.available_pairs import AvailablePairs
 from crowdwise.acquire.beliefs import CELLS, Beliefs
-from crowdwise.acquire.information import BITS, OUTCOMES, entropy, gain, heard
-from crowdwise.acquire.market import Market
-from crowdwise.acquire.selection import choose
-from crowdwise.acquire.strategies import STRATEGIES, hopeless_tasks, rare_weight, rule_of
+from crowdwise.acquire.information import BITS, OUTCOMES, entropy, extend_outcomes, gain
+from crowdwise.acquire.selection import choose_pairs
+from crowdwise.acquire.strategies import STRATEGIES, hopeless_tasks, make_rule, rare_weight
 from crowdwise.answers import Answers
 from crowdwise.answers.rows import check_ids
 from crowdwise.errors import ParameterError, SingleClassError
@@ -29,25 +29,25 @@ MAX_PAIRS, MAX_PAIRS_X = 100_000_000, 2_000_000
 
 @dataclass(frozen=True)
 class Proposal:
-    """Pairs worth buying.
+    """The pairs worth buying.
 
     Attributes
     ----------
     table : pyarrow.Table
-        A row for each pair, best first: `task`, `worker`; `score`, what the strategy ranks by (bits for `information`
-        and `uncertainty`; with `balance`, times the weight of the task); `gain`, the bits its answer is expected to
-        tell about the truth, after the rows above; `lift`, by how much the probability that the label is right is
-        expected to rise; `belief`, the class the task is believed to be, and `confidence`, its probability;
-        `uncertainty`, the bits that are not known of the task; `answers` it has so far; `expected`, what the worker
-        will most likely say, and `expected_proba`; `right`, the probability that the worker is right on this task.
+        One row per pair, best first: `task`, `worker`; `score` of the strategy (bits for `information` and
+        `uncertainty`; with `balance`, times the weight of the task); `gain`, expected bits of information about the
+        truth, after the rows above; `lift`, the expected increase of the probability that the label is right;
+        `belief`, the most probable class, and `confidence`, its probability; `uncertainty`, the entropy of the belief
+        in bits; `answers` so far; `expected`, the worker's most probable answer, and `expected_proba`; `right`, the
+        probability that the worker is right on this task.
     strategy : str
     asked : int
-        The budget. Fewer pairs come where `per_task` and `per_worker` allow no more, or no more are `available`.
+        The budget. There are fewer pairs if `per_task`, `per_worker` or `available` allow no more.
     available : int
-        Pairs that could be bought if nothing but money were short.
+        Number of pairs that can be bought, without limits.
     pairs_scored : int
     whole : bool
-        Whether every pair that could matter was scored.
+        Whether every pair that could be among the best was scored.
     """
 
     table: pa.Table
@@ -64,12 +64,12 @@ class Proposal:
         columns = ("task", "worker", "gain", "lift", "belief", "confidence")
         rows = [[f"{row[c]:.3f}" if isinstance(row[c], float) else row[c] for c in columns]
                 for row in self.table.slice(0, SHOWN).to_pylist()]  # fmt: skip
-        words = f"{len(self):,} answers to buy by {self.strategy}, {self.gain:.4g} bits expected in all"
+        words = f"{len(self):,} answers to buy by {self.strategy}, {self.gain:.4g} bits expected in total"
         return html_table(rows, columns, [words])
 
     @property
     def gain(self) -> float:
-        """Bits that all answers together are expected to tell."""
+        """Expected bits of information in all answers together."""
         return float(np.sum(self.table.column("gain").to_numpy()))
 
 
@@ -96,35 +96,35 @@ def propose(
     Parameters
     ----------
     model : fitted truth model or learner
-        What is believed so far. Tasks without answers are proposed too when they are in its table of tasks.
+        Source of the beliefs. Tasks without answers are proposed too if they are in its table of tasks.
     budget : int
-        How many answers to buy, at most: with `per_task=1` there are no more pairs than tasks (`Proposal.asked`).
+        Largest number of answers to buy. With `per_task=1` there are at most as many pairs as tasks.
     X : features, optional
-        Of the tasks, for learners: belief and answers then follow from features (see `acquire.beliefs`). Without,
-        `proba_` and `confusion_` are used.
+        Features of the tasks, for learners: beliefs then use them (see `acquire.beliefs`). Without them, `proba_` and
+        `confusion_` are used.
     strategy : str
         One of `STRATEGIES`; see `acquire.strategies`.
     balance : bool
-        Count tasks believed to be of rare classes for more.
+        Whether to give tasks of probably rare classes more weight.
     hopeless : object with `scores_`, (tasks,) scores, or (tasks,) flags, optional
-        Tasks not to pay for: of a fitted `WAUM` or of scores, where low means ambiguous, those at or below the `alpha`
-        quantile (none where all score the same).
+        Tasks not to buy answers for. Of a fitted `WAUM` or of scores, where low is ambiguous, those at or below the
+        `alpha` quantile (none if all score the same).
     alpha : float, optional
-        Share of the tasks that are hopeless, .01 if not given; with scores alone.
+        Share of hopeless tasks (default 0.01). Only with scores.
     per_task, per_worker : int
-        At most so many of the batch to one task, and by one worker (None: no limit; the best may get all of it).
+        Largest number of answers in the batch per task and per worker (None: no limit).
     workers : sequence of ids, optional
-        Who is available; an id that the model does not know is a new worker, taken for an average one.
+        Available workers. An id unknown to the model is a new worker, who is assumed to be average.
     among : Answers, optional
-        Only pairs that are answered here can be bought (what is said there is not looked at).
+        Only pairs that have an answer here can be bought. The labels are not used.
     caution : float
-        How many answers of the average worker each worker's are mixed with: few answers say little of a worker.
+        Number of answers of the average worker added to each worker's, since few answers say little about a worker.
     max_pairs : int, optional
-        At most so many pairs are scored: 100 million, or 2 million with X.
+        Largest number of pairs to score (default: 100 million, or 2 million with X).
     proba : (tasks, classes) array, optional
-        Class probabilities to use in place of the model's `proba_`, such as calibrated ones.
+        Class probabilities to use instead of the `proba_` of the model, such as calibrated ones.
     random_state : int
-        Seed of what is drawn at random.
+        Seed of random choices.
 
     Examples
     --------
@@ -134,22 +134,24 @@ def propose(
     >>> proposal.table.column_names[:4], len(proposal), proposal.whole
     (['task', 'worker', 'score', 'gain'], 3, True)
     """
-    require(is_integer(budget, 1), "budget", budget, "a whole number of answers, 1 or more")
+    require(is_integer(budget, 1), "budget", budget, "an integer of 1 or more")
     require(strategy in STRATEGIES, "strategy", strategy, f"one of {', '.join(STRATEGIES)}")
-    require(is_integer(per_task, 1), "per_task", per_task, "a whole number, 1 or more")
-    require(per_worker is None or is_integer(per_worker, 1), "per_worker", per_worker, "a whole number, or None")
-    require(is_number(caution) and caution >= 0, "caution", caution, "a number, 0 or more")
-    require(max_pairs is None or is_integer(max_pairs, 1), "max_pairs", max_pairs, "a whole number, or None")
-    require(alpha is None or hopeless is not None, "alpha", alpha, "it with hopeless=, of which it is the share")
+    require(is_integer(per_task, 1), "per_task", per_task, "an integer of 1 or more")
+    require(
+        per_worker is None or is_integer(per_worker, 1), "per_worker", per_worker, "an integer of 1 or more, or None"
+    )
+    require(is_number(caution) and caution >= 0, "caution", caution, "a number of 0 or more")
+    require(max_pairs is None or is_integer(max_pairs, 1), "max_pairs", max_pairs, "an integer of 1 or more, or None")
+    require(alpha is None or hopeless is not None, "alpha", alpha, "None unless hopeless= has scores")
     require(isinstance(balance, (bool, np.bool_)), "balance", balance, "True or False")
-    require(is_integer(random_state, 0), "random_state", random_state, "a whole number, 0 or more")
+    require(is_integer(random_state, 0), "random_state", random_state, "an integer of 0 or more")
     fits = isinstance(model, (TruthModel, CrowdClassifier))
     require(fits, "model", model, "a fitted truth model or learner, such as DawidSkene().fit(answers)")
     answers = model.answers_
     if answers.n_classes < 2:
-        message = f"all answers say {answers.classes.tolist()[0]!r}: there is nothing to find out."
+        message = f"all answers are {answers.classes.tolist()[0]!r}: with one class there is nothing to propose."
         raise SingleClassError(message)
-    if answers.pseudo is not None:  # what a model made up can still be asked
+    if answers.pseudo is not None:  # pseudo-answers can still be bought from the worker
         answers = answers.take(np.flatnonzero(~answers.pseudo))
     asked, worker_ids = _available(answers, workers)
     beliefs = Beliefs(model, answers, X=X, caution=caution, n_new=len(worker_ids) - answers.n_workers, proba=proba)
@@ -157,52 +159,52 @@ def propose(
     if hopeless is not None:
         wanted &= ~hopeless_tasks(hopeless, alpha, answers.tasks)
     weight = rare_weight(beliefs.belief) if balance else np.ones(answers.n_tasks)
-    rule = rule_of(strategy, beliefs, answers, weight, np.random.default_rng(random_state))
-    market = Market(answers, wanted, asked, len(worker_ids), among)
+    rule = make_rule(strategy, beliefs, answers, weight, np.random.default_rng(random_state))
+    available = AvailablePairs(answers, wanted, asked, len(worker_ids), among)
     if max_pairs is None:
-        max_pairs = MAX_PAIRS_X if beliefs.bends else MAX_PAIRS
-    task, worker, score, whole = choose(rule, market, budget, per_task, per_worker, max_pairs)
+        max_pairs = MAX_PAIRS_X if beliefs.task_specific else MAX_PAIRS
+    task, worker, score, whole = choose_pairs(rule, available, budget, per_task, per_worker, max_pairs)
     table = _table(beliefs, answers, worker_ids, task, worker, score)
-    return Proposal(table, strategy, budget, int(market.count.sum()), market.n_scored, whole)
+    return Proposal(table, strategy, budget, int(available.count.sum()), available.n_scored, whole)
 
 
 def _available(answers: Answers, workers: Iterable[Any] | None) -> tuple[Array, pa.Array]:
-    """Codes of the workers who can be asked, and the table of all workers: the model's, then new ones."""
+    """Return the codes of available workers, and the ids of all workers: the model's, then new ones."""
     if workers is None:
         return np.arange(answers.n_workers), answers.worker_ids
-    given = check_ids(list(workers), "worker")
-    if len(given) == 0:
-        message = "workers= names nobody: leave it out to ask everybody."
+    ids = check_ids(list(workers), "worker")
+    if len(ids) == 0:
+        message = "workers= is empty: leave it out for all workers."
         raise ParameterError(message)
-    if given.type != answers.worker_ids.type:
+    if ids.type != answers.worker_ids.type:
         message = (
-            f"workers= holds ids of type {given.type}, the answers' are {answers.worker_ids.type}: write them alike."
+            f"workers= has ids of type {ids.type}, the answers of type {answers.worker_ids.type}: use the same type."
         )
         raise ParameterError(message)
-    code = pc.index_in(given, answers.worker_ids).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    code = pc.index_in(ids, answers.worker_ids).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     new = np.flatnonzero(code < 0)
     code[new] = answers.n_workers + np.arange(len(new))
-    return np.sort(code), pa.concat_arrays([answers.worker_ids, given.take(pa.array(new))])
+    return np.sort(code), pa.concat_arrays([answers.worker_ids, ids.take(pa.array(new))])
 
 
 def _table(
     beliefs: Beliefs, answers: Answers, worker_ids: pa.Array, task: Array, worker: Array, score: Array
 ) -> pa.Table:
-    """The chosen pairs with reasons."""
+    """Return the table of the chosen pairs with reasons."""
     n, p = len(task), beliefs.belief[task]  # (pairs, classes)
     expected, sure, right = np.empty(n, np.int64), np.empty(n), np.empty(n)
     for part in beliefs.parts(n):
         channel = beliefs.channel(task[part], worker[part])
-        said = np.matmul(p[part][:, None], channel)[:, 0]  # (pairs, labels)
-        expected[part], sure[part] = said.argmax(axis=1), said.max(axis=1)
+        answer = np.matmul(p[part][:, None], channel)[:, 0]  # (pairs, labels)
+        expected[part], sure[part] = answer.argmax(axis=1), answer.max(axis=1)
         right[part] = (p[part] * np.diagonal(channel, axis1=1, axis2=2)).sum(axis=1)
-    told, lift = brought_in_turn(beliefs, task, worker)
+    gains, lift = sequential_gains(beliefs, task, worker)
     return pa.table(
         {
             "task": answers.task_ids.take(pa.array(task)),
             "worker": worker_ids.take(pa.array(worker)),
             "score": score,
-            "gain": BITS * told,
+            "gain": BITS * gains,
             "lift": lift,
             "belief": answers.class_ids.take(pa.array(p.argmax(axis=1))),
             "confidence": p.max(axis=1),
@@ -215,13 +217,13 @@ def _table(
     )
 
 
-def brought_in_turn(beliefs: Beliefs, task: Array, worker: Array) -> tuple[Array, Array]:
-    """What each answer brings after those to the same task before it: nats it tells, and how much surer the label is.
+def sequential_gains(beliefs: Beliefs, task: Array, worker: Array) -> tuple[Array, Array]:
+    """Return the expected gain of each answer after earlier ones to its task, in nats, and the lift of its label.
 
-    The label is the most probable class, so its probability of being right, sum over outcomes o of max over c of
-    q[o, c], never falls with another answer.
+    The label is the most probable class. Its probability of being right, the sum over outcomes o of max over c of
+    q[o, c], never decreases with another answer.
     """
-    told, lift = np.empty(len(task)), np.empty(len(task))
+    gains, lift = np.empty(len(task)), np.empty(len(task))
     order = np.argsort(task, kind="stable")
     first = np.flatnonzero(np.diff(task[order], prepend=-1))
     length = np.diff(np.append(first, len(task)))
@@ -235,7 +237,7 @@ def brought_in_turn(beliefs: Beliefs, task: Array, worker: Array) -> tuple[Array
             at = order[start + turn]
             if len(at):
                 channel = beliefs.channel(task[at], worker[at])
-                told[at] = gain(q, channel)
-                before, q = q.max(axis=2).sum(axis=1), heard(q, channel)
+                gains[at] = gain(q, channel)
+                before, q = q.max(axis=2).sum(axis=1), extend_outcomes(q, channel)
                 lift[at] = np.maximum(q.max(axis=2).sum(axis=1) - before, 0.0)
-    return told, lift
+    return gains, lift

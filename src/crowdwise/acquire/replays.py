@@ -1,11 +1,10 @@
-"""Replay real answers: hide most of them, buy them back step by step, and see how fast the labels get right.
+"""Replay real answers: hide most of them, buy them back step by step, and record how fast accuracy rises.
 
-Each round fits the model anew on the answers known, asks `propose` for the next pairs, and uncovers them. Only pairs
-that exist in the data can be bought, so that a strategy can choose no better worker than those who happened to answer:
-where tasks have few answers, replay understates what choosing workers is worth. With `oracle` (a simulated crowd, or a
-real one) any pair can be bought.
+Each round fits a new model on the known answers, asks `propose` for the next pairs, and reveals them. Only pairs that
+exist in the data can be bought, so a strategy can only choose workers who answered: if tasks have few answers, replay
+underestimates the value of choosing workers. With `oracle` (a simulated or a real crowd) any pair can be bought.
 
-Truth is used to score, never to fit or to choose.
+Truth is used only to score, never to fit or to choose.
 """
 
 from __future__ import annotations
@@ -53,36 +52,36 @@ def replay(
     Parameters
     ----------
     answers : Answers
-        All of them; with `oracle`, those known at the start.
+        All answers; with `oracle`, those known at the start.
     strategies : name or names
-        Of `STRATEGIES`, side by side: the same start for each.
+        From `STRATEGIES`. All have the same start.
     model : name or estimator
-        Truth model or learner, fitted anew in each round.
+        Truth model or learner, fitted in each round.
     X : features, optional
         For a learner.
     truth : as in `Answers.with_truth`, optional
-        Known labels to score against; those of the answers if not given.
+        Labels to score against (default: the truth of the answers).
     score : callable, optional
-        What to record of the fitted model, in place of the accuracy of its labels.
+        Score of the fitted model to record instead of the accuracy of its labels.
     start : int, share, or None
-        How many answers (or what share of them) are known at first, drawn at random; None: one for each task.
+        Number or share of the answers known at first, drawn at random; None: one per task.
     step, budget : int or share
-        How many answers are bought in a round, and in all (None: all that are hidden).
+        Number of answers to buy per round, and in total (None: all hidden ones).
     seeds : ints
-        Of the start, of the models' `random_state` and of the draws.
+        Seeds of the start, of the models' `random_state` and of random choices.
     oracle : callable, optional
-        What a worker says about a task, from arrays of their codes: then any pair can be bought, and `budget` is
-        needed.
+        Returns the workers' answers, from arrays of task and worker codes. Then any pair can be bought, and `budget`
+        is required.
     callback : callable, optional
         Called with each record.
     **options
-        Of `propose`: `balance`, `hopeless`, ... More than one answer goes to a task in a round only where a round
-        could not be filled otherwise, unless `per_task` is given.
+        Options of `propose`: `balance`, `hopeless`, ... Unless `per_task` is given, a task gets more than one answer in
+        a round only if the round cannot be filled otherwise.
 
     Returns
     -------
     pyarrow.Table
-        `strategy`, `seed`, `answers` known, `bought`, `accuracy`: a row for each fit.
+        One row per fit: `strategy`, `seed`, `answers` known, `bought`, `accuracy`.
 
     Examples
     --------
@@ -96,25 +95,25 @@ def replay(
     known_names = len(names) > 0 and all(name in STRATEGIES for name in names)
     require(known_names, "strategies", names, f"one or more of {', '.join(STRATEGIES)}")
     draws = list(seeds) if isinstance(seeds, Iterable) else []
-    whole = len(draws) > 0 and all(is_integer(seed, 0) for seed in draws)
-    require(whole, "seeds", seeds, "a list of one or more whole numbers, 0 or more, such as [0] or range(5)")
-    model = _checked(model, X)
-    measured = score or _accuracy(answers, truth)
+    valid = len(draws) > 0 and all(is_integer(seed, 0) for seed in draws)
+    require(valid, "seeds", seeds, "a list of one or more integers >= 0, such as [0] or range(5)")
+    model = _resolve_model(model, X)
+    measure = score or _accuracy(answers, truth)
     n = answers.n_answers
     step, start = _amount("step", step, n), None if start is None else _amount("start", start, n)
     if oracle is not None and budget is None:
-        message = "budget=None: with an oracle there is no end of answers; say how many to buy."
+        message = "budget=None: an oracle has no end of answers. Give the number to buy."
         raise ParameterError(message)
     budget = n if budget is None else _amount("budget", budget, n)
     records: list[dict[str, Any]] = []
     for seed in draws:
-        first = answers if oracle is not None else answers.take(_known(answers, start, seed))
+        first = answers if oracle is not None else answers.take(_initial_rows(answers, start, seed))
         for name in names:
             known, bought = first, 0
             while True:
                 fitted = _fit(model, known, X, seed)
                 record = {"strategy": name, "seed": seed, "answers": known.n_answers, "bought": bought,
-                          "accuracy": measured(fitted)}  # fmt: skip
+                          "accuracy": measure(fitted)}  # fmt: skip
                 records.append(record)
                 if callback is not None:
                     callback(record)
@@ -124,13 +123,13 @@ def replay(
                 more = _buy(fitted, name, most, X, seed + bought, None if oracle else answers, options)
                 if len(more) == 0:
                     break
-                known = known.merge(_answered(answers, more, oracle))
+                known = known.merge(_reveal(answers, more, oracle))
                 bought += len(more)
     return pa.Table.from_pylist(records)
 
 
 def mean_curve(table: pa.Table) -> pa.Table:
-    """Mean of what `replay` recorded over seeds, with deviation and standard error (empty for one): ready to plot.
+    """Return means of `replay`'s records over seeds, with standard deviation and standard error (empty for one seed).
 
     >>> table = pa.table({"strategy": ["a", "a"], "answers": [9, 9], "bought": [3, 3], "accuracy": [0.5, 0.7]})
     >>> mean_curve(table).drop_columns(["deviation", "error"]).to_pylist()
@@ -155,31 +154,31 @@ def mean_curve(table: pa.Table) -> pa.Table:
 
 
 def _accuracy(answers: Answers, truth: Any) -> Score:
-    """The share of tasks of known truth that a model labels rightly."""
+    """Return a function that gives a model's accuracy on tasks with known truth."""
     known = answers.truth if truth is None else answers.codes_of_truth(truth)
     if known is None or not (known >= 0).any():
-        message = "replay scores labels against known ones: give truth=, answers with truth, or score=."
+        message = "replay scores labels against the truth: give truth=, answers with truth, or score=."
         raise GoldError(message)
     rows = np.flatnonzero(known >= 0)
     return lambda fitted: float((fitted.codes_[rows] == known[rows]).mean())
 
 
 def _amount(name: str, value: float, n_answers: int) -> int:
-    """A number of answers, given as such or as a share."""
+    """Return a number of answers from a number or a share."""
     fits = is_integer(value, 1) or (is_number(value) and 0 < value <= 1)
-    require(fits, name, value, "a whole number of answers, or a share above 0 and up to 1")
+    require(fits, name, value, "an integer of 1 or more, or a share above 0 and up to 1")
     return int(value) if is_integer(value, 1) else max(1, round(value * n_answers))
 
 
-def _known(answers: Answers, start: int | None, seed: int) -> Array:
-    """Rows of the answers known at first."""
+def _initial_rows(answers: Answers, start: int | None, seed: int) -> Array:
+    """Return the rows of the answers known at the start."""
     if start is None:
         return answers.thinned(1 - 1e-12, seed=seed)
     return np.sort(np.random.default_rng(seed).permutation(answers.n_answers)[:start])
 
 
-def _checked(model: Any, X: Any) -> Any:
-    """The model to fit, by name or as it is; refused where it needs features and has none, or the other way round."""
+def _resolve_model(model: Any, X: Any) -> Any:
+    """Return the model to fit. Raise if it needs features and X is missing, or does not take X."""
     model = make(model) if isinstance(model, str) else model
     name, learns = type(model).__name__, isinstance(model, CrowdClassifier)
     require(learns or isinstance(model, TruthModel), "model", model, "a truth model, a learner, or the name of one")
@@ -187,7 +186,7 @@ def _checked(model: Any, X: Any) -> Any:
         message = f"{name} learns from features: give X."
         raise ParameterError(message)
     if X is not None and not learns:
-        message = f"{name} learns from answers alone: leave X out."
+        message = f"{name} learns from answers alone. Do not pass X."
         raise ParameterError(message)
     return model
 
@@ -202,20 +201,20 @@ def _fit(model: Any, answers: Answers, X: Any, seed: int) -> Any:
 def _buy(
     fitted: Any, strategy: str, budget: int, X: Any, seed: int, among: Answers | None, options: Mapping[str, Any]
 ) -> Array:
-    """Codes (tasks, workers) of the pairs to buy, (pairs, 2)."""
-    answers, given = fitted.answers_, {"per_task": 1, **options}
+    """Return the codes (task, worker) of the pairs to buy, (pairs, 2)."""
+    answers, settings = fitted.answers_, {"per_task": 1, **options}
     while True:
-        proposal = propose(fitted, budget, X=X, strategy=strategy, among=among, random_state=seed, **given).table
-        if proposal.num_rows == budget or "per_task" in options or given["per_task"] >= answers.n_workers:
+        proposal = propose(fitted, budget, X=X, strategy=strategy, among=among, random_state=seed, **settings).table
+        if proposal.num_rows == budget or "per_task" in options or settings["per_task"] >= answers.n_workers:
             break
-        given["per_task"] *= 2  # too few tasks are left for one answer each
+        settings["per_task"] *= 2  # too few tasks left for one answer each
     task = lookup(proposal.column("task").combine_chunks(), answers.task_ids, "task")
     worker = lookup(proposal.column("worker").combine_chunks(), answers.worker_ids, "worker")
     return np.column_stack([task, worker])
 
 
-def _answered(answers: Answers, pairs: Array, oracle: Oracle | None) -> Answers:
-    """The answers to some pairs: those that are there, or what the oracle says."""
+def _reveal(answers: Answers, pairs: Array, oracle: Oracle | None) -> Answers:
+    """Return the answers to these pairs, from the data or from the oracle."""
     if oracle is None:
         code = answers.task.astype(np.int64) * answers.n_workers + answers.worker  # increasing
         wanted = pairs[:, 0].astype(np.int64) * answers.n_workers + pairs[:, 1]

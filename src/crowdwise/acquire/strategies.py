@@ -1,36 +1,36 @@
-"""What each strategy looks at.
+"""The strategies: how each scores tasks and workers.
 
     information      gain of the pair (`information.gain`), in bits               chooses task and worker
-    uncertainty      entropy of the belief, in bits                               these choose tasks; the worker
-    margin           1 - (most probable class - runner-up)                        is drawn at random among those
-    least-confident  1 - probability of the most probable class                   who can be asked
+    uncertainty      entropy of the belief, in bits                               choose tasks; the worker is
+    margin           1 - (most probable class - runner-up)                        drawn at random from those
+    least-confident  1 - probability of the most probable class                   available
     activelab        1 - ActiveLab's score of the task
     random           a task at random
     interval         least-confident; the worker with the highest upper bound of accuracy
 
 ActiveLab (Goh and Mueller, "ActiveLab: Active learning with re-labeling by multiple annotators", 2023): CROWDLAB's
-quality of the consensus, pulled towards ignorance by the weight of one more answer. With the names of
+quality of the consensus, shrunk towards a uniform guess by the weight of one more answer. In the notation of
 `learn.methods.crowdlab`
 
     score[t] = (W[t] quality[t] + v / classes) / (W[t] + v)
     W[t]     = weight_f + sum over the answers a to t of weight[worker[a]]        v = mean over workers of weight[w]
 
-Where no task has two answers all weights are 1 and quality is the classifier's probability of the answer. The
-classifier's probabilities are the learner's on X; a truth model has no classifier, and the shares of the classes stand
-in; a fitted CrowdLab has all of it. cleanlab rescales them by a temperature first; that is left out.
+If no task has two answers, all weights are 1 and quality is the classifier's probability of the answer. The classifier
+is the learner on X; for a truth model the class shares replace it; a fitted CrowdLab has its own values. cleanlab first
+rescales probabilities by a temperature; that is omitted here.
 
 Interval (Donmez, Carbonell and Schneider, "Efficiently learning the accuracy of labeling sources for selective
-sampling", KDD 2009; IntervalEstimationThreshold in scikit-activeml): a worker's answers are right where they are the
+sampling", KDD 2009; IntervalEstimationThreshold in scikit-activeml): an answer counts as right if it is the
 majority's; one right and one wrong answer are added; the bound is mean + t * deviation / sqrt(n), with Student's t at
-95 %. There, all workers near the best bound answer the task; here, the best `per_task` of them.
+95 %. In the paper all workers near the best bound answer the task; here, the best `per_task` of them.
 
-Of several answers to a task, all but `information` count the k-th for score / k.
+All strategies but `information` score the k-th answer to a task in a batch by score / k.
 
 Rare classes (`balance=True`): the score of a task is multiplied by
 
     weight[t] = sum over c of belief[t, c] / (classes * share[c])                 share[c] = mean over tasks of belief
 
-which is 1 on average, and 1 everywhere when classes are even.
+which is 1 on average, and 1 for all tasks if classes are balanced.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from scipy.stats import t as student
 
 from crowdwise._core.validation import is_number, require
 from crowdwise.acquire.beliefs import Beliefs
-from crowdwise.acquire.information import BITS, TINY, capacity, entropy, gain, heard
+from crowdwise.acquire.information import BITS, TINY, capacity, entropy, extend_outcomes, gain
 from crowdwise.ambiguity.ranking import most_ambiguous
 from crowdwise.answers import Answers
 from crowdwise.errors import ParameterError
@@ -54,22 +54,22 @@ STRATEGIES = ("information", "uncertainty", "margin", "least-confident", "active
 
 
 class InformationRule:
-    """Pairs by what their answer is expected to tell, in bits times the weight of the task."""
+    """Ranks pairs by the expected information of their answer, in bits times the weight of the task."""
 
     chooses_workers = True
 
     def __init__(self, beliefs: Beliefs, weight: Array) -> None:
         self.beliefs, self.weight = beliefs, BITS * weight
-        self.bound = self.weight * entropy(beliefs.belief)  # (tasks,): no pair of a task has a higher score
-        self.promise = capacity(beliefs.channels)  # (workers,): who is tried first
-        self.reach = (
-            np.full(len(self.promise), np.inf) if beliefs.bends else self.weight.max() * self.promise
+        self.bound = self.weight * entropy(beliefs.belief)  # (tasks,): upper bound of the scores of a task's pairs
+        self.priority = capacity(beliefs.channels)  # (workers,): in which order to try
+        self.worker_bound = (
+            np.full(len(self.priority), np.inf) if beliefs.task_specific else self.weight.max() * self.priority
         )  # at most
         self.noise = entropy(beliefs.channels)  # (workers, classes)
-        self.heard: dict[int, Array] = {}
+        self.outcomes: dict[int, Array] = {}
 
-    def liking(self, task: Array, worker: Array) -> Array:
-        """What decides which worker of a task: here the scores of the pairs."""
+    def preference(self, task: Array, worker: Array) -> Array:
+        """Return the preference for a worker per pair: here the score of the pair."""
         out = np.empty(len(task))
         for part in self.beliefs.parts(len(task)):
             channel = self.beliefs.channel(task[part], worker[part])
@@ -77,78 +77,82 @@ class InformationRule:
         return self.weight[task] * out
 
     def grid(self, tasks: Array, workers: Array) -> Array:
-        """The same for all pairs of some tasks and workers, (tasks, workers)."""
-        if self.beliefs.bends:
+        """Return the preference for all pairs of these tasks and workers, (tasks, workers)."""
+        if self.beliefs.task_specific:
             pairs = np.repeat(tasks, len(workers)), np.tile(workers, len(tasks))
-            return self.liking(*pairs).reshape(len(tasks), len(workers))
+            return self.preference(*pairs).reshape(len(tasks), len(workers))
         p, channels = self.beliefs.belief[tasks], self.beliefs.channels[workers]
-        told = -p @ self.noise[workers].T  # (tasks, workers)
+        gains = -p @ self.noise[workers].T  # (tasks, workers)
         for label in range(channels.shape[2]):
-            told += entr(p @ channels[:, :, label].T)
-        return self.weight[tasks, None] * np.maximum(told, 0.0)
+            gains += entr(p @ channels[:, :, label].T)
+        return self.weight[tasks, None] * np.maximum(gains, 0.0)
 
-    def score(self, task: Array, liking: Array) -> Array:
-        """Scores of the pairs of these tasks with their best workers."""
-        return liking
+    def score(self, task: Array, preference: Array) -> Array:
+        """Return the scores of the pairs of these tasks with their best workers."""
+        return preference
 
     def after(self, task: int, workers: Array) -> tuple[int, float]:
-        """The best worker, by position, for one more answer to a task, after those taken; and the pair's score."""
-        if task not in self.heard:
-            told = self.liking(np.full(len(workers), task), workers)
+        """Return the position of the best worker for one more answer to a task, and the score of the pair."""
+        if task not in self.outcomes:
+            scores = self.preference(np.full(len(workers), task), workers)
         else:
-            q = self.heard[task]  # (1, outcomes, classes)
-            told = self.weight[task] * gain(q, self.beliefs.channel(np.full(len(workers), task), workers))
-        return int(told.argmax()), float(told.max())
+            q = self.outcomes[task]  # (1, outcomes, classes)
+            scores = self.weight[task] * gain(q, self.beliefs.channel(np.full(len(workers), task), workers))
+        return int(scores.argmax()), float(scores.max())
 
     def take(self, task: int, worker: int) -> None:
-        """Remember that this answer is bought."""
-        q = self.heard.get(task, self.beliefs.belief[[task]][:, None])
-        self.heard[task] = heard(q, self.beliefs.channel(np.array([task]), np.array([worker])))
+        """Record that this answer is bought."""
+        q = self.outcomes.get(task, self.beliefs.belief[[task]][:, None])
+        self.outcomes[task] = extend_outcomes(q, self.beliefs.channel(np.array([task]), np.array([worker])))
 
 
 class TaskRule:
-    """Tasks by their need, the k-th answer bought for one by need / k; workers by a liking, or at random."""
+    """Ranks tasks by need, the k-th answer to a task by need / k; workers by a preference, or at random."""
 
     chooses_workers = False
 
-    def __init__(self, need: Array, rng: np.random.Generator, liking: Array | None, n_workers: int) -> None:
-        self.bound, self.rng, self.liked = need, rng, liking
-        self.promise = rng.random(n_workers) if liking is None else liking
-        self.reach = np.full(n_workers, np.inf)
+    def __init__(self, need: Array, rng: np.random.Generator, preference: Array | None, n_workers: int) -> None:
+        self.bound, self.rng, self.worker_preference = need, rng, preference
+        self.priority = rng.random(n_workers) if preference is None else preference
+        self.worker_bound = np.full(n_workers, np.inf)
         self.taken: dict[int, int] = {}
 
-    def liking(self, task: Array, worker: Array) -> Array:
-        """What decides which worker of a task."""
-        return self.rng.random(len(task)) if self.liked is None else self.liked[worker]
+    def preference(self, task: Array, worker: Array) -> Array:
+        """Return the preference for a worker per pair."""
+        return self.rng.random(len(task)) if self.worker_preference is None else self.worker_preference[worker]
 
     def grid(self, tasks: Array, workers: Array) -> Array:
-        """The same for all pairs of some tasks and workers, (tasks, workers)."""
+        """Return the preference for all pairs of these tasks and workers, (tasks, workers)."""
         shape = (len(tasks), len(workers))
-        return self.rng.random(shape) if self.liked is None else np.tile(self.liked[workers], (len(tasks), 1))
+        return (
+            self.rng.random(shape)
+            if self.worker_preference is None
+            else np.tile(self.worker_preference[workers], (len(tasks), 1))
+        )
 
-    def score(self, task: Array, liking: Array) -> Array:
-        """Needs of these tasks."""
+    def score(self, task: Array, preference: Array) -> Array:
+        """Return the needs of these tasks."""
         return self.bound[task]
 
     def after(self, task: int, workers: Array) -> tuple[int, float]:
-        """A worker, by position, for one more answer to a task; and the need that is left."""
-        best = int(self.liking(np.full(len(workers), task), workers).argmax())
+        """Return the position of a worker for one more answer to a task, and the remaining need."""
+        best = int(self.preference(np.full(len(workers), task), workers).argmax())
         return best, float(self.bound[task] / (1 + self.taken.get(task, 0)))
 
     def take(self, task: int, worker: int) -> None:
-        """Remember that an answer to this task is bought."""
+        """Record that an answer to this task is bought."""
         self.taken[task] = 1 + self.taken.get(task, 0)
 
 
 Rule = InformationRule | TaskRule
 
 
-def rule_of(strategy: str, beliefs: Beliefs, answers: Answers, weight: Array, rng: np.random.Generator) -> Rule:
-    """The rule of a strategy."""
+def make_rule(strategy: str, beliefs: Beliefs, answers: Answers, weight: Array, rng: np.random.Generator) -> Rule:
+    """Return the rule of a strategy."""
     if strategy == "information":
         return InformationRule(beliefs, weight)
     p, n_workers = beliefs.belief, len(beliefs.channels)
-    liking = None
+    preference = None
     if strategy == "random":
         need = rng.random(len(p))
     elif strategy == "uncertainty":
@@ -161,12 +165,12 @@ def rule_of(strategy: str, beliefs: Beliefs, answers: Answers, weight: Array, rn
         need = 1 - p.max(axis=1)
         if strategy == "interval":
             upper = upper_accuracy(answers)
-            liking = np.concatenate([upper, np.full(n_workers - len(upper), _upper(np.array(1.0), np.array(2)))])
-    return TaskRule(weight * need, rng, liking, n_workers)
+            preference = np.concatenate([upper, np.full(n_workers - len(upper), _upper(np.array(1.0), np.array(2)))])
+    return TaskRule(weight * need, rng, preference, n_workers)
 
 
 def rare_weight(belief: Array) -> Array:
-    """How much more tasks count that are believed to be of rare classes, (tasks,).
+    """Return task weights that are higher for probably rare classes, (tasks,).
 
     >>> rare_weight(np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])).round(2).tolist()
     [0.67, 0.67, 0.67, 2.0]
@@ -176,32 +180,31 @@ def rare_weight(belief: Array) -> Array:
 
 
 def hopeless_tasks(hopeless: Any, alpha: float | None, tasks: Array) -> Array:
-    """Which tasks are not paid for, (tasks,): a mask as it is; scores at or below their `alpha` quantile, as `prune`.
+    """Return which tasks to exclude, (tasks,): those flagged, or with scores at or below the `alpha` quantile.
 
-    `alpha` is .01 when it is None. A score that is not finite, of a task that nothing is known of, is not hopeless;
-    where all tasks score the same, none is.
+    `alpha` is 0.01 if None. A task with a score that is not finite is not hopeless; if all score the same, none is.
 
     >>> hopeless_tasks([0.1, 0.9, np.nan, 0.8], 0.2, np.arange(4)).tolist()
     [True, False, False, False]
     """
     ids = getattr(hopeless, "tasks_", None)
     if ids is not None and not np.array_equal(ids, tasks):
-        message = "hopeless= was fitted on other tasks than the model: fit both on the same answers."
+        message = "hopeless= was fitted on other tasks than the model. Fit both on the same answers."
         raise ParameterError(message)
     values = np.asarray(getattr(hopeless, "scores_", hopeless))
     if values.shape != (len(tasks),) or values.dtype.kind not in "biuf":
-        message = f"hopeless= of shape {values.shape}: give a score or a flag for each of the {len(tasks):,} tasks."
+        message = f"hopeless= of shape {values.shape}: give one score or flag per task, for {len(tasks):,} tasks."
         raise ParameterError(message)
     if values.dtype.kind == "b":
-        require(alpha is None, "alpha", alpha, "it with scores alone: hopeless= holds flags")
+        require(alpha is None, "alpha", alpha, "None: hopeless= has flags, and alpha is for scores")
         return values
     alpha = 0.01 if alpha is None else alpha
-    require(is_number(alpha) and 0 <= alpha < 1, "alpha", alpha, "a share of the tasks, from 0 to below 1")
+    require(is_number(alpha) and 0 <= alpha < 1, "alpha", alpha, "a share of the tasks, at least 0 and below 1")
     return most_ambiguous(values.astype(float), alpha)[0]
 
 
 def activelab(answers: Answers, beliefs: Beliefs) -> Array:
-    """ActiveLab's score of each task, (tasks,): low where another answer is worth most."""
+    """Return ActiveLab's score per task, (tasks,): low if another answer is worth most."""
     from crowdwise.learn.methods.crowdlab import crowdlab
 
     model = beliefs.model
@@ -209,7 +212,7 @@ def activelab(answers: Answers, beliefs: Beliefs) -> Array:
     if hasattr(model, "worker_weight_") and hasattr(model, "model_weight_"):
         quality, worker_weight, model_weight = model.quality_, model.worker_weight_, model.model_weight_
     else:
-        p = beliefs.f if beliefs.bends else np.broadcast_to(beliefs.belief.mean(axis=0), beliefs.belief.shape)
+        p = beliefs.f if beliefs.task_specific else np.broadcast_to(beliefs.belief.mean(axis=0), beliefs.belief.shape)
         if (n_answers > 1).any():
             _, quality, _, worker_weight, model_weight = crowdlab(answers, p)
         else:
@@ -222,7 +225,7 @@ def activelab(answers: Answers, beliefs: Beliefs) -> Array:
 
 
 def upper_accuracy(answers: Answers) -> Array:
-    """Upper bound of the share of each worker's answers that are the majority's, (workers,)."""
+    """Return the upper bound of each worker's agreement with the majority, (workers,)."""
     shares = vote_shares(answers)
     right = shares.argmax(axis=1)[answers.task] == answers.label
     n = np.diff(answers.worker_starts) + 2

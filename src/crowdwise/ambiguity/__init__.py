@@ -1,1 +1,1 @@
-"""Which tasks are ambiguous, and what to do about them."""
+"""Rank tasks by ambiguity, and learn without the most ambiguous ones."""

@@ -1,13 +1,13 @@
-"""AUM, the area under the margin: how a network struggled to learn the label of a task.
+"""AUM, the area under the margin: how hard it was for a network to learn the label of a task.
 
-    y            the label of the task: a truth model's decision, or known (`gold`)
+    y            the label of the task: inferred by a truth model, or gold
     AUM(x, y)    mean over epochs of the margin of y in the training steps (see `margins`)
 
-    score = AUM(x, y): low where the label is wrong, or the task ambiguous
+    score = AUM(x, y): low if the label is wrong or the task is ambiguous
 
 Pleiss, Zhang, Elenberg and Weinberger, "Identifying mislabeled data using the area under the margin ranking", NeurIPS
-2020: theirs is `margin="pleiss", scale="logits"`; the defaults are those of Lefort et al. (WAUM, eq. 2). One hard label
-hides from it how the workers disagreed; WAUM sees each answer.
+2020, is `margin="pleiss", scale="logits"`; the defaults are those of Lefort et al. (WAUM, eq. 2). With one hard label
+per task it does not see how workers disagreed; WAUM uses each answer.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from sklearn.base import clone
 from crowdwise._core.registry import make
 from crowdwise._core.validation import require
 from crowdwise.ambiguity.margins import StackedModule
-from crowdwise.ambiguity.recorder import Recorder
+from crowdwise.ambiguity.recorder import MarginRecorder
 from crowdwise.learn.base import FitInput, training_mask
 from crowdwise.learn.network.architectures import Spec
 from crowdwise.truth.base import TruthModel
 
 
-class AUM(Recorder):
-    """Ranks tasks by the area under the margin of one label each.
+class AUM(MarginRecorder):
+    """Ranks tasks by the area under the margin of one label per task.
 
     Parameters
     ----------
     network, margin, scale, top_k, double_softmax
         See `WAUM`.
     truth : truth model or its name
-        Where the labels come from; labels given to `fit` as `gold` take their place.
+        Model that infers the labels. Labels passed to `fit` as `gold` replace them.
     **training
-        See `TrainingOptions`; but `select="held_out"`, as there is one label a task, and none to hide.
+        See `TrainingOptions`. `select="held_out"` is not available: a task has one label, so none can be hidden.
 
     Attributes
     ----------
     scores_ : (tasks,) array
-        The AUM of each task's label; +infinity for a task without a label or of weight zero, which is never removed.
+        AUM of each task's label; +infinity for tasks without a label or of weight zero, which are never removed.
     aum_, trust_ : (answers,) arrays
-        AUM of what each answer says; and 1 where that is the task's label, otherwise 0.
+        AUM of the label of each answer; and 1 if that is the task's label, otherwise 0.
 
     Examples
     --------

@@ -1,12 +1,12 @@
-"""Any learner without the most ambiguous tasks: WAUM + WDS, WAUM + CoNAL, and so on.
+"""Fit any learner without the most ambiguous tasks: WAUM + WDS, WAUM + CoNAL, and so on.
 
-    scores    of the tasks, by WAUM or AUM
-    kept      tasks that score more than the alpha-quantile; as a control, as many at random
-    base      fitted on the answers to the tasks kept; the others stay as tasks without answers
+    scores    by WAUM or AUM, per task
+    kept      tasks that score above the alpha-quantile; as a control, equally many at random
+    base      fitted on the answers to the kept tasks; the others remain as tasks without answers
 
-The paper's own is WAUM + WDS: `Pruned()`, a network on the weighted Dawid-Skene labels of what is kept. With `soft`
-(ours) no task is left out, but ambiguous ones count less. Lefort et al., as in `waum`: pruning 1% of LabelMe improves
-CoNAL there. It cannot help where ambiguous tasks are what the classifier must learn to tell apart.
+The paper's method is WAUM + WDS: `Pruned()`, a network on the weighted Dawid-Skene labels of the kept tasks. With
+`soft` (ours) no task is removed, but ambiguous ones have less weight. Lefort et al., as in `waum`: pruning 1% of
+LabelMe improves CoNAL there. It cannot help if the classifier must learn to separate exactly the ambiguous tasks.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from sklearn.base import clone
 
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.ambiguity.aum import AUM
-from crowdwise.ambiguity.ranking import ALPHA, SOFT_ALPHA, TaskRanker, in_blocks
-from crowdwise.ambiguity.recorder import Recorder
+from crowdwise.ambiguity.ranking import ALPHA, SOFT_ALPHA, TaskRanker, predict_in_blocks
+from crowdwise.ambiguity.recorder import MarginRecorder
 from crowdwise.ambiguity.waum import WAUM
 from crowdwise.learn.base import Array, Callback, CrowdClassifier, FitInput
 from crowdwise.learn.methods.aggregated import Aggregated
@@ -27,7 +27,7 @@ from crowdwise.learn.network.learner import NetworkLearner
 from crowdwise.learn.wrapper import Wrapper
 from crowdwise.truth.base import TruthModel
 
-# How a ranker that is not given is trained: as the base is.
+# Options that a ranker given by name takes from the base.
 SHARED = (
     "network",
     "epochs",
@@ -45,33 +45,34 @@ SHARED = (
 class Pruned(TaskRanker, Wrapper):
     """Ranks tasks by ambiguity, and fits a learner without the most ambiguous ones.
 
-    A task whose label is known (`gold`) is never left out. Gold is for the base; tasks are ranked without it.
+    Tasks with gold labels are never removed. The base uses gold; the ranking does not.
 
     Parameters
     ----------
     base : learner, truth model or the name of one
-        What is fitted on the tasks kept; a truth model becomes the learner that trains on its labels. WDS by default.
+        Model to fit on the kept tasks (default: WDS). A truth model is wrapped in the learner that trains on its
+        labels.
     by : "waum", "aum", WAUM(...) or AUM(...)
-        What ranks the tasks. One that is only named trains the network of the base in the way the base does, where the
-        base is a learner that trains one.
+        The ranker. If given by name, it takes network and training options from the base, if the base trains a
+        network.
     alpha : float or None
-        Share of the tasks to leave out, see `WAUM.prune`; with `soft`, the quantile of half weight, see `WAUM.weights`.
-        None is what these take unless told: 0.01, and 0.1 with `soft`.
+        Share of the tasks to remove, see `WAUM.prune`; with `soft`, the quantile of half weight, see `WAUM.weights`.
+        None is 0.01, or 0.1 with `soft`.
     random : bool
-        The control: as many tasks, or the same weights, at random.
+        Control experiment: remove equally many tasks, or assign the same weights, at random.
     soft : bool
-        Weigh ambiguous tasks less in place of leaving them out.
+        Give ambiguous tasks less weight instead of removing them.
     random_state : int
-        Seed of the control, and of a ranker that is only named.
+        Seed of the control, and of a ranker given by name.
 
     Attributes
     ----------
     kept_ : (tasks,) bool array
         Which tasks the base was fitted on.
     scores_, aum_, trust_, worker_trust_
-        As `WAUM` has them; `ranking()` is the table.
+        As in `WAUM`; `ranking()` is the table.
     model_ : CrowdClassifier
-        The base as it was fitted. `proba_` is its own for the tasks kept, and its prediction for the others.
+        The fitted base. `proba_` is its `proba_` for kept tasks and its prediction for the others.
 
     Examples
     --------
@@ -85,14 +86,14 @@ class Pruned(TaskRanker, Wrapper):
     def __init__(
         self,
         base: CrowdClassifier | TruthModel | str | None = None,
-        by: Recorder | Literal["waum", "aum"] = "waum",
+        by: MarginRecorder | Literal["waum", "aum"] = "waum",
         *,
         alpha: float | None = None,
         random: bool = False,
         soft: bool = False,
         random_state: int = 0,
     ) -> None:
-        self.base = Aggregated("wds") if base is None else base  # made here, so that its parameters can be set
+        self.base = Aggregated("wds") if base is None else base  # built here, so that `set_params` reaches it
         self.by = by
         self.alpha = alpha
         self.random = random
@@ -102,18 +103,20 @@ class Pruned(TaskRanker, Wrapper):
     kept_: Array
 
     def _check_parameters(self) -> None:
-        ranks = self.by in ("waum", "aum") if isinstance(self.by, str) else isinstance(self.by, Recorder)
-        require(ranks, "by", self.by, "'waum', 'aum', WAUM(...) or AUM(...)")
+        valid = self.by in ("waum", "aum") if isinstance(self.by, str) else isinstance(self.by, MarginRecorder)
+        require(valid, "by", self.by, "'waum', 'aum', WAUM(...) or AUM(...)")
         alpha = self._alpha()
         fits = is_number(alpha) and 0 <= alpha < 1 and (alpha > 0 or not self.soft)
-        allowed = "a quantile, above 0 and below 1" if self.soft else "a share of the tasks, 0 or more and below 1"
+        allowed = "a quantile, above 0 and below 1" if self.soft else "a share of the tasks, at least 0 and below 1"
         require(fits, "alpha", alpha, f"{allowed}, or None")
-        require(is_integer(self.random_state, 0), "random_state", self.random_state, "a whole number, 0 or more")
+        require(is_integer(self.random_state, 0), "random_state", self.random_state, "an integer of 0 or more")
 
     def _fit(self, inputs: FitInput) -> None:
         features, answers, weight, gold, validation, callback = inputs
         base = self._new_base()
-        ranker = self._ranker(base).fit(features, answers, sample_weight=weight, callback=_staged(callback, "ranking"))
+        ranker = self._ranker(base).fit(
+            features, answers, sample_weight=weight, callback=_stage_callback(callback, "ranking")
+        )
         self.scores_, self.aum_, self.trust_ = ranker.scores_, ranker.aum_, ranker.trust_
         self.kept_ = np.ones(answers.n_tasks, bool) if weight is None else weight > 0
         if self.soft:
@@ -122,19 +125,19 @@ class Pruned(TaskRanker, Wrapper):
             self.kept_[self.prune(self._alpha(), random=self.random).removed] = False
         if gold is not None:
             self.kept_ |= gold >= 0
-        # Tasks keep their places, so X stays whole: those left out have no answers any more.
-        left = answers.take(np.flatnonzero(self.kept_[answers.task]))
+        # Removed tasks stay without answers, so that rows of X still match.
+        kept = answers.take(np.flatnonzero(self.kept_[answers.task]))
         self.model_ = base.fit(
             features,
-            left,
+            kept,
             sample_weight=weight,
             gold=gold,
             validation=validation,
-            callback=_staged(callback, "fitting"),
+            callback=_stage_callback(callback, "fitting"),
         )
         self.proba_ = base.proba_.copy()
-        out = np.flatnonzero(~self.kept_)
-        self.proba_[out] = in_blocks(base.predict_proba, features, out, answers.n_classes)
+        removed = np.flatnonzero(~self.kept_)
+        self.proba_[removed] = predict_in_blocks(base.predict_proba, features, removed, answers.n_classes)
         stages = {"ranking": ranker.history_, "fitting": base.history_}
         self.history_ = [{"stage": stage, **record} for stage, records in stages.items() for record in records]
 
@@ -143,7 +146,7 @@ class Pruned(TaskRanker, Wrapper):
         return default if self.alpha is None else self.alpha
 
     def _ranker(self, base: CrowdClassifier) -> Any:
-        if isinstance(self.by, Recorder):
+        if isinstance(self.by, MarginRecorder):
             return clone(self.by)
         ranker = (AUM if self.by == "aum" else WAUM)(random_state=self.random_state)
         if isinstance(base, NetworkLearner) and not hasattr(base.network, "predict_proba"):
@@ -151,6 +154,6 @@ class Pruned(TaskRanker, Wrapper):
         return ranker
 
 
-def _staged(callback: Callback | None, stage: str) -> Callback | None:
-    """A callback that is told which of the two trainings it hears of."""
+def _stage_callback(callback: Callback | None, stage: str) -> Callback | None:
+    """Return a callback whose records name the stage of the training."""
     return None if callback is None else lambda record: callback({"stage": stage, **record})

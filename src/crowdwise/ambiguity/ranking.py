@@ -1,10 +1,10 @@
-"""What is done with scores of tasks, the lowest the most ambiguous: a table to read, a set to keep, weights.
+"""Uses of ambiguity scores per task, lowest the most ambiguous: a table to read, pruning, weights.
 
-    prune     tasks with a score <= the alpha-quantile go                       Lefort et al.: alpha 0.01, 0.05 or 0.1
+    prune     remove tasks with a score <= the alpha-quantile                   Lefort et al.: alpha 0.01, 0.05 or 0.1
     weights   odds w / (1 - w) = r^2 / (1 - r^2) over alpha^2 / (1 - alpha^2)   ours: r = share of tasks ranked below
               so w is 0 at r = 0, 1/2 at alpha, 1 at 1; then scaled to mean one
 
-A task without answers that were trained on is not ranked: its score is +infinity, and it is never removed.
+A task without answers in training is not ranked: its score is +infinity, and it is never removed.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from crowdwise.answers.encoding import runs
 from crowdwise.learn.base import Array
 from crowdwise.learn.features import Features
 
-ALPHA, SOFT_ALPHA = 0.01, 0.1  # unless told: of `prune`, and of `weights`
-CONTROL = 104729  # sets the draws of the control apart from others of the same seed
+ALPHA, SOFT_ALPHA = 0.01, 0.1  # defaults of `prune` and `weights`
+CONTROL = 104729  # separates the random numbers of the control from others of the same seed
 BLOCK = 4096  # tasks at a time
 
 
-class KeptTasks(NamedTuple):
-    """What is left when the most ambiguous tasks are removed."""
+class PrunedTasks(NamedTuple):
+    """The tasks left after the most ambiguous ones are removed."""
 
-    rows: Array  # (kept,) codes of the tasks kept, increasing: X[kept.rows]
-    answers: Answers  # to these; all workers and classes stay
-    removed: Array  # (removed,) codes of the others, the most ambiguous first
-    threshold: float  # the quantile; what scored that much or less is removed
+    rows: Array  # (kept,) codes of the kept tasks, increasing: X[kept.rows]
+    answers: Answers  # to the kept tasks, with all workers and classes
+    removed: Array  # (removed,) codes of the removed tasks, the most ambiguous first
+    threshold: float  # the quantile; tasks that score this or less are removed
 
 
 class TaskRanker:
-    """Tasks with scores: how to read them, and how to go on without the most ambiguous.
+    """Tasks with ambiguity scores: a table of them, and learning without the most ambiguous.
 
     Attributes
     ----------
     scores_ : (tasks,) array
-        The lower the more ambiguous; +infinity where nothing is known.
+        Lower is more ambiguous; +infinity if unknown.
     aum_, trust_ : (answers,) arrays
-        What the score of a task is made of: the area under the margin of each answer, and how much it counts.
+        The components of a score: the area under the margin of each answer, and its weight.
     """
 
     answers_: Answers
@@ -54,15 +54,15 @@ class TaskRanker:
     random_state: int
 
     def ranking(self, n: int | None = None) -> pa.Table:
-        """The `n` most ambiguous tasks, or all, the most ambiguous first, with what makes them so.
+        """Return the `n` most ambiguous tasks, or all, most ambiguous first, with the components of their scores.
 
         Returns
         -------
         pyarrow.Table
-            `task`; `rank`, from 1, and `score` (empty where nothing is known); `answers`, how many; and for each of
-            them, as lists, `workers`, `labels`, `aum` and `trust`.
+            `task`; `rank`, from 1, and `score` (empty if unknown); `answers`, their number; and lists with an entry per
+            answer: `workers`, `labels`, `aum` and `trust`.
         """
-        require(n is None or is_integer(n, 0), "n", n, "a whole number, 0 or more, or None for all")
+        require(n is None or is_integer(n, 0), "n", n, "an integer of 0 or more, or None for all")
         scores, answers = self.scores_, self.answers_
         order = np.argsort(scores, kind="stable")[:n]
         length = np.diff(answers.task_starts)[order]
@@ -84,52 +84,52 @@ class TaskRanker:
             }
         )
 
-    def prune(self, alpha: float = ALPHA, *, random: bool = False, strict: bool = False) -> KeptTasks:
-        """Leave out the most ambiguous tasks.
+    def prune(self, alpha: float = ALPHA, *, random: bool = False, strict: bool = False) -> PrunedTasks:
+        """Remove the most ambiguous tasks.
 
         Parameters
         ----------
         alpha : float
-            Share of the tasks to remove: those that score no more than this quantile of all scores. 0 removes none.
+            Share of the tasks to remove: those that score at or below this quantile. 0 removes none.
         random : bool
-            The control: as many tasks, chosen at random.
+            Control experiment: remove equally many tasks at random.
         strict : bool
-            Remove only what scores less than the quantile (as the paper prints it; its code removes what equals it).
+            Remove only tasks below the quantile, as in the paper. Its code also removes tasks at the quantile.
 
         Returns
         -------
-        Kept
-            `rows` and `answers` of the tasks kept, so that `fit(X[kept.rows], kept.answers)` goes on; `removed`;
-            `threshold`. Where all tasks score the same, none is removed.
+        PrunedTasks
+            `rows` and `answers` of the kept tasks, for `fit(X[kept.rows], kept.answers)`; `removed`; `threshold`. If
+            all tasks score the same, none is removed.
         """
         require(isinstance(strict, (bool, np.bool_)), "strict", strict, "True or False")
-        share = is_number(alpha) and 0 <= alpha < 1
-        require(share, "alpha", alpha, "the share of tasks to remove, from 0 up to but not including 1")
-        scores = self._dealt(random)
+        is_share = is_number(alpha) and 0 <= alpha < 1
+        require(is_share, "alpha", alpha, "the share of tasks to remove, at least 0 and below 1")
+        scores = self._permuted_scores(random)
         out, threshold = most_ambiguous(scores, alpha, strict=strict)
         rows, removed = np.flatnonzero(~out), np.flatnonzero(out)
         removed = removed[np.argsort(scores[removed], kind="stable")]
-        return KeptTasks(rows, self.answers_[rows], removed, threshold)
+        return PrunedTasks(rows, self.answers_[rows], removed, threshold)
 
     def weights(self, alpha: float = SOFT_ALPHA, *, random: bool = False) -> Array:
-        """Weights of the tasks to pass as `sample_weight`: the more ambiguous, the less, but none is left out.
+        """Return task weights for `sample_weight`: lower for more ambiguous tasks, but never zero.
 
         Parameters
         ----------
         alpha : float
-            The task at this quantile has half the weight of the clearest; the first ones weigh next to nothing.
+            The task at this quantile has half the weight of the clearest; the most ambiguous ones have nearly none.
         random : bool
-            The control: the same weights, dealt out at random.
+            Control experiment: the same weights, assigned at random.
 
         Returns
         -------
         (tasks,) array
-            With mean one over the tasks that are ranked, and one for the others.
+            Mean one over ranked tasks, and one for the others.
         """
         require(is_number(alpha) and 0 < alpha < 1, "alpha", alpha, "a quantile, above 0 and below 1")
-        scores = self._dealt(random)
+        scores = self._permuted_scores(random)
         ranked = np.isfinite(scores)
-        place = (rankdata(scores[ranked]) - 0.5) / max(ranked.sum(), 1)  # in (0, 1); equals share a place
+        place = (rankdata(scores[ranked]) - 0.5) / max(ranked.sum(), 1)  # in (0, 1); ties share a rank
         soft = place**2 / (place**2 + alpha**2 / (1 - alpha**2) * (1 - place**2))
         weights = np.ones(len(scores))
         weights[ranked] = soft / soft.mean() if len(soft) else soft
@@ -137,14 +137,14 @@ class TaskRanker:
 
     @property
     def worker_trust_(self) -> Array:
-        """Mean trust in the answers of each worker, (workers,); that in all answers for a worker without any."""
+        """Mean trust in the answers of each worker, (workers,); the overall mean for a worker without answers."""
         answers, trust = self.answers_, self.trust_
         count = np.bincount(answers.worker, minlength=answers.n_workers)
         total = np.bincount(answers.worker, trust, minlength=answers.n_workers)
         return np.where(count > 0, total / np.maximum(count, 1), trust.mean())
 
-    def _dealt(self, random: bool) -> Array:
-        """The scores; as a control, dealt out at random among the tasks that are ranked."""
+    def _permuted_scores(self, random: bool) -> Array:
+        """Return the scores; as a control, permuted at random among the ranked tasks."""
         require(isinstance(random, (bool, np.bool_)), "random", random, "True or False")
         scores = self.scores_.copy()
         if random:
@@ -154,10 +154,9 @@ class TaskRanker:
 
 
 def most_ambiguous(scores: Array, alpha: float, *, strict: bool = False) -> tuple[Array, float]:
-    """Which tasks score no more (less, if `strict`) than the alpha-quantile, (tasks,); and that quantile.
+    """Return which tasks score at or below the alpha-quantile (below, if `strict`), (tasks,); and that quantile.
 
-    Scores that are not finite are of tasks nothing is known of, and count for nothing. Where all tasks score the same,
-    nothing tells one from another: none is ambiguous.
+    Scores that are not finite are unknown and are ignored. If all tasks score the same, none is ambiguous.
 
     >>> most_ambiguous(np.array([0.1, 0.9, np.inf, 0.8]), 0.0)[0].tolist()
     [False, False, False, False]
@@ -171,7 +170,7 @@ def most_ambiguous(scores: Array, alpha: float, *, strict: bool = False) -> tupl
 
 
 def weighted_means(values: Array, weight: Array, task: Array, n_tasks: int) -> Array:
-    """Mean of values (answers,) for each task by their weights; plain where these sum to zero, +inf without answers.
+    """Return the weighted mean of values (answers,) per task; unweighted if weights sum to zero, +inf without answers.
 
     >>> weighted_means(np.array([1.0, 0.0, 3.0]), np.array([3.0, 1.0, 0.0]), np.array([0, 0, 1]), 3).tolist()
     [0.75, 3.0, inf]
@@ -183,8 +182,8 @@ def weighted_means(values: Array, weight: Array, task: Array, n_tasks: int) -> A
     return np.where(by_task > 0, sums / np.where(by_task > 0, by_task, 1.0), np.inf)
 
 
-def in_blocks(predict: Callable[[Array], Array], features: Features, tasks: Array, n_classes: int) -> Array:
-    """What a classifier says of some tasks, (rows, classes), a block of them at a time."""
+def predict_in_blocks(predict: Callable[[Array], Array], features: Features, tasks: Array, n_classes: int) -> Array:
+    """Return a classifier's prediction for these tasks, (rows, classes), computed block by block."""
     out, size = np.empty((len(tasks), n_classes)), features.block_size(BLOCK)
     for first in range(0, len(tasks), size):
         out[first : first + size] = predict(features.rows(tasks[first : first + size]))

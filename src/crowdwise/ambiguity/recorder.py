@@ -1,4 +1,4 @@
-"""The base class of what ranks tasks by margins: a network, trained by the training loop, that records them."""
+"""Base class of the rankers by margin: a network that records the margins of its training steps."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from crowdwise.learn.network.learner import NetworkLearner, TrainingOptions
 from crowdwise.learn.network.modules import Network
 
 
-class Recorder(TaskRanker, NetworkLearner):
-    """Trains a network on answers, each one a label of its task, and records the margins of the training steps.
+class MarginRecorder(TaskRanker, NetworkLearner):
+    """Trains a network with each answer as a label of its task, and records the margins of the training steps.
 
     Parameters
     ----------
     network : as in `TrainingOptions`
-        What is trained.
+        Network to train.
     margin : {"yang", "pleiss"}
-        What a label is compared to: the second largest of all scores, or the largest of the other classes.
+        Score to compare a label with: the second largest of all, or the largest of the other classes.
     scale : {"probabilities", "logits"}
-        What scores are.
+        Which scores to use.
     top_k : int
-        The (k + 1)-th largest score takes the place of the second, the k-th of the others that of the largest.
+        Compare with the (k + 1)-th largest of all scores ("yang") or the k-th largest of the others ("pleiss").
     double_softmax : bool
-        Train through one more softmax on top of the probabilities, as the authors' LabelMe network does.
+        Apply a second softmax to the probabilities in training, as the authors' LabelMe network does.
     **training
         See `TrainingOptions`.
     """
 
-    # The rate of the paper: margins of a network that has hardly learnt are those of its random start.
+    # As in the paper: with a lower rate, margins are those of the random initial network.
     defaults: ClassVar[TrainingOptions] = {"lr": 5e-3}
 
     def __init__(
@@ -56,7 +56,7 @@ class Recorder(TaskRanker, NetworkLearner):
         super()._check_parameters()
         require(self.margin in ("yang", "pleiss"), "margin", self.margin, "'yang' or 'pleiss'")
         require(self.scale in ("probabilities", "logits"), "scale", self.scale, "'probabilities' or 'logits'")
-        require(is_integer(self.top_k, 1), "top_k", self.top_k, "a whole number, 1 or more")
+        require(is_integer(self.top_k, 1), "top_k", self.top_k, "an integer of 1 or more")
 
     def _fit(self, inputs: FitInput) -> None:
         n_classes = inputs.answers.n_classes
@@ -65,5 +65,11 @@ class Recorder(TaskRanker, NetworkLearner):
 
     def _module(self, network: Network, answers: Answers) -> StackedModule:
         return StackedModule(
-            network, answers.n_workers, answers.n_tasks, self.margin, self.scale, self.top_k, again=self.double_softmax
+            network,
+            answers.n_workers,
+            answers.n_tasks,
+            self.margin,
+            self.scale,
+            self.top_k,
+            double_softmax=self.double_softmax,
         )

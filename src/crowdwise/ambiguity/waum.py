@@ -1,4 +1,4 @@
-"""WAUM, the weighted area under the margin: which tasks are ambiguous, by features and answers together.
+"""WAUM, the weighted area under the margin: ranks tasks by ambiguity, from features and answers.
 
     f            one network, trained on every answer as a label of its task (the stacked set)
     AUM[a]       mean over epochs of the margin of answer a's label in the training steps (see `margins`)
@@ -7,10 +7,11 @@
 
     WAUM(x) = sum over its answers a of trust[a] * AUM[a] / sum of trust[a]
 
-Low where the network struggled to learn what trusted workers said: prune these tasks, or read them. Where all trust is
-zero the mean is plain. Lefort, Charlier, Joly and Salmon, "Weighting areas under the margin in crowdsourced datasets",
-JDS 2023 (eq. 2 to 4; the denominator of eq. 3 is printed without its summand), and TMLR 2024. `trust=None` trusts all
-alike; `per_worker` trains a network for each worker on his answers alone, which asks for many answers a worker.
+It is low if the network struggled to learn the answers of trusted workers: prune these tasks, or review them. If all
+trust is zero the mean is unweighted. Lefort, Charlier, Joly and Salmon, "Weighting areas under the margin in
+crowdsourced datasets", JDS 2023 (eq. 2 to 4; the denominator of eq. 3 is printed without its summand), and TMLR 2024.
+`trust=None` trusts all workers equally; `per_worker` trains a network per worker on their answers, which needs many
+answers per worker.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from sklearn.base import clone
 from crowdwise._core.registry import make
 from crowdwise._core.validation import require
 from crowdwise.ambiguity.margins import StackedModule
-from crowdwise.ambiguity.ranking import in_blocks, weighted_means
-from crowdwise.ambiguity.recorder import Recorder
+from crowdwise.ambiguity.ranking import predict_in_blocks, weighted_means
+from crowdwise.ambiguity.recorder import MarginRecorder
 from crowdwise.answers import Answers
 from crowdwise.learn.base import Array, CrowdClassifier, FitInput, training_mask
 from crowdwise.learn.features import Features, open_features
@@ -34,39 +35,39 @@ from crowdwise.learn.network.architectures import Spec
 from crowdwise.truth.base import TruthModel
 
 
-class WAUM(Recorder):
+class WAUM(MarginRecorder):
     """Ranks tasks by the margins of their answers, weighted by trust in them.
 
     Parameters
     ----------
     network : as in `TrainingOptions`
-        What is trained; need not be the one trained on what is kept.
+        Network to train. The model fitted on the kept tasks may have another.
     trust : truth model, learner, the name of one, (workers, classes, classes) array, or None
-        How workers are judged: by the model's confusion matrices, or where it has none by those that follow from the
-        truth it infers; None trusts all alike. The paper runs `DawidSkene(prior=None, max_iter=60, tol=0)`.
+        Source of the workers' accuracies: the model's confusion matrices, or those that follow from the truth it infers
+        if it has none. None trusts all workers equally. The paper uses `DawidSkene(prior=None, max_iter=60, tol=0)`.
     per_worker : bool
-        A network for each worker, each from the same start, in place of one for all answers.
+        Train a network per worker, each from the same initial weights, instead of one for all answers.
     margin : {"yang", "pleiss"}
-        What a label is compared to: the second largest of all scores, or the largest of the other classes.
+        Score to compare a label with: the second largest of all, or the largest of the other classes.
     scale : {"probabilities", "logits"}
-        What scores are.
+        Which scores to use.
     top_k : int
-        The (k + 1)-th largest score takes the place of the second, the k-th of the others that of the largest.
+        Compare with the (k + 1)-th largest of all scores ("yang") or the k-th largest of the others ("pleiss").
     double_softmax : bool
-        Train through one more softmax on top of the probabilities, as the authors' LabelMe network does.
+        Apply a second softmax to the probabilities in training, as the authors' LabelMe network does.
     **training
-        See `TrainingOptions`. The weight of an answer, where it has one, multiplies its trust.
+        See `TrainingOptions`. The weight of an answer, if any, multiplies its trust.
 
     Attributes
     ----------
     scores_ : (tasks,) array
-        The WAUM; +infinity for a task without answers or of weight zero, which is never removed.
+        The WAUM; +infinity for tasks without answers or of weight zero, which are never removed.
     aum_, trust_ : (answers,) arrays
-        What it is made of.
+        AUM and trust of each answer.
     worker_trust_ : (workers,) array
         Mean trust in each worker's answers.
     proba_ : (tasks, classes) array
-        f_T of the tasks (the mean over the networks of those who answered, with `per_worker`).
+        f_T of the tasks (with `per_worker`, the mean over the networks of the workers who answered).
 
     Examples
     --------
@@ -98,34 +99,34 @@ class WAUM(Recorder):
         known = self.trust is None or isinstance(self.trust, (str, TruthModel, CrowdClassifier, np.ndarray))
         require(known, "trust", self.trust, "a truth model, a learner, the name of one, confusion matrices, or None")
         if self.per_worker:
-            for name, idle in (("select", "last"), ("checkpoint", None)):
+            for name, default in (("select", "last"), ("checkpoint", None)):
                 value = getattr(self, name)
-                require(value == idle, name, value, f"{idle!r} with per_worker=True, which trains many networks")
+                require(value == default, name, value, f"{default!r} with per_worker=True, which trains many networks")
 
     def _fit(self, inputs: FitInput) -> None:
         answers = inputs.answers
-        right = self._judge(inputs)  # (workers, classes)
+        accuracy = self._worker_accuracy(inputs)  # (workers, classes)
         inputs = inputs._replace(gold=None)
         if self.per_worker:
-            self.aum_, seen, f = self._each_worker(inputs)  # f (answers, classes)
+            self.aum_, seen, f = self._train_per_worker(inputs)  # f (answers, classes)
         else:
             super()._fit(inputs)
             assert isinstance(self.module_, StackedModule)
             table, known = self.module_.recorded(np.arange(answers.n_tasks))
             self.aum_, seen, f = table[answers.task, answers.label], known[answers.task], self.proba_[answers.task]
-        self.trust_ = (right[answers.worker] * f).sum(axis=1)
+        self.trust_ = (accuracy[answers.worker] * f).sum(axis=1)
         weight = self.trust_ if answers.weight is None else self.trust_ * answers.weight
         self.scores_ = weighted_means(self.aum_[seen], weight[seen], answers.task[seen], answers.n_tasks)
 
-    def _judge(self, inputs: FitInput) -> Array:
-        """Diagonals of the confusion matrices, (workers, classes)."""
+    def _worker_accuracy(self, inputs: FitInput) -> Array:
+        """Return the diagonals of the confusion matrices, (workers, classes)."""
         features, answers, weight, gold, _, _ = inputs
         if not isinstance(self.trust, (str, TruthModel, CrowdClassifier)):
-            require(gold is None, "gold", "...", "known labels only where `trust` is a model to be told of them")
+            require(gold is None, "gold", "...", "None unless `trust` is a model, which can use gold labels")
             if self.trust is None:
                 return np.ones((answers.n_workers, answers.n_classes))
             return _diagonals(np.asarray(self.trust, dtype=float), answers.n_workers, answers.n_classes)
-        if weight is not None:  # a task of weight zero says nothing of workers either
+        if weight is not None:  # tasks of weight zero do not count for workers either
             answers = answers.take(np.flatnonzero(weight[answers.task] > 0))
         model: Any = make(self.trust) if isinstance(self.trust, str) else clone(self.trust)
         if isinstance(model, TruthModel):
@@ -139,8 +140,8 @@ class WAUM(Recorder):
             confusion = workers.confusion()
         return _diagonals(confusion, answers.n_workers, answers.n_classes)
 
-    def _each_worker(self, inputs: FitInput) -> tuple[Array, Array, Array]:
-        """AUM (answers,), whether it was recorded, and what the worker's own network says, (answers, classes)."""
+    def _train_per_worker(self, inputs: FitInput) -> tuple[Array, Array, Array]:
+        """Return AUM (answers,), whether recorded, and the worker's network's prediction, (answers, classes)."""
         features, answers, weight, _, _, callback = inputs
         n_classes = answers.n_classes
         self.module_ = self._module(self._network(features, n_classes), answers).to(self.device)
@@ -148,10 +149,10 @@ class WAUM(Recorder):
         start = {name: value.clone() for name, value in network.state_dict().items()}
         aum, seen = np.zeros(answers.n_answers), np.zeros(answers.n_answers, bool)
         f = np.full((answers.n_answers, n_classes), 1 / n_classes)
-        for worker in np.flatnonzero(np.diff(answers.worker_starts)):  # one training after another, by definition
+        for worker in np.flatnonzero(np.diff(answers.worker_starts)):  # one training per worker
             rows = answers.by_worker[slice(*answers.worker_starts[worker : worker + 2])]
             tasks = answers.task[rows]
-            own = Answers.from_codes(  # of his tasks alone: nothing is as long as all tasks for each worker
+            own = Answers.from_codes(  # only their tasks, so that memory does not grow with tasks x workers
                 np.arange(len(rows)), np.zeros(len(rows), np.int64), answers.label[rows], tasks=len(rows), workers=1,
                 classes=answers.class_ids, weight=None if answers.weight is None else answers.weight[rows],
             )  # fmt: skip
@@ -167,7 +168,7 @@ class WAUM(Recorder):
             trainer.finish()
             table, seen[rows] = module.recorded(own.task)
             aum[rows] = table[np.arange(len(rows)), own.label]
-            f[rows] = in_blocks(lambda x: self._predict_proba(open_features(x)), features, tasks, n_classes)
+            f[rows] = predict_in_blocks(lambda x: self._predict_proba(open_features(x)), features, tasks, n_classes)
         by_task = [weighted_means(f[:, c], np.ones(len(f)), answers.task, answers.n_tasks) for c in range(n_classes)]
         proba = np.stack(by_task, axis=1)
         self.proba_ = np.where(np.isfinite(proba), proba, 1 / n_classes)
@@ -182,14 +183,16 @@ class WAUM(Recorder):
         return super()._proba_of_answers(features, rows, row, worker)
 
     def _require_one_network(self) -> None:
-        require(not self.per_worker, "per_worker", True, "False to predict: no network is for all tasks otherwise")
+        require(
+            not self.per_worker, "per_worker", True, "False to predict: otherwise there is no network for all tasks"
+        )
 
 
 def _diagonals(confusion: Array, n_workers: int, n_classes: int) -> Array:
-    """Of checked confusion matrices (workers, classes, labels)."""
+    """Validate confusion matrices (workers, classes, labels) and return their diagonals."""
     shape = (n_workers, n_classes, n_classes)
     require(confusion.shape == shape, "trust", confusion.shape, f"matrices [worker, truth, label] of shape {shape}")
     diagonals = confusion[:, np.arange(n_classes), np.arange(n_classes)]
     proper = bool(np.isfinite(diagonals).all() and (diagonals >= 0).all())
-    require(proper, "trust", "...", "matrices of finite probabilities, 0 or more")
+    require(proper, "trust", "...", "matrices of finite probabilities of 0 or more")
     return diagonals

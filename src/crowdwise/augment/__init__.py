@@ -1,1 +1,1 @@
-"""Frameworks that fill in what is missing: answers nobody gave, tasks of rare classes."""
+"""Frameworks that add missing answers, or synthetic tasks of rare classes."""

@@ -1,39 +1,39 @@
-"""Rank methods and settings without ground truth, by how well they predict answers they have not seen.
+"""Compare methods and settings without ground truth, by how well they predict held-out answers.
 
-Answers are split into folds. Each candidate is fitted on all folds but one and says how likely the answers of that one
-are; all candidates see the same folds, so that differences are paired. For a held-out answer l of worker w to task t:
+Answers are split into folds. Each candidate is fitted on all folds but one and scored by the log-likelihood of the
+answers in that one. All candidates have the same folds, so differences are paired. For a held-out answer l of worker w
+to task t:
 
-    "common"   log sum_c belief[t, c] confusion[w, c, l]    belief: the candidate's `proba_`, from the answers kept (and
-               features); confusion: ONE worker model for all, estimated from that belief and the answers kept: five
-               answers of the whole crowd, and what the worker said
-    "own"      log P(l | x_t, w) under the candidate's own worker model: `answer_proba` of a learner; of a truth model
-               `proba_` and `confusion_`, or the common worker model where it has none
-    "tasks"    log sum_c belief[t, c] prod over the answers to t of confusion[w, c, l], in equal parts to each answer:
-               all answers of a task are held out together, and belief is the classifier's, from features alone; a truth
-               model is asked through the classifier trained on its labels (`Aggregated`)
+    "common"   log sum_c belief[t, c] confusion[w, c, l]    belief: the candidate's `proba_`, from the training answers
+               (and features); confusion: ONE worker model for all candidates, estimated from that belief and the
+               training answers: five answers of the average worker, and the worker's own
+    "own"      log P(l | x_t, w) under the candidate's own worker model: `answer_proba` of a learner; `proba_` and
+               `confusion_` of a truth model, or the common worker model if it has none
+    "tasks"    log sum_c belief[t, c] prod over the answers to t of confusion[w, c, l], divided equally over them:
+               all answers to a task are held out together, and belief is the classifier's, from features alone; a truth
+               model is represented by the classifier trained on its labels (`Aggregated`)
 
-Majority vote, whose shares are no probabilities, gets the best chance: its shares, or votes as odds (each vote adds the
-same log odds, of several sizes), whichever predicts the held-out answers best. So a method has to know something of
-workers or tasks to beat it, not only how sure a vote is. Under "tasks" it is the classifier trained on its labels.
+Majority vote's shares are not probabilities. It is scored by the best of several readings: its shares, or votes as odds
+(each vote adds the same log odds, of several sizes). So a method must know something about workers or tasks to beat it,
+not only how reliable a vote is. Under "tasks" it is the classifier trained on its labels.
 
-Which answers are held out: for "common" and "own" each answer of a task that has two or more, exactly once; a task's
-answers are spread over the folds, so it always keeps one. A task's only answer is never held out, for the task would be
-left without. For "tasks" every answer is, once. Answers made by a model (`pseudo`) are never held out and stay in every
-fit; where that model saw the answers now held out, candidates see them through it: choose before adding any.
+For "common" and "own", each answer of a task with two or more is held out exactly once. The answers to a task are
+spread over the folds, so a task always keeps one; a task's only answer is never held out. For "tasks" every answer is
+held out once. Pseudo-answers are never held out and are in every fit. If the model that made them saw the answers that
+are now held out, candidates see these through it: choose before adding pseudo-answers.
 
-Standard errors take tasks as independent, and hold the fits fixed: they do not tell how much a network's own seed moves
-its score. A candidate takes the place of a simpler one only when its lead over that one is greater than the standard
-error of the lead; the order of the candidates is the order of simplicity, and majority vote comes first. Where a
-`default` is named, the rule begins there and not with the simplest: the default is taken among those that held-out
-answers cannot tell apart. With features that is JointEM: held-out answers rank good classifiers poorly
-(`benchmarks/choose_criteria.py`).
+Standard errors treat tasks as independent and the fits as fixed: they do not include how a network's seed changes its
+score. A candidate replaces a simpler one only if it leads by more than the standard error of the lead. The order of the
+candidates is the order of simplicity, and majority vote comes first. With a `default`, the rule starts there instead of
+with the simplest: the default is taken among those that held-out answers cannot distinguish. With features that is
+JointEM, since held-out answers rank good classifiers poorly (`benchmarks/choose_criteria.py`).
 
-The same held-out answers say how sure each candidate may be: `Choice.temperatures`, see `choose.temperature`. With
-`checkpoint`, a choice that was killed goes on where it was (`keeping`); with `time_budget`, the slowest candidates are
-left out (`fitting`).
+The same held-out answers calibrate each candidate: `Choice.temperatures`, see `choose.temperature`. With `checkpoint`,
+a killed choice resumes (`choose.checkpoint`); with `time_budget`, the slowest candidates are skipped
+(`choose.fold_fits`).
 
-What this cannot do: it measures how well answers are predicted, which is not how often labels are right. It weeds out
-bad settings, and ranks good ones poorly where workers err together: there, imitating the crowd is rewarded.
+Limits: this measures how well answers are predicted, not how often labels are right. It finds bad settings, but ranks
+good ones poorly if workers make the same mistakes: then imitating the crowd is rewarded.
 """
 
 from __future__ import annotations

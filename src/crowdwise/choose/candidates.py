@@ -17,7 +17,7 @@ from crowdwise._core.registry import find_method, make
 from crowdwise._core.validation import require
 from crowdwise.answers import Answers
 from crowdwise.errors import ParameterError
-from crowdwise.learn.joint_em.class_prior import ClassPrior, shares_of
+from crowdwise.learn.joint_em.class_prior import ClassPrior, parse_shares
 
 VOTE = "majority-vote"
 DEFAULT = "joint-em"  # with features
@@ -95,7 +95,7 @@ def select_candidates(
     if class_prior is not None:
         need = f"None unless {DEFAULT} is a candidate, which needs features: no other method uses it"
         require(DEFAULT in models, "class_prior", class_prior, need)
-        shares_of(class_prior, answers.classes)  # raises if a class is missing or unknown
+        parse_shares(class_prior, answers.classes)  # raises if a class is missing or unknown
         models[DEFAULT].set_params(class_prior=class_prior)
         notes.append(f"The declared class shares were passed to {DEFAULT}, the only method that uses them.")
     default = DEFAULT if DEFAULT in models and requested is None else None

@@ -1,4 +1,4 @@
-"""What came out: the candidates with their scores, as a table and in words; and which of them to take."""
+"""The result: candidates with their scores, as a table and in words, and the rule that chooses one."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import pyarrow as pa
 
 from crowdwise._core.display import html_table
 from crowdwise.answers import Answers
-from crowdwise.choose.fold_fits import LEFT_OUT
+from crowdwise.choose.fold_fits import SKIPPED
 from crowdwise.choose.scores import Array, CaughtWarning, Criterion, Outcome
 from crowdwise.choose.temperature import best_temperature, calibrated
 from crowdwise.truth.base import TruthModel
 from crowdwise.truth.vote_check import mean_and_error
 
-TINY = 1e-9  # nats; a lead of less is rounding
+TINY = 1e-9  # nats; a smaller lead is rounding
 
 
 class CandidateScore(NamedTuple):
-    """One candidate: log-likelihoods are nats per held-out answer, higher is better; None where it failed."""
+    """One candidate. Log-likelihoods are in nats per held-out answer, higher is better; None if it failed."""
 
     candidate: str
     rank: int | None  # 1 is the highest mean
@@ -30,32 +30,32 @@ class CandidateScore(NamedTuple):
     to_best_error: float | None
     to_vote: float | None  # difference to majority vote
     to_vote_error: float | None
-    seconds: float  # all folds together
+    seconds: float  # total of all folds
     failure: str | None  # why it has no score
-    warnings: tuple[CaughtWarning, ...]  # of its fits, each once
-    temperature: float | None  # under which held-out answers are most likely; None where not looked for
+    warnings: tuple[CaughtWarning, ...]  # issued while it was fitted
+    temperature: float | None  # that best predicts held-out answers; None if not searched
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Choice:
-    """Candidates with their scores; `str(choice)` is a table and what it means in words.
+    """Candidates with their scores; `str(choice)` is a table and its meaning in words.
 
     Attributes
     ----------
     best_ : str
-        The candidate chosen: not always the first in rank, see `choose`.
+        The chosen candidate: not always the first in rank, see `choose`.
     best_model_ : model
-        The same, not fitted: a truth model's classifier (`Aggregated`) where that was judged.
-    entries : list of Entry
-        In the order of simplicity, majority vote first.
+        Its model, not fitted. Under "tasks", a truth model's classifier (`Aggregated`).
+    entries : list of CandidateScore
+        In order of simplicity, majority vote first.
     scores : dict of str to array
-        Log-likelihood of each held-out answer, by candidate; those that failed are not here.
+        Log-likelihood of each held-out answer, by candidate, without those that failed.
     rows : int array
-        Which answers were held out: row numbers of the answers, as in the arrays of `scores`.
+        Row numbers of the held-out answers, in the order of `scores`.
     default : str or None
-        The candidate that stays unless another leads it by more than the error of the lead.
+        The candidate that is kept unless another leads it by more than one standard error.
     over_default : (float, float) or None
-        By how much the one chosen leads the default, and the error of that, where it took its place.
+        The lead of the chosen candidate over the default and its standard error, if it replaced the default.
     """
 
     criterion: Criterion
@@ -66,34 +66,35 @@ class Choice:
     entries: list[CandidateScore]
     scores: dict[str, Array]
     rows: Array
-    n_tasks: int  # of which an answer was held out
-    n_never: int  # answers that were never held out
+    n_tasks: int  # with a held-out answer
+    n_never: int  # answers never held out
     default: str | None = None
     over_default: tuple[float, float] | None = None
 
     @property
     def ranking_(self) -> list[str]:
-        """Candidates by rank; those that failed are left out."""
+        """Candidates by rank, without those that failed."""
         return [entry.candidate for entry in self._sorted() if entry.rank is not None]
 
     @property
     def temperatures(self) -> dict[str, float]:
-        """How much less sure (above 1) or surer each candidate's belief should be; see `choose.temperature`."""
+        """Temperature per candidate: above 1 it is overconfident, below 1 underconfident; see `choose.temperature`."""
         return {entry.candidate: entry.temperature for entry in self.entries if entry.temperature is not None}
 
     def calibrated(self, candidate: str, model: Any) -> Array:
-        """Belief (tasks, classes) of this candidate, fitted on all answers, at its temperature; as it is without one.
+        """Return the calibrated belief (tasks, classes) of this candidate, fitted on all answers.
 
-        Majority vote's comes from its votes. Labels do not change, and known ones stay certain. Under "tasks", where a
-        truth model is judged by the classifier of its labels, the temperature is that one's: its own belief stays.
+        Without a temperature it is unchanged. Majority vote's comes from its votes. Labels do not change, and gold
+        stays certain. Under "tasks" a truth model is scored by the classifier of its labels; the temperature is for
+        that classifier, so the truth model's own belief is unchanged.
         """
         temperature = self.temperatures.get(candidate)
-        another = self.criterion == "tasks" and isinstance(model, TruthModel)
-        return model.proba_ if temperature is None or another else calibrated(model, temperature)
+        of_classifier = self.criterion == "tasks" and isinstance(model, TruthModel)
+        return model.proba_ if temperature is None or of_classifier else calibrated(model, temperature)
 
     @property
     def words(self) -> str:
-        """What the table means."""
+        """The meaning of the table in words."""
         by_name = {entry.candidate: entry for entry in self.entries}
         vote, chosen, first = self.entries[0], by_name[self.best_], by_name[self.ranking_[0]]
         lead = _plus_minus(None if chosen.to_best is None else -chosen.to_best, chosen.to_best_error)
@@ -102,24 +103,24 @@ class Choice:
         unscored = f" {self.default}, the default, could not be scored."
         unscored = "" if self.default is None or self.default in self.scores else unscored
         if chosen is vote and self.over_default is None:
-            text = "Nothing beats majority vote by more than its own error: keep majority vote."
+            text = "No candidate beats majority vote by more than one standard error: keep majority vote."
             return (text if first is vote else f"{text} {first.candidate} leads by {lead}.") + unscored
         text = "Keep majority vote" if chosen is vote else f"Chosen: {self.best_}"
         if self.best_ == self.default:
-            text += ", the default; nothing else was better by its error"
+            text += ", the default; no other candidate leads it by more than one standard error"
         if chosen is not vote and chosen.to_vote is not None:
             text += f", {_plus_minus(chosen.to_vote, chosen.to_vote_error)} against majority vote"
         if self.over_default is not None:
             text += f": better than {self.default}, the default, by {_plus_minus(*self.over_default)}"
         text += "."
         if self.best_ == self.default and (chosen.to_vote or 0) <= (chosen.to_vote_error or 0):
-            text += " Held-out answers do not speak for it over majority vote."
+            text += " Held-out answers do not show that it is better than majority vote."
         if first is not chosen:
-            text += f" {first.candidate} leads it by {lead}: not more than its error, so it does not take its place."
+            text += f" {first.candidate} leads it by {lead}, which is not more than one standard error."
         return text + unscored
 
     def to_arrow(self) -> pa.Table:
-        """One row a candidate, by rank, those that failed last; `chosen` marks the one to take."""
+        """Return one row per candidate, by rank, those that failed last; `chosen` marks the chosen one."""
         rows = [
             {**entry._asdict(), "warnings": [warning.text for warning in entry.warnings],
              "chosen": entry.candidate == self.best_}
@@ -132,17 +133,17 @@ class Choice:
         return pa.Table.from_pylist(rows, schema=pa.schema(list(kinds.items())))
 
     def to_frame(self) -> Any:
-        """The same as a pandas table."""
+        """Return the same as a pandas table."""
         return self.to_arrow().to_pandas()
 
     def as_dict(self, *, seconds: bool = True) -> dict[str, Any]:
-        """Everything but the score of each answer, ready for JSON; without `seconds` the same each time it is run."""
+        """Return all but the scores per answer, ready for JSON; without `seconds` it is reproducible."""
         names = ("criterion", "folds", "repeats", "best_", "default", "n_tasks", "n_never", "words")
         candidates = self.to_arrow().to_pylist()
         for row in candidates if not seconds else ():
             del row["seconds"]
-            if (row["failure"] or "").startswith(LEFT_OUT):  # goes on to say how long a fit took
-                row["failure"] = f"{LEFT_OUT}over the time budget"
+            if (row["failure"] or "").startswith(SKIPPED):  # the rest of the text has durations
+                row["failure"] = f"{SKIPPED}over the time budget"
         return {
             **{name.rstrip("_"): getattr(self, name) for name in names},
             "n_answers": len(self.rows),
@@ -179,34 +180,34 @@ class Choice:
                 _plus_minus(entry.to_vote, entry.to_vote_error) if entry is not self.entries[0] else "",
             )
             mark = " *" if entry.candidate == self.best_ else ""
-            left = (entry.failure or "").startswith(LEFT_OUT)
-            rank = str(entry.rank) if entry.rank is not None else "left out" if left else "failed"
+            skipped = (entry.failure or "").startswith(SKIPPED)
+            rank = str(entry.rank) if entry.rank is not None else "left out" if skipped else "failed"
             rows.append([rank, entry.candidate + mark, *figures, f"{entry.seconds:.1f}"])
         return rows
 
     def _notes(self) -> list[str]:
         held = f"{len(self.rows):,} answers to {self.n_tasks:,} tasks held out in {self.folds} folds"
-        never = f", {self.n_never:,} answers never" if self.n_never else ""
-        times = "" if self.repeats == 1 else f", {self.repeats} times over"
+        never = f", {self.n_never:,} answers never held out" if self.n_never else ""
+        times = "" if self.repeats == 1 else f", repeated {self.repeats} times"
         notes = [self.words, f"Criterion {self.criterion!r}: {held}{times}{never}; ± is one standard error."]
         for entry in self.entries:
             if entry.failure:
-                failed = "" if entry.failure.startswith(LEFT_OUT) else "failed: "
+                failed = "" if entry.failure.startswith(SKIPPED) else "failed: "
                 notes.append(f"{entry.candidate} {failed}{entry.failure}")
         notes += [f"{entry.candidate} warned: {each.text}" for entry in self.entries for each in entry.warnings]
         return notes
 
 
-def paired(difference: Array, held: Answers) -> tuple[float, float]:
-    """Mean of a figure over held-out answers (weighted, where they are) and its standard error, clustered by task."""
+def mean_with_error(difference: Array, held: Answers) -> tuple[float, float]:
+    """Return the (weighted) mean of a value over held-out answers and its standard error, clustered by task."""
     return mean_and_error(difference, held.task, held.weight)
 
 
 def pick(scores: Mapping[str, Array], held: Answers, default: str | None = None) -> str:
-    """The rule of `choose`; `scores` in order of simplicity. It ends, for each step leads to a higher mean."""
+    """Apply the rule of `choose`; `scores` are in order of simplicity. It ends, since each step has a higher mean."""
 
     def leads(name: str, over: str) -> bool:
-        lead, error = paired(scores[name] - scores[over], held)
+        lead, error = mean_with_error(scores[name] - scores[over], held)
         return lead > error + TINY
 
     best = next(iter(scores)) if default is None or default not in scores else default
@@ -215,11 +216,11 @@ def pick(scores: Mapping[str, Array], held: Answers, default: str | None = None)
     return best
 
 
-def entries_of(
+def score_candidates(
     outcomes: Mapping[str, list[Outcome]], scores: Mapping[str, Array], held: Answers
 ) -> list[CandidateScore]:
-    """A line of the table for each candidate, in their order."""
-    means = {name: paired(score, held)[0] for name, score in scores.items()}
+    """Return a row of the table per candidate, in their order."""
+    means = {name: mean_with_error(score, held)[0] for name, score in scores.items()}
     order = sorted(means, key=means.__getitem__, reverse=True)
     vote = scores.get(next(iter(outcomes)))
     entries = []
@@ -227,17 +228,17 @@ def entries_of(
         figures: tuple[Any, ...] = (None,) * 7
         if name in scores:
             own, best = scores[name], scores[order[0]]
-            against = (None, None) if vote is None else paired(own - vote, held)
-            figures = (order.index(name) + 1, *paired(own, held), *paired(own - best, held), *against)
-        warnings = tuple(dict.fromkeys(warning for run in runs for warning in run.warnings))
+            against = (None, None) if vote is None else mean_with_error(own - vote, held)
+            figures = (order.index(name) + 1, *mean_with_error(own, held), *mean_with_error(own - best, held), *against)
+        issued = tuple(dict.fromkeys(warning for run in runs for warning in run.warnings))
         seconds = sum(run.seconds for run in runs)
-        temperature = best_temperature(run.readings for run in runs)
-        entries.append(CandidateScore._make((name, *figures, seconds, first_failure(runs), warnings, temperature)))
+        temperature = best_temperature(run.curves for run in runs)
+        entries.append(CandidateScore._make((name, *figures, seconds, first_failure(runs), issued, temperature)))
     return entries
 
 
 def first_failure(runs: Sequence[Outcome]) -> str | None:
-    """Why a candidate could not be fitted, if so."""
+    """Return why a candidate could not be fitted, or None."""
     return next((run.failure for run in runs if run.failure), None)
 
 

@@ -18,7 +18,7 @@ import jinja2
 import vl_convert
 
 from crowdwise._core import display
-from crowdwise.choose.fold_fits import LEFT_OUT
+from crowdwise.choose.fold_fits import SKIPPED
 from crowdwise.report import text
 from crowdwise.report.contents import embedded, overview
 from crowdwise.report.source import NEVER_ANSWERED, RunSource
@@ -42,7 +42,7 @@ def template() -> jinja2.Template:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"percent": display.percent, "count": text.count, "figure": text.figure}
-    environment.globals |= {"pluralise": display.pluralise, "LEFT_OUT": LEFT_OUT, "NEVER_ANSWERED": NEVER_ANSWERED}
+    environment.globals |= {"pluralise": display.pluralise, "LEFT_OUT": SKIPPED, "NEVER_ANSWERED": NEVER_ANSWERED}
     return environment.from_string(read("template.html"))
 
 

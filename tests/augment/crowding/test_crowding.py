@@ -1,11 +1,11 @@
-"""CrowdInG as a learner: its variants, its game, and what it generates."""
+"""CrowdInG as a learner: variants, game, and generated answers."""
 
 import numpy as np
 import pytest
 import torch
 
 import crowdwise as cw
-from crowdwise.augment.crowding import alarms
+from crowdwise.augment.crowding import divergence
 from crowdwise.augment.crowding.crowding import GRID, CrowdInG
 from crowdwise.augment.crowding.game import Game
 from crowdwise.augment.crowding.module import CrowdInGModule
@@ -40,7 +40,7 @@ def plain(data):
 @pytest.mark.parametrize(
     "game", [{"adversarial_epochs": 0}, {"classifier_lr": 1e-30}, {"scale": 2.0, "classifier_lr": 1e-30}]
 )
-def test_without_a_game_or_at_rest_in_it_the_classifier_is_crowdlayers(data, game):
+def test_without_a_game_the_classifier_equals_crowdlayer(data, game):
     X, answers, _ = data
     none = CrowdInG(**{**FEW, **game}).fit(X, answers)
     plain = cw.CrowdLayer(network=FEW["network"], scale=game.get("scale", 1.0), epochs=8, lr=0.02, batch_size=32)
@@ -50,11 +50,11 @@ def test_without_a_game_or_at_rest_in_it_the_classifier_is_crowdlayers(data, gam
 
 
 def test_a_discriminator_that_knows_the_truth_teaches_it(data, monkeypatch):
-    """The classifier moves to what passes for real, through a generator that says what the classifier says."""
+    """The classifier moves to answers taken for real, through a generator that copies the classifier."""
     X, answers, truth = data
 
     def judge(module, pool):
-        pool.unlikely[:] = (pool.said != torch.from_numpy(truth[pool.answers.task])).float()
+        pool.unlikely[:] = (pool.labels != torch.from_numpy(truth[pool.answers.task])).float()
 
     monkeypatch.setattr(CrowdInGModule, "judge", judge)
     options = {**FAST, "epochs": 2, "generator_epochs": 40, "use_task": False, "two_step": False}
@@ -67,7 +67,7 @@ def test_a_discriminator_that_knows_the_truth_teaches_it(data, monkeypatch):
 
 
 def trained(answers, X, **options):
-    """Which parts the game changed, beside the same fit without it."""
+    """The parts that the game changed, compared with the same fit without it."""
     options = {**FEW, **options}
     before = CrowdInG(**{**options, "adversarial_epochs": 0, "discriminator_epochs": 0}).fit(X, answers)
     after = CrowdInG(**options).fit(X, answers)
@@ -89,19 +89,21 @@ def test_without_information_the_auxiliary_network_is_not_trained(data):
     assert trained(answers, X, information=0, threshold=0.9) == {"network", "generator", "discriminator"}
 
 
-def test_threshold_decides_who_learns(data):
+def test_threshold_decides_which_network_learns(data):
     X, answers, _ = data
-    with pytest.warns(CrowdwiseWarning, match=r"classifier of CrowdInG learnt nothing.*above threshold=2 .*lower"):
-        assert "network" not in trained(answers, X, threshold=2.0)  # log 3 is the largest entropy: f is sure of all
-    with pytest.warns(CrowdwiseWarning, match=r"generator of CrowdInG learnt nothing.*at most threshold=0 .*raise"):
+    with pytest.warns(CrowdwiseWarning, match=r"classifier of CrowdInG did not train.*above threshold=2 .*lower"):
+        assert "network" not in trained(answers, X, threshold=2.0)  # entropy is at most log 3
+    with pytest.warns(CrowdwiseWarning, match=r"generator of CrowdInG did not train.*at most threshold=0 .*raise"):
         assert "generator" not in trained(answers, X, threshold=0.0)
 
 
-def test_one_of_several_models_may_sit_out():
-    alarms.warn_if_sat_out(np.array([[0.0, 1.0, 0.2], [0.1, 0.9, 0.2]]), 0.5)  # (epochs, models): each has its turn
+def test_each_network_must_train_in_some_epoch():
+    divergence.warn_if_untrained(
+        np.array([[0.0, 1.0, 0.2], [0.1, 0.9, 0.2]]), 0.5
+    )  # (epochs, models): each has its turn
     for still, who in ((0.0, "generator"), (1.0, "classifier")):
         with pytest.warns(CrowdwiseWarning, match=who):
-            alarms.warn_if_sat_out(np.array([[0.5, still], [0.5, still]]), 0.5)
+            divergence.warn_if_untrained(np.array([[0.5, still], [0.5, still]]), 0.5)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +120,7 @@ def test_variants_make_a_difference(data, plain, variant):
     assert np.isfinite(other.answer_proba(X)).all()
 
 
-def test_without_features_the_generator_knows_them_through_the_classifier_only(data):
+def test_without_use_task_the_generator_sees_features_only_through_the_classifier(data):
     X, answers, _ = data
     model = CrowdInG(**FEW, use_task=False).fit(X, answers)
     module = model.module_
@@ -138,7 +140,7 @@ def test_without_features_the_generator_knows_them_through_the_classifier_only(d
      {"information": np.nan}, {"scale": "2"}, {"select_pairs": "best"}, {"generator_lr": 0},
      {"adversarial_epochs": -1}],
 )  # fmt: skip
-def test_wrong_options_are_named(data, wrong):
+def test_invalid_options_are_named(data, wrong):
     X, answers, _ = data
     with pytest.raises(ParameterError, match="|".join(wrong)):
         CrowdInG(**wrong).fit(X, answers)
@@ -157,7 +159,7 @@ def a_game(X, answers, **options):
 def test_tasks_are_split_by_the_entropy_of_the_classifier(data):
     X, answers, _ = data
     game = a_game(X, answers, threshold=0.8, n_models=2)
-    pool, _ = game._drawn(0)
+    pool, _ = game._draw_pool(0)
     f = game.options.member_proba(X)  # (models, tasks, classes)
     unsure = entropy(f)[:, pool.answers.task] > 0.8
     assert 0 < unsure.mean() < 1
@@ -165,36 +167,36 @@ def test_tasks_are_split_by_the_entropy_of_the_classifier(data):
     np.testing.assert_array_equal(pool.sure, ~unsure & pool.generated)
 
 
-def test_one_step_is_on_all_tasks(data):
+def test_one_step_uses_all_tasks(data):
     X, answers, _ = data
-    pool, _ = a_game(X, answers, two_step=False)._drawn(0)
+    pool, _ = a_game(X, answers, two_step=False)._draw_pool(0)
     for some in (pool.sure, pool.unsure):
         np.testing.assert_array_equal(some[0], pool.generated)
 
 
-def test_judges_see_as_many_generated_answers_of_a_worker_as_real_ones(data):
+def test_discriminator_has_equally_many_real_and_generated_answers_per_worker(data):
     X, answers, _ = data
-    pool, _ = a_game(X, answers, n_models=2)._drawn(0)
+    pool, _ = a_game(X, answers, n_models=2)._draw_pool(0)
     given = np.bincount(answers.worker, minlength=8)
-    for judged in pool.judged:
+    for judged in pool.for_discriminator:
         assert judged[~pool.generated].all()
         made = np.bincount(pool.answers.worker[judged & pool.generated], minlength=8)
         np.testing.assert_array_equal(made, np.minimum(given, 90 - given))
-    assert (pool.judged[0] != pool.judged[1]).any()
+    assert (pool.for_discriminator[0] != pool.for_discriminator[1]).any()
 
 
 def test_ratio_is_one_before_the_first_step(data):
     X, answers, _ = data
     game = a_game(X, answers, n_models=2)
-    pool, _ = game._drawn(0)
-    game.module.judge(pool)
+    pool, _ = game._draw_pool(0)
+    game.module.set_losses(pool)
     for batch in pool.epoch(0):
         game.module.generator_risk(batch)
     np.testing.assert_allclose(game.module.figures()["ratio"], 1, atol=1e-5)
 
 
-def test_members_are_trained_as_if_alone(data):
-    """Model 0 of two has the pairs and the answers that it has alone."""
+def test_networks_train_independently(data):
+    """Model 0 of two has the same pairs and answers as alone."""
     X, answers, _ = data
     # Masks of dropout, and noise before the game, are drawn for all models at once.
     options = {**FEW, "network": cw.MLP(8, dropout=0.0), "classifier_lr": 0.01, "noise": 0.0}
@@ -203,7 +205,7 @@ def test_members_are_trained_as_if_alone(data):
     assert np.abs(two[0] - two[1]).max() > 0.01
 
 
-def test_history_holds_the_figures_of_each_epoch(fitted):
+def test_history_has_the_figures_of_each_epoch(fitted):
     games = [r for r in fitted.history_ if r.get("phase") == "adversarial"]
     assert [r["epoch"] for r in games] == [1, 2]
     for name in ("loss_d", "loss_g", "loss_c", "aux", "ratio", "entropy", "generator_fit", "classifier_fit", "same",
@@ -212,7 +214,7 @@ def test_history_holds_the_figures_of_each_epoch(fitted):
     assert len([r for r in fitted.history_ if r.get("phase") == "discriminator"]) == 1
 
 
-def test_a_checkpoint_goes_on_to_the_same_result(data, fitted, tmp_path):
+def test_resuming_from_a_checkpoint_gives_the_same_result(data, fitted, tmp_path):
     X, answers, _ = data
 
     def killed(record):
@@ -227,8 +229,8 @@ def test_a_checkpoint_goes_on_to_the_same_result(data, fitted, tmp_path):
     assert model.history_ == fitted.history_
 
 
-def test_a_game_that_does_harm_may_be_left_out(data):
-    """Hidden answers choose between what the game started from and its epochs."""
+def test_select_can_skip_a_harmful_game(data):
+    """Hidden answers choose between the state before the game and its epochs."""
     X, answers, _ = data
     options = {**FEW, "select": "held_out", "adversarial_lr": 0.5, "ratio_clip": 100.0}
     model = CrowdInG(**options).fit(X, answers)
@@ -256,7 +258,7 @@ def test_multiplier_is_searched_on_hidden_answers(data):
 
 
 def test_a_search_that_finds_no_difference_keeps_the_mean(data):
-    """Where the generator does not learn, mu changes next to nothing: the best of equals is no choice."""
+    """Where the generator does not learn, mu changes almost nothing, so no value is chosen."""
     X, answers, _ = data
     with pytest.warns(CrowdwiseWarning, match="threshold"):
         model = CrowdInG(**FEW, multiplier="search", threshold=0.0).fit(X, answers)
@@ -285,7 +287,7 @@ def test_only_pairs_without_an_answer_are_generated(data, fitted):
     assert made.pseudo.all()
     given = np.bincount(answers.worker, minlength=8)
     np.testing.assert_array_equal(np.bincount(made.worker, minlength=8), np.minimum(given, 90 - given))
-    both = answers.merge(made)  # says when a worker has two answers to a task
+    both = answers.merge(made)  # raises if a worker has two answers to a task
     assert both.n_answers == answers.n_answers + made.n_answers
     np.testing.assert_allclose(proba, fitted.answer_proba(X)[made.task, made.worker], atol=1e-6)
     everything = fitted.generate(X, per_worker="all").answers
@@ -299,19 +301,19 @@ def test_only_pairs_without_an_answer_are_generated(data, fitted):
         fitted.generate(X, per_worker=0)
 
 
-def test_generating_fits_first_where_there_is_need(data, fitted):
+def test_generate_fits_an_unfitted_model(data, fitted):
     X, answers, _ = data
     with pytest.raises(NotFittedError):
         CrowdInG(**FEW).generate(X)
     model = CrowdInG(**FEW)
     assert model.generate(X, answers).answers == fitted.generate(X).answers
-    some = answers[np.arange(20)]  # other tasks than those fitted on: the model is left as it is
+    some = answers[np.arange(20)]  # other tasks than in `fit`: the model does not change
     made = model.generate(X[:20], some).answers
     assert made.n_tasks == 20
     np.testing.assert_array_equal(model.proba_, fitted.proba_)
 
 
-def test_generated_answers_serve_another_learner():
+def test_another_learner_fits_on_generated_answers():
     """Names of tasks, workers and classes are those of the answers."""
     X, answers, _ = crowd()
     named = cw.Answers.from_arrays(
@@ -325,23 +327,23 @@ def test_generated_answers_serve_another_learner():
     assert cw.AnnoReg(epochs=2).fit(X, both).proba_.shape == (90, 3)
 
 
-# What it is good for
+# Claims
 
 PLAIN = {"network": cw.MLP(16, dropout=0.2), "lr": 0.01, "batch_size": 64, "epochs": 15}
 GAME = {"generator_lr": 1e-3, "generator_epochs": 20, "discriminator_epochs": 4, "adversarial_epochs": 8, "steps": 2}
 
 
 def test_generator_predicts_hidden_answers_and_the_game_does_no_harm():
-    """Over seeds: better than the shares of the labels, and a classifier not worse than the one it began with."""
+    """Over seeds: better than the shares of the labels, and a classifier not worse than before the game."""
     above, gain = [], []
-    for seed in range(6):
+    for seed in range(3):
         X, answers, _ = crowd(n_tasks=200, n_workers=15, per_task=3, seed=seed)
         X_new, _, truth = crowd(n_tasks=1000, seed=seed + 50)
         kept, held = split_answers(answers, 0.2, seed)
         model = CrowdInG(**PLAIN, **GAME, random_state=seed).fit(X, kept)
         share = np.bincount(kept.label, minlength=3) / kept.n_answers
         above.append((model.answer_log_likelihood(X, held) - np.log(share[held.label])).mean())
-        begun = cw.CrowdLayer(**PLAIN, random_state=seed).fit(X, kept)
-        gain.append(model.score(X_new, truth) - begun.score(X_new, truth))
-    assert np.mean(above) > 5 * np.std(above, ddof=1) / np.sqrt(6)
+        before = cw.CrowdLayer(**PLAIN, random_state=seed).fit(X, kept)
+        gain.append(model.score(X_new, truth) - before.score(X_new, truth))
+    assert np.mean(above) > 5 * np.std(above, ddof=1) / np.sqrt(len(above))
     assert np.mean(gain) > -0.01

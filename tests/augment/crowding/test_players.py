@@ -8,7 +8,7 @@ import torch
 
 import crowdwise as cw
 from crowdwise.augment.crowding import objective
-from crowdwise.augment.crowding.discriminator import PLACE, Auxiliary, Discriminator, cooccurrence, normalised
+from crowdwise.augment.crowding.discriminator import EMBEDDING, Auxiliary, Discriminator, cooccurrence, normalise_graph
 from crowdwise.augment.crowding.generator import Generator, Layout
 from crowdwise.augment.crowding.pool import Pool
 from crowdwise.learn.features import open_features
@@ -24,7 +24,7 @@ def answers():
 
 
 @pytest.mark.parametrize("left_out", [False, True])
-def test_labels_said_together_are_counted(answers, left_out):
+def test_cooccurrence_counts_labels_of_the_same_task(answers, left_out):
     weight = np.where(np.arange(40) % 4, 1.0, 0.0) if left_out else None
     expected = np.zeros((3, 3))
     for task in range(0, 40):
@@ -34,16 +34,16 @@ def test_labels_said_together_are_counted(answers, left_out):
     np.testing.assert_array_equal(cooccurrence(answers, weight), expected)
 
 
-def test_labels_said_together_by_weight():
+def test_cooccurrence_uses_weights():
     answers = cw.Answers.from_arrays([0, 0, 0], [0, 1, 2], [0, 0, 1], weight=[0.5, 2.0, 3.0])
     np.testing.assert_allclose(cooccurrence(answers), [[2 * 0.5 * 2, 2.5 * 3], [2.5 * 3, 0]])
 
 
 def test_normalisation_by_hand():
     adjacency = np.array([[1.0, 2.0], [2.0, 5.0]])  # with I: [[2, 2], [2, 6]], degrees 4 and 8
-    np.testing.assert_allclose(normalised(adjacency, "row"), [[0.5, 0.5], [0.25, 0.75]])
+    np.testing.assert_allclose(normalise_graph(adjacency, "row"), [[0.5, 0.5], [0.25, 0.75]])
     root = np.sqrt(32)
-    np.testing.assert_allclose(normalised(adjacency, "symmetric"), [[2 / 4, 2 / root], [2 / root, 6 / 8]])
+    np.testing.assert_allclose(normalise_graph(adjacency, "symmetric"), [[2 / 4, 2 / root], [2 / root, 6 / 8]])
 
 
 @pytest.mark.parametrize("graph", [False, True])
@@ -51,7 +51,7 @@ def test_discriminator_by_loops(graph):
     rng = np.random.default_rng(0)
     n_models, rows, workers, classes = 2, 3, 4, 3
     judge = Discriminator(n_models, 5, workers, classes, 0, graph).eval()
-    links = torch.from_numpy(normalised(rng.integers(0, 9, (3, 3)).astype(float), "row")).float()
+    links = torch.from_numpy(normalise_graph(rng.integers(0, 9, (3, 3)).astype(float), "row")).float()
     if graph:
         judge.graph.copy_(links)
         with torch.no_grad():
@@ -59,7 +59,7 @@ def test_discriminator_by_loops(graph):
     x = torch.from_numpy(rng.normal(size=(n_models, rows, 5))).float()
     with torch.no_grad():
         v = judge.encoder(x)
-        places = judge.places(x)
+        places = judge.embed(x)
         for model, row, worker in itertools.product(range(n_models), range(rows), range(workers)):
             u = judge.worker[model * workers + worker] + judge.bias[model]
             at = torch.tensor([[model * rows + row], [model * workers + worker]]).repeat(1, classes)
@@ -74,7 +74,7 @@ def test_discriminator_by_loops(graph):
 # The risk
 
 
-def test_how_unlikely_an_answer_is():
+def test_generator_loss_by_hand():
     judged = torch.tensor([0.01, 0.5, 0.99])
     logit = torch.logit(judged)
     torch.testing.assert_close(objective.unlikely(logit, "printed"), torch.log(1 - judged))
@@ -82,7 +82,7 @@ def test_how_unlikely_an_answer_is():
 
 
 def logged(n=6, classes=3, seed=0):
-    """Logits of G, G0, what was said, and its loss."""
+    """Logits of G and G0, labels, and their loss."""
     rng = np.random.default_rng(seed)
     theta, theta0 = (torch.from_numpy(rng.normal(size=(n, classes))) for _ in range(2))
     return theta, theta0.log_softmax(1), torch.from_numpy(rng.integers(0, classes, n)), torch.from_numpy(rng.random(n))
@@ -111,8 +111,8 @@ def test_gradient_of_the_risk_by_finite_differences(clip):
     torch.testing.assert_close(slope, found, atol=1e-7, rtol=1e-5)
 
 
-def test_multiplier_only_shifts_the_risk_of_all_answers():
-    """Over all labels, by G0, the risk is the mean of delta under G whatever mu: over those drawn it is not."""
+def test_multiplier_only_shifts_the_risk_over_all_answers():
+    """Over all labels, by G0, the risk is the mean of delta under G for any mu; over a sample it is not."""
     theta, log_g0, said, _ = logged()
     delta = torch.from_numpy(np.random.default_rng(1).random((6, 3)))
     theta.requires_grad_()
@@ -166,7 +166,7 @@ def test_pairs_are_chosen_by_one_over_entropy(quota, by_entropy):
         assert abs(count[key] / n - p) < 4 * np.sqrt(p * (1 - p) / n)
 
 
-def test_each_worker_has_his_quota_or_all():
+def test_each_worker_gets_the_quota_or_all_pairs():
     worker = np.repeat([0, 1, 3], [5, 2, 4])
     chosen = objective.choose_pairs(worker, np.zeros(11), np.array([3, 9, 1, 0]), np.random.default_rng(0))
     assert np.bincount(worker[chosen], minlength=4).tolist() == [3, 2, 0, 0]
@@ -175,7 +175,7 @@ def test_each_worker_has_his_quota_or_all():
 # Networks of several models
 
 
-def test_layout_goes_there_and_back():
+def test_layout_round_trip():
     model = torch.tensor([0, 2, 2, 2])
     values = torch.arange(8.0).view(4, 2)
     layout = Layout(model, 3)
@@ -195,7 +195,7 @@ def inputs(n_models=2, rows=4, workers=3, classes=3, seed=0):
     return x, f, row, worker, torch.from_numpy(rng.normal(size=(5, classes))).float()
 
 
-def test_models_do_not_mix_and_pairs_neither():
+def test_models_and_pairs_are_independent():
     both = Generator(2, 5, 3, 3, 0, use_task=True, use_worker=True).eval()
     x, f, row, worker, noise = inputs()
     joint = both(x, f, row, worker, noise)
@@ -210,7 +210,7 @@ def test_models_do_not_mix_and_pairs_neither():
 def test_auxiliary_network_sees_task_worker_and_label():
     judge, auxiliary = Discriminator(2, 5, 3, 3, 0, True).eval(), Auxiliary(2, 3, 0)
     x, _, row, worker, _ = inputs()
-    places = judge.places(x)
+    places = judge.embed(x)
     label = torch.tensor([0, 1, 2, 0, 1])
     joint = auxiliary(places, row, worker, label)
     torch.testing.assert_close(joint.exp().sum(1), torch.ones(5))
@@ -222,11 +222,11 @@ def test_auxiliary_network_sees_task_worker_and_label():
         (row[[0]], worker[[0]], label[[1]]),
     ):
         assert (auxiliary(places, *other)[0] - joint[0]).abs().max() > 1e-5
-    assert places.label.shape == (2, 3, PLACE, PLACE)
+    assert places.label.shape == (2, 3, EMBEDDING, EMBEDDING)
 
 
 @pytest.mark.parametrize(("use_task", "use_worker"), [(True, True), (False, True), (True, False)])
-def test_generator_is_given_what_it_may_know(use_task, use_worker):
+def test_generator_sees_only_its_inputs(use_task, use_worker):
     model = Generator(2, 5, 3, 3, 0, use_task=use_task, use_worker=use_worker).eval()
     x, f, row, worker, noise = inputs()
     before = model(x, f, row, worker, noise)
@@ -250,22 +250,22 @@ def pooled(answers, max_pairs, n_models=2, **options):
 
 
 @pytest.mark.parametrize("max_pairs", [10, 10_000])
-def test_pool_holds_answers_and_missing_pairs_up_to_a_cap(answers, max_pairs):
+def test_pool_has_all_answers_and_at_most_max_pairs_missing_pairs(answers, max_pairs):
     pool = pooled(answers, max_pairs)
     given = set(zip(answers.task.tolist(), answers.worker.tolist(), strict=True))
     pairs = list(zip(pool.answers.task.tolist(), pool.answers.worker.tolist(), strict=True))
     assert [pair in given for pair in pairs] == (~pool.generated).tolist()
     assert (~pool.generated).sum() == answers.n_answers
     assert pool.generated.sum() == min(max_pairs, 40 * 6 - answers.n_answers)
-    np.testing.assert_array_equal(pool.said[1, ~pool.generated], answers.label)
+    np.testing.assert_array_equal(pool.labels[1, ~pool.generated], answers.label)
 
 
-def test_batches_of_a_pool_name_places(answers):
+def test_batches_of_a_pool_have_positions_as_labels(answers):
     pool = pooled(answers, 50)
-    seen = np.zeros(pool.said.shape, int)
+    seen = np.zeros(pool.labels.shape, int)
     which = np.stack([pool.generated, ~pool.generated])  # another choice for each model
     for batch in pool.epoch(3):
-        some = pool.some(batch, which)
+        some = pool.select(batch, which)
         model, place = some.at
         np.add.at(seen, (model.numpy(), place.numpy()), 1)
         np.testing.assert_array_equal(batch.task[some.row], pool.answers.task[place])
@@ -273,7 +273,7 @@ def test_batches_of_a_pool_name_places(answers):
     np.testing.assert_array_equal(seen, which)
 
 
-def test_tasks_left_out_are_not_in_a_batch(answers):
+def test_tasks_of_weight_zero_are_not_in_a_batch(answers):
     weight = np.where(np.arange(40) % 4, 1.0, 0.0)
     pool = pooled(answers, 10_000, task_weight=weight, active=weight > 0)
     tasks = np.concatenate([batch.task for batch in pool.epoch(0)])

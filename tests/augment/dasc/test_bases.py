@@ -1,4 +1,4 @@
-"""Self-training over any learner, what it refuses, and what it claims."""
+"""Self-training of any learner, invalid parameters, and the claims of the paper."""
 
 import warnings
 
@@ -75,7 +75,7 @@ def test_gold_and_weights_reach_the_base(data):
 def test_nothing_to_add():
     answers = cw.Answers.from_codes([0, 0, 1, 1], [0, 1, 0, 1], [0, 0, 1, 1], tasks=2, workers=2, classes=2)
     X = np.eye(2, dtype=np.float32)
-    model = DASC(tiny()).fit(X, answers)  # nor enough answers to hide
+    model = DASC(tiny()).fit(X, answers)  # also too few answers to hide
     assert len(model.history_) == 1
     assert "held_out" not in model.history_[0]
 
@@ -103,7 +103,7 @@ def test_nothing_to_add():
         ({"base": cw.AggNet(cross_fit=2, epochs=1), "warm_start": True, "iterations": 1}, "warm_start"),
     ],
 )
-def test_what_makes_no_sense_is_refused(data, options, message):
+def test_invalid_parameters_are_rejected(data, options, message):
     with pytest.raises(ParameterError, match=message):
         DASC(**{"base": tiny(), **options}).fit(*data)
 
@@ -111,8 +111,8 @@ def test_what_makes_no_sense_is_refused(data, options, message):
 # Claims
 
 
-def test_rare_classes_keep_their_share():
-    """Against confidence and chance on sparse, imbalanced crowds: better where classes count alike, and a lower R."""
+def test_rare_classes_gain_accuracy():
+    """Against confidence and chance on sparse, imbalanced crowds: a higher balanced accuracy and a lower R."""
     accuracy, imbalance = [], []
     for seed in range(6):
         X, answers, X_new, new = crowd(seed, n_tasks=300, n_classes=4, n_workers=15, imbalance=10)
@@ -128,7 +128,7 @@ def test_rare_classes_keep_their_share():
 
 
 def test_blocks_are_bounded(data, monkeypatch):
-    """No more pairs are asked of the learner at a time than a block holds."""
+    """The learner never predicts more pairs at a time than a block."""
     X, answers = data
     asked = []
     told = cw.CrowdLayer._proba_of_answers
@@ -142,7 +142,7 @@ def test_blocks_are_bounded(data, monkeypatch):
 
 
 class Guess(CrowdClassifier):
-    """Says anything, and counts what it is asked for."""
+    """Predicts a fixed pattern, and counts the pairs."""
 
     asked: list[int]
 
@@ -159,16 +159,16 @@ class Guess(CrowdClassifier):
         return np.column_stack([p, 0.5 - p, np.full(len(p), 0.5)])
 
 
-def test_a_larger_crowd_is_looked_at_in_blocks(monkeypatch):
-    """600,000 pairs: blocks of 200,000, of which twice M of each class are kept besides what is waiting."""
+def test_a_large_crowd_is_scored_in_blocks(monkeypatch):
+    """600,000 pairs: blocks of 200,000, and at most twice M pairs per class in memory."""
     answers = cw.simulate.simulate(2000, n_workers=300, n_classes=3, answers_per_task=3, seed=0)
-    add, held = pairs.Lowest.add, []
+    add, held = pairs.LowestScores.add, []
 
     def watched(self, *columns):
         add(self, *columns)
         held.append(sum(len(part[0]) for part in self._parts))
 
-    monkeypatch.setattr(pairs.Lowest, "add", watched)
+    monkeypatch.setattr(pairs.LowestScores, "add", watched)
     fitted = []
     choose = DASC._choose
     monkeypatch.setattr(DASC, "_choose", lambda self, *a: (choose(self, *a), fitted.append(list(Guess.asked)))[0])
@@ -179,7 +179,7 @@ def test_a_larger_crowd_is_looked_at_in_blocks(monkeypatch):
     assert max(held) <= 2 * 1000 * 3 + dasc.PAIRS
 
 
-def test_no_warnings_of_numbers(data):
+def test_no_numerical_warnings(data):
     X, answers = data
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,4 +1,4 @@
-"""Self-training: what it adds, and what it records."""
+"""Self-training: selected pseudo-answers, and the history."""
 
 import json
 
@@ -8,7 +8,7 @@ import pytest
 import crowdwise as cw
 from crowdwise.augment import pairs
 from crowdwise.augment.dasc import dasc
-from crowdwise.augment.dasc.dasc import DASC, clearly_fell
+from crowdwise.augment.dasc.dasc import DASC, is_clear_drop
 from crowdwise.errors import CrowdwiseWarning
 from crowdwise.truth.vote_check import split_answers
 from tests.helpers.dasc_crowds import added, chosen_by_hand, crowd, plain, tiny
@@ -21,12 +21,12 @@ def data():
     return crowd()[:2]
 
 
-# Selection, against all pairs looked at one by one
+# Selection, against a loop over all pairs
 
 
 @pytest.mark.parametrize("select", ["distribution", "confidence"])
 @pytest.mark.parametrize("pairs", [dasc.PAIRS, 20])
-def test_the_surest_are_added(data, select, pairs, monkeypatch):
+def test_the_most_confident_are_added(data, select, pairs, monkeypatch):
     X, answers = data
     monkeypatch.setattr(dasc, "PAIRS", pairs)
     model = plain(tiny(), select=select, per_iteration=40, iterations=1).fit(X, answers)
@@ -38,7 +38,7 @@ def test_classes_that_are_rare_in_the_pool_are_added(data):
     first, second = (
         plain(tiny(), balance="pool", per_iteration=40, iterations=n).fit(X, answers) for n in (1, 2)
     )  # fmt: skip
-    pools = [answers, first.model_.answers_]  # the second time with what was added
+    pools = [answers, first.model_.answers_]  # the second iteration has the pseudo-answers of the first
     expected = [
         chosen_by_hand(tiny().fit(X, pool), X, pool, 40, "distribution", np.bincount(pool.label, minlength=3))
         for pool in pools
@@ -47,7 +47,7 @@ def test_classes_that_are_rare_in_the_pool_are_added(data):
     assert added(second) == expected[0] | expected[1]
 
 
-def test_random_pseudo_answers_are_what_the_learner_says(data):
+def test_random_pseudo_answers_are_the_learners_predictions(data):
     X, answers = data
     model = plain(tiny(), select="random", per_iteration=40, iterations=1).fit(X, answers)
     q = tiny().fit(X, answers).answer_proba(X)
@@ -58,7 +58,7 @@ def test_random_pseudo_answers_are_what_the_learner_says(data):
     assert added(other) != made
 
 
-def test_what_was_added_stays_and_is_never_chosen_twice(data):
+def test_pseudo_answers_do_not_change_and_are_never_added_twice(data):
     X, answers = data
     pools = [plain(tiny(), per_iteration=50, iterations=t, redistribute=True).fit(X, answers) for t in (1, 2, 3)]
     assert [len(added(p)) for p in pools] == [50, 100, 150]
@@ -68,7 +68,7 @@ def test_what_was_added_stays_and_is_never_chosen_twice(data):
     assert pool.take(np.flatnonzero(~pool.pseudo)).label.tolist() == answers.label.tolist()
 
 
-def test_all_pairs_are_used_up_and_then_it_ends(data):
+def test_training_ends_when_no_pairs_are_left(data):
     X, answers = data
     model = plain(tiny(epochs=1), per_iteration=10**6, iterations=5).fit(X, answers)
     assert model.model_.answers_.n_answers == answers.n_tasks * answers.n_workers
@@ -88,18 +88,23 @@ def test_each_iteration_is_one_more_fit(data, monkeypatch):
     model = plain(tiny(), iterations=2, per_iteration=10, redistribute=True, hidden=0.1).fit(X, answers)
     n_kept = sizes[0]
     assert n_kept < answers.n_answers
-    assert sizes == [n_kept, n_kept + 10, n_kept + 20, answers.n_answers + 20]  # and at last with what was hidden
+    assert sizes == [
+        n_kept,
+        n_kept + 10,
+        n_kept + 20,
+        answers.n_answers + 20,
+    ]  # last: with the hidden answers
     assert len(model.history_) == 3
 
 
-def test_hidden_answers_are_never_made_up(data):
+def test_hidden_answers_get_no_pseudo_answers(data):
     X, answers = data
     model = plain(tiny(), iterations=1, per_iteration=10**6, hidden=0.2).fit(X, answers)
     pool = model.model_.answers_
     assert pool.take(np.flatnonzero(~pool.pseudo)).label.tolist() == answers.label.tolist()
 
 
-def test_max_pairs_chooses_among_some(data):
+def test_max_pairs_samples_pairs(data):
     X, answers = data
     model = plain(tiny(), select="confidence", per_iteration=30, iterations=1, max_pairs=60).fit(X, answers)
     made = added(model)
@@ -110,8 +115,8 @@ def test_max_pairs_chooses_among_some(data):
     assert added(full) == everything
 
 
-def test_pairs_drawn_range_by_range_are_all_there_are(data, monkeypatch):
-    """A bound just below the number of pairs draws them, in ranges of tasks; but for one pair it is as without."""
+def test_sampling_range_by_range_covers_all_pairs(data, monkeypatch):
+    """A limit one below the number of pairs samples them by ranges of tasks; only one pair is missing."""
     X, answers = data
     monkeypatch.setattr(pairs, "DRAWN", 50)
     bounds = (None, pairs.n_missing(answers) - 1)
@@ -120,8 +125,8 @@ def test_pairs_drawn_range_by_range_are_all_there_are(data, monkeypatch):
     assert len(set(added(every)) ^ set(added(most))) <= 2
 
 
-def test_nobody_speaks_for_the_silent(data):
-    """No pseudo-answers for a worker without answers, nor to a task that does not count."""
+def test_workers_without_answers_get_no_pseudo_answers(data):
+    """No pseudo-answers for a worker without answers or for a task of weight zero."""
     X, answers = data
     fewer = answers.take(np.flatnonzero((answers.worker != 2) & (answers.task != 5)))
     weight = np.ones(answers.n_tasks)
@@ -135,17 +140,17 @@ def test_nobody_speaks_for_the_silent(data):
         assert {t for t, _, _ in made} == set(range(5, answers.n_tasks))  # a task without answers is one of them
 
 
-def test_soft_pseudo_answers_weigh_their_probability(data):
+def test_soft_pseudo_answers_are_weighted_by_probability(data):
     X, answers = data
     pool = plain(tiny(), soft=True, iterations=1, select="confidence").fit(X, answers).model_.answers_
     q = tiny().fit(X, answers).answer_proba(X)[pool.task, pool.worker, pool.label]
     np.testing.assert_allclose(pool.weight, np.where(pool.pseudo, q, 1.0))
 
 
-# What is recorded
+# History
 
 
-def test_history_is_plain_and_truth_changes_nothing_else(data):
+def test_history_is_json_and_truth_changes_nothing_else(data):
     X, answers = data
     told = []
     model = plain(tiny(), iterations=2, hidden=0.1).fit(X, answers, callback=told.append)
@@ -157,7 +162,7 @@ def test_history_is_plain_and_truth_changes_nothing_else(data):
     assert without.history_ == [{k: h[k] for k in without.history_[0]} for h in model.history_]
     epochs = [record for record in told if "epoch" in record]
     assert {record["iterations"] for record in epochs} == {2}
-    assert epochs[-1]["module"] is model.model_.module_  # whoever listens can measure it
+    assert epochs[-1]["module"] is model.model_.module_  # a callback can evaluate it
     assert [r["iteration"] for r in epochs] == sorted(r["iteration"] for r in epochs)
     ends = [record for record in told if "chosen" in record]
     assert [{k: v for k, v in record.items() if k != "seconds"} for record in ends] == model.history_
@@ -173,7 +178,7 @@ def test_held_out_is_the_likelihood_of_answers_not_fitted(data):
     assert model.history_[1]["change"] == pytest.approx(model.history_[1]["held_out"] - model.history_[0]["held_out"])
 
 
-def test_tasks_that_do_not_count_do_not_judge(data):
+def test_tasks_of_weight_zero_are_not_hidden(data):
     X, answers = data
     weight = np.where(np.arange(answers.n_tasks) % 2, 1.0, 0.0)
     model = plain(tiny(), iterations=1, hidden=0.3).fit(X, answers, sample_weight=weight)
@@ -192,12 +197,12 @@ def test_tasks_that_do_not_count_do_not_judge(data):
         (0.3, 0.01, False), (0.0, 0.0, False),
     ],
 )  # fmt: skip
-def test_a_clear_fall_is_beyond_chance_and_large_enough(change, error, fell):
-    assert clearly_fell(change, error) is fell
+def test_a_clear_drop_is_significant_and_large_enough(change, error, fell):
+    assert is_clear_drop(change, error) is fell
 
 
 def test_pseudo_answers_that_hidden_answers_contradict_are_undone():
-    """Answers by chance: the learner is sure of what it made up, and hidden answers are not what it says."""
+    """Random answers: the learner is confident in its pseudo-answers, and hidden answers contradict them."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(150, 5)).astype(np.float32)
     task, worker = np.repeat(np.arange(150), 3), np.argsort(rng.random((150, 8)), axis=1)[:, :3].ravel()
@@ -206,7 +211,7 @@ def test_pseudo_answers_that_hidden_answers_contradict_are_undone():
     with pytest.warns(CrowdwiseWarning, match="no pseudo-answers were added"):
         model = DASC(base, iterations=4, hidden=0.3).fit(X, answers)
     assert [record["undone"] for record in model.history_] == [False, True]
-    assert sum(model.history_[1]["chosen"]) > 0  # what was undone
+    assert sum(model.history_[1]["chosen"]) > 0  # the pseudo-answers that were removed
     assert model.model_.answers_.label.tolist() == answers.label.tolist()
     np.testing.assert_array_equal(model.predict_proba(X), base.fit(X, answers).predict_proba(X))
     assert "undone" not in plain(base, iterations=1).fit(X, answers).history_[1]
@@ -217,5 +222,10 @@ def test_stops_when_hidden_answers_become_clearly_less_likely(data, monkeypatch)
     changes = iter([(0.1, 0.2), (-0.04, 0.001), (-0.25, 0.12), (0.0, 1.0)])
     monkeypatch.setattr(dasc, "mean_and_error", lambda *_: next(changes))
     model = plain(tiny(), iterations=4, per_iteration=10, redistribute=True, hidden=0.2).fit(X, answers)
-    assert [record["undone"] for record in model.history_] == [False, False, False, True]  # one addition too many
+    assert [record["undone"] for record in model.history_] == [
+        False,
+        False,
+        False,
+        True,
+    ]
     assert model.model_.answers_.n_answers == answers.n_answers + 20

@@ -1,4 +1,4 @@
-"""Self-training of several networks at once, each with pseudo-answers of its own."""
+"""Self-training of several networks at once, each with its own pseudo-answers."""
 
 import json
 
@@ -7,13 +7,13 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.augment.dasc import dasc
-from crowdwise.augment.dasc.pseudo_answers import PseudoAnswers, joined
-from crowdwise.augment.dasc.resume import fitted_to
+from crowdwise.augment.dasc.pseudo_answers import PseudoAnswers, merge_pseudo_answers
+from crowdwise.augment.dasc.resume import use_separate_answers
 from crowdwise.errors import ModelFileError, ParameterError
 from tests.helpers.dasc_crowds import chosen_by_hand, crowd, plain, tiny
 
 BASES = (cw.CrowdLayer, cw.AnnoReg, cw.GeoCrowdNet, cw.CoNAL, cw.DoctorNet)
-STILL = cw.MLP(8, dropout=0.0)  # masks of all networks are drawn from one stream: without them a network is its own
+STILL = cw.MLP(8, dropout=0.0)  # no dropout: its masks are drawn from one stream for all networks
 
 
 def small(kind=cw.CrowdLayer, **options):
@@ -22,7 +22,7 @@ def small(kind=cw.CrowdLayer, **options):
 
 
 def even(n_tasks=100, n_each=3, n_workers=6, seed=0):
-    """A crowd of as many answers for each task."""
+    """A crowd with equally many answers per task."""
     rng = np.random.default_rng(seed)
     truth = rng.choice(3, n_tasks, p=[0.6, 0.3, 0.1])
     worker = np.array([rng.permutation(n_workers)[:n_each] for _ in range(n_tasks)])
@@ -37,19 +37,21 @@ def copy_of(answers):
 
 
 def some_pseudo(answers, seed, n=60):
-    """The answers and some made up."""
+    """The answers and some pseudo-answers."""
     rng = np.random.default_rng(seed)
     missing = np.ones((answers.n_tasks, answers.n_workers), bool)
     missing[answers.task, answers.worker] = False
     chosen = rng.permutation(missing.sum())[:n]
     task, worker = (column[chosen] for column in np.nonzero(missing))
     label = rng.integers(0, 3, n)
-    return joined(answers, PseudoAnswers(task, worker, label, np.ones(n), np.ones(n, int), np.zeros(n, int)))
+    return merge_pseudo_answers(
+        answers, PseudoAnswers(task, worker, label, np.ones(n), np.ones(n, int), np.zeros(n, int))
+    )
 
 
 def fit_apart(base, X, pools, **options):
     base.set_params(n_models=len(pools))
-    with fitted_to(pools, base):
+    with use_separate_answers(pools, base):
         return base.fit(X, pools[0], **options)
 
 
@@ -67,11 +69,11 @@ def data():
     return X, answers
 
 
-# Learners whose networks have answers of their own
+# Learners whose networks have their own answers
 
 
 @pytest.mark.parametrize("kind", BASES)
-def test_equal_pools_are_as_one(kind, data):
+def test_a_shared_pool_gives_the_same_result(kind, data):
     X, answers = data
     weight = np.random.default_rng(0).random(answers.n_tasks)
     for options in ({}, {"loss": "cb_focal"}, {"sampling": "resample"}):
@@ -79,13 +81,13 @@ def test_equal_pools_are_as_one(kind, data):
         apart = fit_apart(small(kind, **options), X, [answers] * 3, sample_weight=weight)
         np.testing.assert_array_equal(apart.member_proba(X), one.member_proba(X))
         assert apart.history_ == one.history_
-    assert "_pools" not in vars(apart)  # the next fit is an ordinary one
+    assert "_pools" not in vars(apart)  # the next fit is not affected
 
 
 @pytest.mark.parametrize("kind", BASES)
 @pytest.mark.parametrize("options", [{}, {"loss": "cb_focal"}, {"sampling": "resample"}])
-def test_equal_copies_are_as_one(kind, options):
-    """Through all that keeps pools apart; where tasks have as many answers, each model's mean is that of all."""
+def test_equal_copies_of_a_pool_give_the_same_result(kind, options):
+    """Separate but equal pools; with equally many answers per task, each network's mean is that of all."""
     X, answers = even()
     one = small(kind, n_models=2, **options).fit(X, answers)
     apart = fit_apart(small(kind, **options), X, [answers, copy_of(answers)])
@@ -93,8 +95,8 @@ def test_equal_copies_are_as_one(kind, options):
 
 
 @pytest.mark.parametrize("kind", BASES)
-def test_a_network_knows_only_its_own_pool(kind, data):
-    """Whatever the others have, and however much of it."""
+def test_a_network_depends_only_on_its_own_pool(kind, data):
+    """A network does not depend on the pools of the others, nor on their number."""
     X, answers = data
     pools = [some_pseudo(answers, seed, n) for seed, n in enumerate((60, 10, 200))]
     for options in ({}, {"loss": "reweight"}, {"sampling": "resample"}):
@@ -124,7 +126,7 @@ def test_doctor_net_has_votes_by_pool(data):
         {"max_pairs": 100}, {"warm_start": True},
     ],
 )  # fmt: skip
-def test_one_network_apart_is_as_ever(data, options):
+def test_apart_with_one_network_changes_nothing(data, options):
     X, answers = data
     one, apart = (
         plain(tiny(), iterations=2, per_iteration=40, apart=a, **options).fit(X, answers) for a in (False, True)
@@ -138,7 +140,7 @@ def test_one_network_apart_is_as_ever(data, options):
 
 @pytest.mark.parametrize("select", ["distribution", "confidence"])
 @pytest.mark.parametrize("pairs", [dasc.PAIRS, 20])
-def test_each_network_chooses_for_itself(data, select, pairs, monkeypatch):
+def test_each_network_selects_its_own_pseudo_answers(data, select, pairs, monkeypatch):
     X, answers = data
     monkeypatch.setattr(dasc, "PAIRS", pairs)
     model = plain(tiny(n_models=3), apart=True, select=select, per_iteration=40, iterations=1).fit(X, answers)
@@ -150,7 +152,7 @@ def test_each_network_chooses_for_itself(data, select, pairs, monkeypatch):
 
 
 def one_of(fitted, member):
-    """One network of a model: it answers as that one does."""
+    """One network of a model, with the predictions of that network."""
     from crowdwise.learn.network.prediction import predict_answers
 
     class One:
@@ -163,8 +165,8 @@ def one_of(fitted, member):
 
 
 @pytest.mark.parametrize("select", ["distribution", "confidence", "random"])
-def test_members_are_runs_of_their_own(select):
-    """A third one changes nothing for two: float for float while pools are equal, then as far as sums of floats go."""
+def test_members_are_independent_runs(select):
+    """A third network does not change the other two: exactly while pools are equal, then up to rounding."""
     X, answers = even()
     options = {"apart": True, "select": select, "per_iteration": 50, "iterations": 2}
     two, three = (plain(small(n_models=n, network=STILL), **options).fit(X, answers) for n in (2, 3))
@@ -176,7 +178,7 @@ def test_members_are_runs_of_their_own(select):
 
 
 @pytest.mark.parametrize("options", [{"select": "random"}, {"max_pairs": 50}])
-def test_each_network_draws_pairs_of_its_own(options):
+def test_each_network_samples_its_own_pairs(options):
     """Drawn at random: 50 of 300, so by chance two networks have a sixth of them in common, and never all."""
     X, answers = even()
     model = plain(small(n_models=3), apart=True, per_iteration=50, iterations=1, **options).fit(X, answers)
@@ -187,7 +189,7 @@ def test_each_network_draws_pairs_of_its_own(options):
 
 @pytest.mark.parametrize("kind", BASES)
 @pytest.mark.parametrize("select", ["distribution", "confidence", "random"])
-def test_nothing_is_chosen_twice(kind, select, data):
+def test_no_pair_is_added_twice(kind, select, data):
     X, answers = data
     model = plain(small(kind, n_models=2), apart=True, select=select, per_iteration=50, iterations=3).fit(X, answers)
     given = set(zip(answers.task.tolist(), answers.worker.tolist(), strict=True))
@@ -214,7 +216,7 @@ def test_history_has_means_and_members(data):
     assert {"accuracy", "precision_majority", "recall_minority"} <= set(model.history_[1]["members"][2])
 
 
-def test_pairs_run_out_for_each_by_itself(data):
+def test_pairs_run_out_per_network(data):
     X, answers = data
     model = plain(tiny(epochs=1, n_models=2), apart=True, per_iteration=10**6, iterations=5).fit(X, answers)
     full = answers.n_tasks * answers.n_workers
@@ -223,7 +225,7 @@ def test_pairs_run_out_for_each_by_itself(data):
 
 
 def test_tasks_without_answers_or_weight(data):
-    """A task that some networks have answers to and others have not; and one that does not count."""
+    """A task with answers in only some pools, and one of weight zero."""
     X, answers = data
     fewer = answers.take(np.flatnonzero((answers.worker != 2) & (answers.task >= 8)))
     weight = np.ones(answers.n_tasks)
@@ -245,7 +247,7 @@ def test_saved_and_loaded(data, tmp_path):
 
 
 @pytest.mark.parametrize("warm_start", [False, True])
-def test_goes_on_from_a_checkpoint(data, tmp_path, warm_start):
+def test_resumes_from_a_checkpoint(data, tmp_path, warm_start):
     X, answers = data
     options = {"apart": True, "iterations": 3, "per_iteration": 40, "warm_start": warm_start}
     whole = plain(tiny(n_models=2), **options).fit(X, answers)
@@ -267,7 +269,7 @@ def test_goes_on_from_a_checkpoint(data, tmp_path, warm_start):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"base": "aggregated"}, "apart=True: use False: of the bases only CrowdLayer"),
+        ({"base": "aggregated"}, "apart=True: use False: Aggregated"),
         ({"base": "crowdlab"}, "apart=True"),
         ({"base": "unionnet"}, "apart=True"),
         ({"hidden": 0.1}, "hidden=0.1: use 0 with apart=True"),
@@ -275,6 +277,6 @@ def test_goes_on_from_a_checkpoint(data, tmp_path, warm_start):
         ({"base": tiny(clip=1.0)}, "clip=1.0: use None in the base"),
     ],
 )
-def test_what_ties_networks_is_refused(data, options, message):
+def test_options_that_couple_networks_are_rejected(data, options, message):
     with pytest.raises(ParameterError, match=message):
         plain(**{"base": tiny(), "apart": True, **options}).fit(*data)

@@ -1,10 +1,10 @@
-"""Self-training that is broken off, started from another, or saved."""
+"""Self-training: checkpoints, warm starts and saving."""
 
 import numpy as np
 import pytest
 
 import crowdwise as cw
-from crowdwise.augment.dasc.resume import start_of, started_from
+from crowdwise.augment.dasc.resume import copy_start_weights, use_start_weights
 from crowdwise.errors import ModelFileError, ParameterError
 from tests.helpers.dasc_crowds import crowd, plain, tiny
 
@@ -16,7 +16,7 @@ def data():
     return crowd()[:2]
 
 
-def test_a_killed_fit_goes_on_bit_for_bit(data, tmp_path):
+def test_a_killed_fit_resumes_to_the_same_bits(data, tmp_path):
     X, answers = data
     for n, options in enumerate(({}, {"warm_start": True, "hidden": 0.2}, {"select": "random", "soft": True})):
         whole = plain(tiny(), iterations=3, **options).fit(X, answers)
@@ -39,9 +39,9 @@ def test_a_killed_fit_goes_on_bit_for_bit(data, tmp_path):
             plain(tiny(lr=0.5), iterations=3, checkpoint=file, **options).fit(X, answers)
 
 
-def test_a_warm_start_goes_on_from_the_last_network(data):
+def test_a_warm_start_begins_with_the_last_network(data):
     X, answers = data
-    still = {"epochs": 1, "lr": 1e-12}  # does not move: it stays where it started
+    still = {"epochs": 1, "lr": 1e-12}  # does not change the weights
     for base in (
         tiny,
         lambda **o: cw.DoctorNet(network=cw.MLP(8), weight_epochs=1, weight_lr=1e-12, **o),
@@ -49,7 +49,7 @@ def test_a_warm_start_goes_on_from_the_last_network(data):
     ):
         earlier = base(epochs=5).fit(X, answers)
         model = base(**still)
-        with started_from(start_of(earlier), model):
+        with use_start_weights(copy_start_weights(earlier), model):
             model.fit(X, answers)
         np.testing.assert_allclose(model.predict_proba(X), earlier.predict_proba(X), atol=1e-5)
         assert "_module" not in vars(model)
@@ -57,19 +57,22 @@ def test_a_warm_start_goes_on_from_the_last_network(data):
     assert not np.array_equal(cold.predict_proba(X), warm.predict_proba(X))
 
 
-def test_a_start_that_fits_nothing_is_refused(data):
+def test_incompatible_start_weights_are_rejected(data):
     X, answers = data
-    start = start_of(tiny().fit(X, answers))
+    start = copy_start_weights(tiny().fit(X, answers))
     model = tiny()
     name = next(iter(start))
-    with started_from({**start, "gone": start[name]}, model), pytest.raises(ParameterError, match="has no gone to"):
+    with (
+        use_start_weights({**start, "gone": start[name]}, model),
+        pytest.raises(ParameterError, match="has no gone"),
+    ):
         model.fit(X, answers)
-    with started_from({name: start[name][..., :1]}, model), pytest.raises(ParameterError, match="other networks"):
+    with use_start_weights({name: start[name][..., :1]}, model), pytest.raises(ParameterError, match="another shape"):
         model.fit(X, answers)
 
 
-def test_where_a_checkpoint_cannot_be(data, tmp_path):
-    with pytest.raises(ModelFileError, match=r"is a folder\. Use the path of a file"):
+def test_invalid_checkpoints_are_rejected(data, tmp_path):
+    with pytest.raises(ModelFileError, match="is a folder: give the path of a file in it"):
         plain(tiny(), checkpoint=tmp_path).fit(*data)
     with pytest.raises(ModelFileError, match="its folder does not exist"):
         plain(tiny(), checkpoint=tmp_path / "no" / "where" / "state").fit(*data)

@@ -1,18 +1,18 @@
 import numpy as np
 from scipy.special import entr
 
-from crowdwise.augment.dasc.selection import quotas, surest
+from crowdwise.augment.dasc.selection import lowest_entropy_pairs, quotas
 
 
 def test_each_member_has_its_own_pairs():
-    """Against all pairs looked at one by one."""
+    """Against a loop over all pairs."""
     rng = np.random.default_rng(0)
     q = rng.dirichlet(np.full(3, 0.5), (2, 40))
     mine = rng.random((2, 40)) < 0.6
     task, worker = np.arange(40), np.arange(40) % 7
     blocks = [(task[part], worker[part], q[:, part], list(mine[:, part])) for part in (slice(0, 25), slice(25, 40))]
     for by_class in (True, False):
-        best, count = surest(blocks, [4, 6], 3, by_class=by_class)
+        best, count = lowest_entropy_pairs(blocks, [4, 6], 3, by_class=by_class)
         for member, m in enumerate((4, 6)):
             own = np.flatnonzero(mine[member])
             label, entropy = q[member].argmax(axis=1), entr(q[member]).sum(axis=1)
@@ -38,7 +38,7 @@ def test_a_class_without_pseudo_answers_has_no_share():
     assert quotas(np.array([90, 0, 10]), 10).tolist() == [1, 0, 9]
 
 
-def test_what_a_class_lacks_is_dropped_or_shared():
+def test_missing_pseudo_answers_are_dropped_or_redistributed():
     # 1/100 : 1/50 : 1/4 = 1 : 2 : 25, of 56: 2, 4 and 50, of which there are 4
     found = np.array([100, 50, 4])
     assert quotas(found, 56).tolist() == [2, 4, 4]
@@ -55,7 +55,7 @@ def test_by_the_pool():
     assert quotas(np.array([5, 50]), 20, np.array([0, 40]), redistribute=True).tolist() == [5, 15]
 
 
-def test_quotas_keep_within_bounds():
+def test_quotas_are_within_bounds():
     rng = np.random.default_rng(0)
     for _ in range(200):
         found, m = rng.integers(0, 40, rng.integers(1, 6)), int(rng.integers(1, 100))

@@ -1,4 +1,4 @@
-"""ICED as a whole: warm-up, rounds, labels, resampling, and that it beats its baselines on imbalanced crowds."""
+"""ICED: warm-up, rounds, labels, resampling, and that it beats its baselines on imbalanced crowds."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 import crowdwise as cw
 from crowdwise import simulate
 from crowdwise.augment.iced.iced import ICED
-from crowdwise.augment.iced.neighbours import between, quotas
+from crowdwise.augment.iced.neighbours import balancing_counts, interpolate_tasks
 from crowdwise.errors import CrowdwiseError, FeaturesError, ParameterError
 from crowdwise.truth.base import vote_shares
 
@@ -30,7 +30,7 @@ def crowd(n_tasks=200, n_classes=2, balance=10.0, seed=0, distance=2.0):
 
 def quick(**parameters):
     few = {"rounds": 2, "epochs": 2, "network": cw.MLP(16), "lr": 0.01}
-    if parameters.get("warmup", "iced") is not None:  # what would be ignored is refused
+    if parameters.get("warmup", "iced") is not None:  # parameters without effect are rejected
         few["warmup_epochs"] = 1
     if parameters.get("decode", True):
         few["decoder_epochs"] = 2
@@ -43,8 +43,8 @@ def data():
 
 
 class TestWarmUp:
-    def test_groups_without_tasks_are_passed_over(self, data):
-        """Of two or three answers there is no third group."""
+    def test_empty_groups_are_skipped(self, data):
+        """With two or three answers per task there is no third group."""
         X, answers = data
         model = quick(warmup_epochs=3).fit(X, answers)
         assert len(model.history_) == 2 * 3 + 2 * 2
@@ -56,12 +56,12 @@ class TestWarmUp:
 class TestRounds:
     @pytest.mark.parametrize("decode", [True, False])
     @pytest.mark.parametrize("n_classes", [2, 4])
-    def test_rare_classes_are_filled_up(self, decode, n_classes):
-        """What is made in a round balances the labels there were before it."""
+    def test_rare_classes_get_synthetic_tasks(self, decode, n_classes):
+        """The synthetic tasks of a round balance the labels before it."""
         X, answers = crowd(n_classes=n_classes)
         model = quick(rounds=1, decode=decode, first="dawid-skene").fit(X, answers)
         first = cw.DawidSkene("diagonal", "uniform", hard=True).fit(answers)
-        assert model.label_history_[1]["made"] == quotas(first.codes_, n_classes).sum() > 0
+        assert model.label_history_[1]["made"] == balancing_counts(first.codes_, n_classes).sum() > 0
         assert model.truth_.answers_.n_tasks == 200 + model.label_history_[1]["made"]
         assert (model.made_ is None) == (not decode)
 
@@ -77,8 +77,8 @@ class TestRounds:
         clear = np.abs(score[0] - score[1]) > 1e-6
         np.testing.assert_array_equal(model.codes_[clear], score.argmax(axis=0)[clear])
 
-    def test_the_first_round_makes_what_the_vote_lacks(self):
-        """Six of class 0 and two of class 1, all agreed on: four are made, and named 1 by those who answered."""
+    def test_the_first_round_balances_the_classes_of_the_vote(self):
+        """Six tasks of class 0 and two of class 1, unanimous: four synthetic tasks are created and answered with 1."""
         label = np.repeat([0, 0, 0, 0, 0, 0, 1, 1], 3)
         answers = cw.Answers.from_codes(
             np.repeat(np.arange(8), 3), np.tile(np.arange(3), 8), label, tasks=8, workers=3, classes=2
@@ -105,7 +105,7 @@ class TestRounds:
         moved = (first.codes_ != vote_shares(answers).argmax(axis=1))[agreed].sum()
         assert moved <= history[0]["changed"] * 200 <= moved + (~agreed).sum()
 
-    def test_truth_is_never_looked_at(self, data):
+    def test_truth_is_not_used(self, data):
         X, answers = data
         blind = answers.with_truth(None)
         one, other = quick().fit(X, answers), quick().fit(X, blind)
@@ -113,16 +113,16 @@ class TestRounds:
         assert all("accuracy" not in record for record in other.label_history_)
         assert [r["changed"] for r in other.label_history_] == [r["changed"] for r in one.label_history_]
 
-    def test_gold_is_held(self, data):
+    def test_gold_labels_do_not_change(self, data):
         X, answers = data
-        gold = np.where(np.arange(200) < 60, 1 - answers.truth, -1)  # wrong, to be sure that it is not inferred
+        gold = np.where(np.arange(200) < 60, 1 - answers.truth, -1)  # wrong, so that it cannot be inferred
         assert (quick().fit(X, answers, gold=gold).codes_[:60] == gold[:60]).all()
-        thin = answers.take(np.flatnonzero(answers.task >= 10))  # gold is all that is known of some
+        thin = answers.take(np.flatnonzero(answers.task >= 10))  # some tasks have only gold
         model = quick().fit(X, thin, gold=gold)
         assert (model.codes_[:60] == gold[:60]).all()
         assert model.truth_.answers_.n_tasks == 200 + model.label_history_[-1]["made"]
 
-    def test_tasks_without_answers_are_judged_by_the_classifier(self, data):
+    def test_tasks_without_answers_are_predicted_by_the_classifier(self, data):
         X, answers = data
         weight = np.ones(200)
         weight[:5] = 0
@@ -150,8 +150,8 @@ class TestRounds:
         members = quick(n_models=2, decode=False).fit(X, answers).member_proba(X)
         assert np.abs(members[0] - members[1]).max() > 1e-4
 
-    def test_nothing_to_make(self):
-        """As many tasks of each class: nothing is made, and D&S has the real answers alone."""
+    def test_balanced_classes_need_no_synthetic_tasks(self):
+        """Balanced classes: no synthetic tasks, and Dawid-Skene has only the real answers."""
         label = np.repeat(np.arange(2), 10).repeat(3)
         answers = cw.Answers.from_codes(
             np.repeat(np.arange(20), 3), np.tile(np.arange(3), 20), label, tasks=20, workers=3, classes=2
@@ -176,7 +176,7 @@ class TestRounds:
 
 
 class TestResampling:
-    def test_real_tasks_first_then_made_ones(self, data):
+    def test_real_tasks_come_before_synthetic_ones(self, data):
         X, answers = data
         model = quick()
         X_both, both = model.fit_resample(X, answers)
@@ -193,22 +193,22 @@ class TestResampling:
 
     @pytest.mark.parametrize("n_classes", [2, 4])
     @pytest.mark.parametrize("rounds", [1, 2])
-    def test_as_many_of_each_class_by_the_labels_they_were_made_from(self, monkeypatch, rounds, n_classes):
+    def test_classes_are_balanced_under_the_labels_of_the_round(self, monkeypatch, rounds, n_classes):
         X, answers = crowd(n_classes=n_classes)
         seen = []
 
         def spy(z, labels, *args, **options):
-            made = between(z, labels, *args, **options)
+            made = interpolate_tasks(z, labels, *args, **options)
             seen.append((labels, made))
             return made
 
-        monkeypatch.setattr("crowdwise.augment.iced.iced.between", spy)
+        monkeypatch.setattr("crowdwise.augment.iced.iced.interpolate_tasks", spy)
         model = quick(rounds=rounds)
         _, both = model.fit_resample(X, answers)
         labels, made = seen[-1]  # of the last round
         np.testing.assert_array_equal(labels[made.second], labels[made.first])
         count = np.bincount(labels[made.first], minlength=n_classes)  # tasks made of each class
-        np.testing.assert_array_equal(count, quotas(labels, n_classes))
+        np.testing.assert_array_equal(count, balancing_counts(labels, n_classes))
         assert both.n_tasks - 200 == count.sum() > 0
         assert len(set(count + np.bincount(labels, minlength=n_classes))) == 1
         if rounds == 1:
@@ -219,7 +219,7 @@ class TestResampling:
             before = quick(rounds=1).fit(X, answers)
             np.testing.assert_array_equal(labels, before.truth_.codes_[:200])
 
-    def test_other_learners_take_it(self, data):
+    def test_other_learners_fit_on_resampled_answers(self, data):
         X, answers = data
         renamed = cw.Answers.from_codes(
             answers.task,
@@ -234,14 +234,14 @@ class TestResampling:
         model = cw.CrowdLayer(epochs=2).fit(X_both, both)
         assert set(model.predict(X)) <= {"n", "y"}
 
-    def test_tasks_that_were_not_used_stay(self, data):
+    def test_unused_tasks_are_returned_too(self, data):
         X, answers = data
         X_both, both = quick().fit_resample(X, answers.take(np.flatnonzero(answers.task != 3)))
         np.testing.assert_array_equal(X_both[:200], X)
         assert np.diff(both.task_starts)[3] == 0
         assert (np.diff(both.task_starts)[200:] > 0).all()
 
-    def test_what_cannot_be(self, data):
+    def test_resampling_without_decoding_is_rejected(self, data):
         X, answers = data
         with pytest.raises(ParameterError, match="decoded"):
             quick(decode=False).fit_resample(X, answers)
@@ -259,7 +259,7 @@ class TestResampling:
         ("prior", "flat"), ("first", "votes"), ("smoothing", -1), ("checkpoint", "file"), ("loss", "focal"),
     ],
 )  # fmt: skip
-def test_refused(data, name, value):
+def test_invalid_parameters_are_rejected(data, name, value):
     with pytest.raises(CrowdwiseError, match=name):
         quick(**{name: value}).fit(*data)
 
@@ -270,14 +270,13 @@ def test_refused(data, name, value):
      ("warmup_epochs", {"warmup": None, "warmup_epochs": 7}),
      ("decoder_epochs", {"decode": False, "decoder_epochs": 3})],
 )  # fmt: skip
-def test_what_would_be_ignored_is_refused(data, name, ignored):
+def test_parameters_without_effect_are_rejected(data, name, ignored):
     with pytest.raises(ParameterError, match=f"^{name}="):
         ICED(**ignored).fit(*data)
 
 
-@pytest.mark.parametrize(("n_classes", "balance", "distance", "seeds"), [(2, 20.0, 2.5, 12), (4, 10.0, 3.0, 24)])
-def test_beats_its_baselines_on_balanced_accuracy(n_classes, balance, distance, seeds):
-    """Sparse crowds, rare classes, test sets of equal classes: against networks on labels of the vote, and of D&S."""
+def test_beats_its_baselines_on_balanced_accuracy(n_classes=2, balance=20.0, distance=2.5, seeds=12):
+    """Sparse answers, a rare class, a balanced test set: against networks on majority-vote and Dawid-Skene labels."""
     shared = {"network": cw.MLP(32), "lr": 5e-3}
     truth = np.arange(800) % n_classes
     X_test = blobs(truth, 10_000, distance=distance)

@@ -1,18 +1,18 @@
-"""Certainty, groups, quotas, neighbours, interpolation and simulated answers, against cases worked out by hand."""
+"""Certainty, groups, quotas, neighbours, interpolation and simulated answers, against cases by hand."""
 
 import numpy as np
 import pytest
 
 from crowdwise.answers import Answers
 from crowdwise.augment.iced.neighbours import (
-    Between,
-    between,
+    Interpolation,
+    balancing_counts,
     certainty,
     certainty_groups,
+    interpolate_tasks,
+    interpolation_weights,
     nearest,
-    quotas,
     simulate_answers,
-    steps,
     variance,
     warm_up_plan,
 )
@@ -66,7 +66,7 @@ class TestGroups:
         assert certainty_groups(votes([5, 2, 0], [5, 1, 1]), 7).tolist() == [3, 0]
 
     def test_few_votes(self):
-        """Of two or three: all who agree, then 2-1; a tie has no label and is left out."""
+        """Of two or three: unanimous tasks, then 2-1; a tie has no label and is excluded."""
         shares = votes([1, 0, 0], [0, 2, 0], [3, 0, 0], [2, 1, 0], [1, 1, 0], [1, 1, 1])
         for usual in (2, 2.5, 3):
             assert certainty_groups(shares, usual).tolist() == [1, 1, 1, 2, 0, 0]
@@ -90,29 +90,29 @@ class TestWarmUp:
             (None, []),
         ],
     )
-    def test_who_when_and_for_how_long(self, kind, expected):
+    def test_stages_and_epochs(self, kind, expected):
         plan = warm_up_plan(kind, 4, self.shares, np.full(6, 7))
         assert [(np.flatnonzero(tasks).tolist(), epochs) for tasks, epochs in plan] == expected
 
-    def test_ties_alone_warm_up_nothing(self):
+    def test_ties_are_not_in_any_stage(self):
         assert warm_up_plan("iced", 4, votes([1, 1], [1, 1]), np.array([2, 0])) == []
 
 
 class TestQuotas:
     def test_by_hand(self):
         labels = np.repeat([0, 1, 2], [5, 1, 3])
-        assert quotas(labels, 4).tolist() == [0, 4, 2, 0]
+        assert balancing_counts(labels, 4).tolist() == [0, 4, 2, 0]
 
     def test_balanced_needs_none(self):
-        assert quotas(np.array([0, 1, 1, 0]), 2).tolist() == [0, 0]
+        assert balancing_counts(np.array([0, 1, 1, 0]), 2).tolist() == [0, 0]
 
-    def test_every_task_is_started_from_equally_often(self):
+    def test_every_task_is_a_start_equally_often(self):
         labels = np.repeat([0, 1], [20, 6])
-        made = between(
+        made = interpolate_tasks(
             rng().normal(size=(26, 3)),
             labels,
             np.ones(26),
-            quotas(labels, 2),
+            balancing_counts(labels, 2),
             k=5,
             delta="uniform",
             noise=0.0,
@@ -126,56 +126,56 @@ class TestQuotas:
 
 class TestDelta:
     def test_by_hand(self):
-        """S = 20 and 4: intended 4/24 (stays with the first, which is surer), printed 20/24."""
+        """S = 20 and 4: intended 4/24 (near the first, which is more certain), printed 20/24."""
         first, second = np.array([20.0, 4.0]), np.array([4.0, 20.0])
-        np.testing.assert_allclose(steps("intended", first, second, 0.0, rng()), [1 / 6, 5 / 6])
-        np.testing.assert_allclose(steps("printed", first, second, 0.0, rng()), [5 / 6, 1 / 6])
+        np.testing.assert_allclose(interpolation_weights("intended", first, second, 0.0, rng()), [1 / 6, 5 / 6])
+        np.testing.assert_allclose(interpolation_weights("printed", first, second, 0.0, rng()), [5 / 6, 1 / 6])
 
     def test_eta_is_uniform_around_it(self):
         one = np.full(20_000, 3.0)
-        eta = steps("intended", one, one, 0.05, rng()) - 0.5
+        eta = interpolation_weights("intended", one, one, 0.05, rng()) - 0.5
         assert np.abs(eta).max() <= 0.05
         assert abs(eta.mean()) < 0.001
         np.testing.assert_allclose(eta.std(), 0.05 / np.sqrt(3), rtol=0.02)
 
-    def test_kept_within_the_segment(self):
-        delta = steps("intended", np.full(1000, 1e6), np.full(1000, 1.0), 0.5, rng())
+    def test_delta_is_clipped_to_the_segment(self):
+        delta = interpolation_weights("intended", np.full(1000, 1e6), np.full(1000, 1.0), 0.5, rng())
         assert delta.min() == 0
         assert delta.max() <= 0.5 + 1e-5
 
-    def test_intended_is_nearer_to_the_surer_and_printed_to_the_less_sure(self):
+    def test_intended_is_nearer_to_the_more_certain_task_and_printed_to_the_less(self):
         z, labels = rng().normal(size=(40, 4)), np.zeros(40, np.int64)
         sure = certainty(rng(1).dirichlet([1, 1], size=40), 0.05)
         for kind, nearer_is_surer in (("intended", True), ("printed", False)):
-            made = between(z, labels, sure, np.array([300]), k=5, delta=kind, noise=0.0, rng=rng(2))
-            point = made.of(z)
+            made = interpolate_tasks(z, labels, sure, np.array([300]), k=5, delta=kind, noise=0.0, rng=rng(2))
+            point = made.apply(z)
             to_first = np.linalg.norm(point - z[made.first], axis=1)
             to_second = np.linalg.norm(point - z[made.second], axis=1)
             assert ((to_first < to_second) == ((sure[made.first] > sure[made.second]) == nearer_is_surer)).all()
 
     def test_uniform_is_smote(self):
-        """SMOTE: a gap drawn from U(0, 1), whatever the certainty; checked against its distribution function."""
-        delta = np.sort(steps("uniform", np.full(5000, 20.0), np.full(5000, 3.0), 0.05, rng()))
+        """SMOTE: a gap drawn from U(0, 1), regardless of certainty; checked against its distribution function."""
+        delta = np.sort(interpolation_weights("uniform", np.full(5000, 20.0), np.full(5000, 3.0), 0.05, rng()))
         assert np.abs(delta - np.arange(5000) / 5000).max() < 1.63 / np.sqrt(5000)  # Kolmogorov's 1 % limit
 
 
 class TestBetween:
     def test_on_the_segment_between_two_of_the_class(self):
         z, labels = rng().normal(size=(60, 5)), rng(1).integers(0, 3, 60)
-        made = between(
+        made = interpolate_tasks(
             z, labels, rng(2).uniform(3, 20, 60), np.array([30, 0, 30]), k=3, delta="intended", noise=0.05, rng=rng()
         )
         assert (labels[made.first] == np.repeat([0, 2], 30)).all()
         assert (labels[made.second] == labels[made.first]).all()
         assert (made.first != made.second).all()
-        point = made.of(z)
+        point = made.apply(z)
         whole = np.linalg.norm(z[made.second] - z[made.first], axis=1)
         parts = np.linalg.norm(point - z[made.first], axis=1) + np.linalg.norm(z[made.second] - point, axis=1)
         np.testing.assert_allclose(parts, whole)
         assert ((made.delta >= 0) & (made.delta <= 1)).all()
 
     def test_by_hand(self):
-        point = Between(np.array([0, 1]), np.array([1, 0]), np.array([0.25, 0.5])).of(
+        point = Interpolation(np.array([0, 1]), np.array([1, 0]), np.array([0.25, 0.5])).apply(
             np.array([[0.0, 4.0], [8.0, 0.0]])
         )
         assert point.tolist() == [[2.0, 3.0], [4.0, 2.0]]
@@ -184,26 +184,26 @@ class TestBetween:
         """On a line, tasks of the other class lie nearer and do not count."""
         z = np.arange(12.0)[:, None]
         labels = np.arange(12) % 2
-        made = between(z, labels, np.ones(12), np.array([0, 60]), k=2, delta="uniform", noise=0.0, rng=rng())
+        made = interpolate_tasks(z, labels, np.ones(12), np.array([0, 60]), k=2, delta="uniform", noise=0.0, rng=rng())
         assert set(made.second[made.first == 5]) == {3, 7}
         assert set(made.second[made.first == 1]) == {3, 5}
 
     def test_a_class_of_one_is_repeated(self):
         z = rng().normal(size=(4, 2))
-        made = between(
+        made = interpolate_tasks(
             z, np.array([0, 0, 0, 1]), np.ones(4), np.array([0, 2]), k=5, delta="uniform", noise=0.0, rng=rng()
         )
-        np.testing.assert_array_equal(made.of(z), z[[3, 3]])
+        np.testing.assert_array_equal(made.apply(z), z[[3, 3]])
 
-    def test_nothing_to_make(self):
+    def test_balanced_classes_need_no_synthetic_tasks(self):
         z = rng().normal(size=(4, 2))
-        made = between(
+        made = interpolate_tasks(
             z, np.array([0, 0, 1, 1]), np.ones(4), np.array([0, 0]), k=5, delta="intended", noise=0.1, rng=rng()
         )
-        assert made.of(z).shape == (0, 2)
+        assert made.apply(z).shape == (0, 2)
 
-    def test_nearest_among_some(self):
-        """Of many points some are drawn: neighbours are the nearest of these, and nobody is his own."""
+    def test_nearest_in_a_sample(self):
+        """Neighbours are the nearest in a sample of the points, and no point is its own neighbour."""
         points = rng(3).normal(size=(200, 2))
         near = nearest(points, None, 3, 50, rng(4))
         drawn = np.unique(near)
@@ -214,8 +214,8 @@ class TestBetween:
         np.testing.assert_allclose(reach, np.sort(away, axis=1)[:, :3])
         found = nearest(points, points[:5] + 1e-9, 3, 50, rng(4))
         assert set(found.ravel().tolist()) <= set(rng(4).choice(200, 50, replace=False).tolist())
-        made = between(points, np.zeros(200, int), np.ones(200), np.array([400]), k=3, delta="uniform", noise=0.0,
-                       rng=rng(), most=50)  # fmt: skip
+        made = interpolate_tasks(points, np.zeros(200, int), np.ones(200), np.array([400]), k=3, delta="uniform",
+                                 noise=0.0, rng=rng(), most=50)  # fmt: skip
         assert (made.first != made.second).all()
         assert len(np.unique(made.first)) == 200
         assert len(np.unique(made.second)) <= 50
@@ -227,14 +227,14 @@ class TestBetween:
 
 
 class TestSimulatedAnswers:
-    """Worker 0 said 1, 1, 0 of tasks 0, 1, 2; worker 1 said 0 of task 0; worker 2 said 1 of task 3 only."""
+    """Worker 0 answered 1, 1, 0 to tasks 0, 1, 2; worker 1 answered 0 to task 0; worker 2 answered 1 to task 3."""
 
     real = Answers.from_codes([0, 1, 2, 0, 3], [0, 0, 0, 1, 2], [1, 1, 0, 0, 1], tasks=4, workers=3, classes=2)
 
     def test_majority_by_hand(self):
         made = simulate_answers(self.real, np.array([[0, 1, 2], [3, 2, 0]]), "majority", rng())
         assert made.task.tolist() == [0, 0, 1, 1, 1]
-        assert made.worker.tolist() == [0, 1, 0, 1, 2]  # who answered none of the neighbours says nothing
+        assert made.worker.tolist() == [0, 1, 0, 1, 2]  # a worker without answers to the neighbours does not answer
         assert made.label[[0, 1, 3, 4]].tolist() == [1, 0, 0, 1]
 
     def test_frequency(self):
@@ -258,11 +258,11 @@ class TestSimulatedAnswers:
         made = simulate_answers(weighted, np.tile([0, 2], (8000, 1)), "frequency", rng())
         zero, two = by[0, 0], by[2, 0]
         of_first = made.worker == 0
-        assert abs(made.label[of_first].mean() - zero / (zero + two)) < 0.02  # he said 1 of task 0, and 0 of task 2
+        assert abs(made.label[of_first].mean() - zero / (zero + two)) < 0.02  # 1 at task 0, 0 at task 2
         assert (made.weight[of_first] == (zero + two) / 2).all()
         assert (made.weight[~of_first] == by[0, 1]).all()
 
-    def test_every_made_task_has_an_answer_and_nobody_answers_twice(self):
+    def test_every_synthetic_task_has_an_answer_and_no_worker_answers_twice(self):
         draw = rng()
         task, worker = np.nonzero(draw.random((50, 30)) < 0.1)
         task, worker = np.append(task, np.arange(50)), np.append(worker, np.full(50, 30))

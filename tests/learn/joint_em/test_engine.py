@@ -2,27 +2,27 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
-from crowdwise.learn.joint_em.classifiers import draw_folds
-from crowdwise.learn.joint_em.engine import ConfusionWorkers, Joint
-from crowdwise.learn.joint_em.experts import make_experts, together
-from crowdwise.learn.joint_em.pooling import answer_count
+from crowdwise.learn.joint_em.classifiers import ClassifierGroup, draw_folds
+from crowdwise.learn.joint_em.engine import ConfusionWorkers, JointEMEngine
+from crowdwise.learn.joint_em.experts import make_experts
+from crowdwise.learn.joint_em.pooling import estimate_answer_weight
 from crowdwise.truth.base import vote_shares
 from tests.helpers.crowds import answers_of, blobs, copied, uneven
 
 
-@pytest.mark.parametrize("weighed", [False, True])
-def test_leaving_one_out_counts_the_worker_s_other_answers(weighed):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_leave_one_out_counts_the_other_answers_of_a_worker(weighted):
     _, truth = blobs(n_tasks=25)
     answers = answers_of(truth, uneven())
-    weight = np.random.default_rng(1).uniform(0.5, 2, answers.n_answers) if weighed else np.ones(answers.n_answers)
-    if weighed:
+    weight = np.random.default_rng(1).uniform(0.5, 2, answers.n_answers) if weighted else np.ones(answers.n_answers)
+    if weighted:
         answers = cw.Answers.from_codes(
             answers.task, answers.worker, answers.label, tasks=25, workers=8, classes=3, weight=weight
         )
-    believed = np.random.default_rng(0).dirichlet(np.ones(3), 25)
+    proba = np.random.default_rng(0).dirichlet(np.ones(3), 25)
     prior = np.full((3, 3), 0.7)
     workers = ConfusionWorkers(answers, prior, None, leave_one_out=True)
-    workers.fit(believed, believed)
+    workers.fit(proba, proba)
     f = np.full((25, 3), 1 / 3)
     posterior, total = workers.posterior(f, None)
     expected = np.zeros(25)
@@ -32,7 +32,7 @@ def test_leaving_one_out_counts_the_worker_s_other_answers(weighed):
             others = (answers.worker == answers.worker[a]) & (answers.task != t)
             counts = prior.copy()  # (truth, label)
             for b in np.flatnonzero(others):
-                counts[:, answers.label[b]] += weight[b] * believed[answers.task[b]]
+                counts[:, answers.label[b]] += weight[b] * proba[answers.task[b]]
             logs += weight[a] * np.log(counts[:, answers.label[a]] / counts.sum(axis=1))
         expected[t] = np.logaddexp.reduce(logs)
         np.testing.assert_allclose(posterior[t], np.exp(logs - expected[t]), atol=1e-10)
@@ -40,7 +40,7 @@ def test_leaving_one_out_counts_the_worker_s_other_answers(weighed):
     assert total == pytest.approx(expected.sum())
 
 
-def test_known_labels_say_nothing_of_how_much_answers_count():
+def test_answers_to_gold_tasks_do_not_affect_the_answer_weight():
     _, truth = blobs(n_tasks=200)
     answers = copied(answers_of(truth, uneven()), 3)
     workers = ConfusionWorkers(answers, "hierarchical", None)
@@ -48,38 +48,40 @@ def test_known_labels_say_nothing_of_how_much_answers_count():
     f = np.full((200, 3), 1 / 3)
     gold = np.where(np.arange(200) < 150, truth, -1).astype(np.int32)
     unknown = (gold[answers.task] < 0).astype(float)
-    assert workers.count(f, gold) == answer_count(np.log(f), workers.each(), answers, unknown)
-    assert workers.count(f, gold) != workers.count(f, None)
+    estimated = estimate_answer_weight(np.log(f), workers.answer_log_proba(), answers, unknown)
+    assert workers.best_answer_weight(f, gold) == estimated
+    assert workers.best_answer_weight(f, gold) != workers.best_answer_weight(f, None)
 
 
-def test_the_crowd_s_prior_is_made_anew_in_each_round_where_it_may():
+def test_the_hierarchical_prior_is_refreshed_in_each_round_on_request():
     _, truth = blobs(n_tasks=100)
     answers = answers_of(truth, uneven())
     sure, unsure = np.eye(3)[truth], np.full((100, 3), 1 / 3)
-    for renew in (True, False):
-        workers = ConfusionWorkers(answers, "hierarchical", None, renew=renew)
+    for refresh in (True, False):
+        workers = ConfusionWorkers(answers, "hierarchical", None, refresh_prior=refresh)
         workers.fit(unsure, unsure)
         first = workers.prior.copy()
         workers.fit(sure, sure)
-        assert np.allclose(workers.prior, first) is not renew
+        assert np.allclose(workers.prior, first) is not refresh
 
 
-def test_workers_are_first_judged_by_what_cross_fitted_classifiers_say():
+def test_workers_are_first_fitted_to_the_cross_fitted_classifiers():
     X, truth = blobs(n_tasks=90)
     answers = answers_of(truth, uneven(), per_task=1)
     gold = np.where(np.arange(90) < 20, truth, -1).astype(np.int32)
-    made = []
+    engines = []
     for by_features in (True, False):
         workers = ConfusionWorkers(answers, "hierarchical", None)
         experts = make_experts(
-            X, answers, None, draw_folds(90, 5, 0), classifier="lda", features="plain", even=True, apart=True
+            X, answers, None, draw_folds(90, 5, 0), classifier="lda", features="plain", equal_shares=True
         )
-        joint = Joint(answers, gold, [workers], together(experts), max_iter=1, tol=0.0, calibrate=True, shares="even")
-        joint.start(vote_shares(answers), by_features=by_features)
-        made.append(joint)
-    judged, voted = made
-    np.testing.assert_array_equal(judged.workers[0].believed[:20], np.eye(3)[truth[:20]])
-    np.testing.assert_allclose(judged.workers[0].believed[20:], judged.f[0, 20:])
-    np.testing.assert_allclose(voted.workers[0].believed[20:], vote_shares(answers)[20:])
-    np.testing.assert_array_equal(voted.workers[0].believed[:20], np.eye(3)[truth[:20]])
-    np.testing.assert_allclose(judged.says, voted.says)  # the classifiers have learned from the votes, either way
+        group = ClassifierGroup([expert.classifier for expert in experts])
+        engine = JointEMEngine(answers, gold, [workers], group, max_iter=1, tol=0.0, calibrate=True, shares="equal")
+        engine.start(vote_shares(answers), by_features=by_features)
+        engines.append(engine)
+    judged, voted = engines
+    np.testing.assert_array_equal(judged.workers[0].proba[:20], np.eye(3)[truth[:20]])
+    np.testing.assert_allclose(judged.workers[0].proba[20:], judged.f[0, 20:])
+    np.testing.assert_allclose(voted.workers[0].proba[20:], vote_shares(answers)[20:])
+    np.testing.assert_array_equal(voted.workers[0].proba[:20], np.eye(3)[truth[:20]])
+    np.testing.assert_allclose(judged.classifier_proba, voted.classifier_proba)  # both are fitted to the votes

@@ -8,40 +8,40 @@ from tests.helpers.crowds import blobs as drawn
 
 
 def blobs(**options):
-    """Blobs about zero, as views are."""
+    """Return centred blobs, as views are centred."""
     X, truth = drawn(**options)
     return X - X.mean(axis=0), truth
 
 
 def soft(truth, n_classes=3, seed=0):
-    """Labels with some doubt, (1, tasks, classes)."""
+    """Return soft labels (1, tasks, classes)."""
     noise = np.random.default_rng(seed).dirichlet(np.ones(n_classes), len(truth))
     return (0.8 * np.eye(n_classes)[truth] + 0.2 * noise)[None]
 
 
-def test_lda_is_that_of_scikit_learn():
+def test_lda_equals_scikit_learn():
     X, truth = blobs(n_tasks=300, n_classes=3, distance=1.5)
     ours = GaussianClassifier(X, None, None, shrinkage=0.0)
     ours.fit(np.eye(3)[truth][None])
     theirs = LinearDiscriminantAnalysis(solver="lsqr").fit(X, truth)
-    both = ours.predict(X) * np.bincount(truth)  # the shares stand apart
+    both = ours.predict(X) * np.bincount(truth)  # our classifier leaves out the class shares
     np.testing.assert_allclose(both / both.sum(axis=1, keepdims=True), theirs.predict_proba(X), atol=1e-4)
 
 
 @pytest.mark.parametrize("own", [0.3, 1.0])
-def test_qda_is_bayes_rule_for_its_normal_densities(own):
+def test_qda_follows_bayes_rule(own):
     X, truth = blobs(n_tasks=200, n_classes=3, distance=1.5)
     target = soft(truth)[0]
     ours = GaussianClassifier(X, None, None, shrinkage=0.1, own=own)
     ours.fit(target[None])
     n = target.sum(axis=0)
     mean = target.T @ X / n[:, None]
-    apart = [(X - mean[c]).T * target[:, c] @ (X - mean[c]) for c in range(3)]
+    scatter = [(X - mean[c]).T * target[:, c] @ (X - mean[c]) for c in range(3)]
     ridge = 0.1 * (X - X.mean(axis=0)).var(axis=0).mean() * np.eye(X.shape[1])
-    shared = 0.9 * sum(apart) / len(X) + ridge
+    shared = 0.9 * sum(scatter) / len(X) + ridge
     joint = np.stack(
         [
-            multivariate_normal(mean[c], (1 - own) * shared + own * (0.9 * apart[c] / n[c] + ridge)).pdf(X)
+            multivariate_normal(mean[c], (1 - own) * shared + own * (0.9 * scatter[c] / n[c] + ridge)).pdf(X)
             for c in range(3)
         ],
         axis=1,
@@ -50,7 +50,7 @@ def test_qda_is_bayes_rule_for_its_normal_densities(own):
 
 
 @pytest.mark.parametrize("own", [0.0, 0.4])
-def test_folds_by_sums_are_fits_without_the_fold(own):
+def test_fold_classifiers_equal_fits_without_the_fold(own):
     X, truth = blobs(n_tasks=120, n_classes=3, distance=1.5)
     folds, target = np.arange(120) % 4, soft(truth)
     weight = np.random.default_rng(1).uniform(0.5, 2, 120)
@@ -63,7 +63,7 @@ def test_folds_by_sums_are_fits_without_the_fold(own):
         np.testing.assert_allclose(ours.proba()[0][~kept], alone.predict(X[~kept]), atol=1e-4)
 
 
-def test_a_weight_of_two_is_the_task_twice():
+def test_a_weight_of_two_equals_a_repeated_task():
     X, truth = blobs(n_tasks=60, n_classes=3, distance=1.5)
     target, weight = soft(truth), np.where(np.arange(60) < 20, 2.0, 1.0)
     twice = np.concatenate([np.arange(60), np.arange(20)])
@@ -73,7 +73,7 @@ def test_a_weight_of_two_is_the_task_twice():
     np.testing.assert_allclose(by_weight.predict(X), by_rows.predict(X), atol=1e-8)
 
 
-def test_a_class_nobody_is_in_and_features_without_variance_do_no_harm():
+def test_empty_classes_and_constant_features_give_finite_probabilities():
     X, truth = blobs(n_tasks=40, n_classes=3)
     for own in (0.0, 0.2):
         for x in (X, np.zeros_like(X)):
@@ -82,7 +82,7 @@ def test_a_class_nobody_is_in_and_features_without_variance_do_no_harm():
             assert np.isfinite(model.proba()).all()
 
 
-def test_a_rare_class_is_as_likely_as_any_where_its_features_are():
+def test_probabilities_do_not_depend_on_class_shares():
     X, truth = blobs(n_tasks=600, n_classes=2, distance=1.0)
     rare = np.concatenate([np.flatnonzero(truth == 0), np.flatnonzero(truth == 1)[:60]])
     few, all_ = GaussianClassifier(X[rare], None, None), GaussianClassifier(X, None, None)
@@ -91,14 +91,14 @@ def test_a_rare_class_is_as_likely_as_any_where_its_features_are():
     assert abs(few.predict(X)[:, 1].mean() - all_.predict(X)[:, 1].mean()) < 0.05
 
 
-def test_log_density_of_features_knows_the_shares():
+def test_the_penalty_uses_learned_or_equal_shares():
     X, truth = blobs(n_tasks=200, n_classes=2, distance=1.0)
     rare = np.concatenate([np.flatnonzero(truth == 0), np.flatnonzero(truth == 1)[:10]])
-    learned, even = (GaussianClassifier(X[rare], None, None, even=even) for even in (False, True))
-    for model in (learned, even):
+    learned, equal = (GaussianClassifier(X[rare], None, None, equal_shares=equal) for equal in (False, True))
+    for model in (learned, equal):
         model.fit(np.eye(2)[truth[rare]][None])
-    np.testing.assert_array_equal(learned.proba(), even.proba())
+    np.testing.assert_array_equal(learned.proba(), equal.proba())
     densities = learned._densities()
     share = np.bincount(truth[rare]) / len(rare)
     gap = np.logaddexp.reduce(densities + np.log(share), axis=1) - np.logaddexp.reduce(densities - np.log(2), axis=1)
-    assert even.penalty() - learned.penalty() == pytest.approx(gap.sum())
+    assert equal.penalty() - learned.penalty() == pytest.approx(gap.sum())

@@ -14,7 +14,7 @@ def problem():
     return x, target, rng.uniform(0, 2, 120)
 
 
-def test_gradient(problem):
+def test_the_gradient_matches_finite_differences(problem):
     x, target, weight = problem
     soft = target * weight[:, None]
     start = np.random.default_rng(1).normal(size=15)
@@ -27,7 +27,7 @@ def test_gradient(problem):
 
 
 @pytest.mark.parametrize("solver", ["newton", "lbfgs"])
-def test_it_is_scikit_learns_on_hard_labels(problem, solver):
+def test_hard_labels_give_the_fit_of_scikit_learn(problem, solver):
     x, _, weight = problem
     label = np.random.default_rng(2).integers(0, 3, 120)
     coef, _ = fit_logistic(x, np.eye(3)[label], weight=weight, ridge=0.5, solver=solver, max_iter=500)
@@ -35,7 +35,7 @@ def test_it_is_scikit_learns_on_hard_labels(problem, solver):
     np.testing.assert_allclose(predict_logistic(x, coef), theirs.predict_proba(x), atol=1e-5)
 
 
-def test_both_solvers_agree_and_never_end_below_their_start(problem):
+def test_both_solvers_agree_and_never_lower_the_objective(problem):
     x, target, weight = problem
     newton, cost = fit_logistic(x, target, weight=weight, solver="newton")
     lbfgs, _ = fit_logistic(x, target, weight=weight, solver="lbfgs", max_iter=1000)

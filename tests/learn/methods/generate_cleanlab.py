@@ -1,4 +1,4 @@
-"""What cleanlab 2.9.0 says of two small crowds, for test_crowdlab.py; in an environment that has it:
+"""Write the results of cleanlab 2.9.0 on two small crowds for test_crowdlab.py. Run with cleanlab installed:
 
 python tests/learn/generate_cleanlab.py
 
@@ -29,17 +29,17 @@ def crowd(seed, n_classes, sharpness, least):
             labels[task, worker] = truth[task] if right else rng.integers(0, n_classes)
     logits = rng.normal(size=(60, n_classes)) + sharpness * np.eye(n_classes)[truth]
     proba = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    said = get_label_quality_multiannotator(labels, proba, return_weights=True, verbose=False)
-    stats = said["annotator_stats"].sort_index()
+    result = get_label_quality_multiannotator(labels, proba, return_weights=True, verbose=False)
+    stats = result["annotator_stats"].sort_index()
     return {
         "labels": [[None if np.isnan(label) else int(label) for label in row] for row in labels],
         "proba": proba.tolist(),
-        "consensus": said["label_quality"]["consensus_label"].tolist(),
-        "quality": said["label_quality"]["consensus_quality_score"].tolist(),
-        "answer_quality": said["detailed_label_quality"].stack().tolist(),
+        "consensus": result["label_quality"]["consensus_label"].tolist(),
+        "quality": result["label_quality"]["consensus_quality_score"].tolist(),
+        "answer_quality": result["detailed_label_quality"].stack().tolist(),
         "worker_quality": stats["annotator_quality"].tolist(),
-        "worker_weight": said["annotator_weight"].tolist(),
-        "model_weight": float(said["model_weight"]),
+        "worker_weight": result["annotator_weight"].tolist(),
+        "model_weight": float(result["model_weight"]),
     }
 
 

@@ -27,7 +27,7 @@ def test_recovers_confusion_and_beats_the_vote():
         assert model.score(X_new, new) > cw.Aggregated(soft=False, **options).fit(X, answers).score(X_new, new)
 
 
-def test_trained_long_it_is_raykar():
+def test_a_long_training_with_a_linear_network_approaches_raykar():
     """A logistic network trained to the end in each round is Raykar's model."""
     X, truth = blobs(n_tasks=200, distance=1.5)
     answers = answers_of(truth, uneven())
@@ -41,26 +41,26 @@ def test_trained_long_it_is_raykar():
 @pytest.mark.parametrize(
     "options", [{}, {"cross_fit": 3, "n_models": 2}, {"select": "held_out"}, {"prior": "hierarchical"}]
 )
-def test_resumed_equals_unbroken(data, tmp_path, options):
+def test_a_resumed_fit_equals_an_uninterrupted_one(data, tmp_path, options):
     X, answers, _ = data
     settings = {"epochs": 6, "batch_size": 40, "lr": 0.01, "epochs_per_round": 2, **options}
-    whole = cw.AggNet(**settings).fit(X, answers)
+    expected = cw.AggNet(**settings).fit(X, answers)
 
     def kill(record):
         if record["epoch"] == 4:
             raise KeyboardInterrupt
 
     path = str(tmp_path / "state.safetensors")
-    broken = cw.AggNet(checkpoint=path, **settings)
+    interrupted = cw.AggNet(checkpoint=path, **settings)
     with pytest.raises(KeyboardInterrupt):
-        broken.fit(X, answers, callback=kill)
-    broken.fit(X, answers)
-    np.testing.assert_array_equal(broken.predict_proba(X), whole.predict_proba(X))
-    np.testing.assert_allclose(broken.proba_, whole.proba_, atol=1e-6)  # labels are kept as float32
-    assert broken.history_ == whole.history_
+        interrupted.fit(X, answers, callback=kill)
+    interrupted.fit(X, answers)
+    np.testing.assert_array_equal(interrupted.predict_proba(X), expected.predict_proba(X))
+    np.testing.assert_allclose(interrupted.proba_, expected.proba_, atol=1e-6)  # labels are stored as float32
+    assert interrupted.history_ == expected.history_
 
 
-def test_cross_fitting_keeps_a_tasks_answers_from_its_judge():
+def test_cross_fitting_hides_the_answers_of_a_task_from_its_classifier():
     _, truth = blobs(n_tasks=150)
     answers = answers_of(truth, uneven(good=(0.5, 0.7)))
     names = np.eye(150, dtype=np.float32)
@@ -69,14 +69,14 @@ def test_cross_fitting_keeps_a_tasks_answers_from_its_judge():
     assert heart.proba_.max(axis=1).mean() > apart.proba_.max(axis=1).mean() + 0.02
 
 
-def test_weights_that_leave_a_fold_empty(data):
+def test_a_fold_without_weight_is_accepted(data):
     X, answers, _ = data
     weight = np.zeros(120)
     weight[:3] = 1
     assert np.isfinite(cw.AggNet(cross_fit=5, epochs=2).fit(X, answers, sample_weight=weight).proba_).all()
 
 
-def test_the_temperature_is_that_of_predictions(data):
+def test_predictions_use_the_calibrated_temperature(data):
     X, answers, _ = data
     model = cw.AggNet(cross_fit=3, epochs=6, lr=0.01, calibrate=True).fit(X, answers)
     logits = model.module_.network(torch.from_numpy(X)[None])[0].detach().double().numpy()
@@ -84,8 +84,8 @@ def test_the_temperature_is_that_of_predictions(data):
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-5)
 
 
-def test_members_with_folds_are_independent(data):
-    """Cross-fitting two models at once gives each what it gets alone."""
+def test_models_with_folds_are_independent(data):
+    """Two cross-fitted models trained together equal the models trained alone."""
     X, answers, _ = data
     options = {"epochs": 4, "lr": 0.01, "cross_fit": 3, "network": cw.MLP(8, dropout=0.0)}
     both = cw.AggNet(n_models=2, **options).fit(X, answers)
@@ -96,7 +96,7 @@ def test_members_with_folds_are_independent(data):
     assert both.module_.n_models == both.module_.network.n_models == 2
 
 
-def test_gold_and_settings(data):
+def test_gold_is_kept_and_settings_are_checked(data):
     X, answers, truth = data
     gold = np.where(np.arange(120) < 20, (truth + 1) % 3, -1).astype(np.int32)
     model = cw.AggNet(epochs=3).fit(X, answers, gold=gold)

@@ -16,14 +16,14 @@ def data():
 
 @pytest.mark.parametrize("truth_model", ["majority-vote", "naive-soft", "dawid-skene", "wds", "glad"])
 @pytest.mark.parametrize("soft", [True, False])
-def test_labels_are_the_truth_models(data, truth_model, soft):
+def test_labels_come_from_the_truth_model(data, truth_model, soft):
     X, answers, truth = data
     model = cw.Aggregated(truth_model, soft=soft, epochs=15, lr=0.01).fit(X, answers)
     np.testing.assert_array_equal(model.proba_, cw.make(truth_model).fit(answers).proba_)
     assert model.score(X, truth) > 0.8
 
 
-def test_one_true_answer_a_task_is_plain_training(data):
+def test_one_right_answer_per_task_equals_supervised_training(data):
     """With a single perfect worker every loss on labels is the same, soft or hard, whatever the truth model."""
     X, _, truth = data
     answers = cw.Answers.from_codes(np.arange(200), np.zeros(200, int), truth, tasks=200, workers=1, classes=3)
@@ -32,7 +32,7 @@ def test_one_true_answer_a_task_is_plain_training(data):
         np.testing.assert_allclose(model.fit(X, answers).predict_proba(X), first, atol=1e-6)
 
 
-def test_scikit_learn_classifiers(data):
+def test_scikit_learn_classifiers_are_accepted(data):
     X, answers, truth = data
     hard = cw.Aggregated("majority-vote", LogisticRegression(), soft=False).fit(X, answers)
     vote = cw.MajorityVote().fit(answers).codes_
@@ -48,11 +48,11 @@ def test_estimators_without_weights_take_hard_labels(data):
     with pytest.raises(ParameterError, match="hard labels"):
         cw.Aggregated("dawid-skene", KNeighborsClassifier()).fit(X, answers)
     for option in ({"select": "held_out"}, {"n_models": 2}, {"checkpoint": "x"}):
-        with pytest.raises(ParameterError, match="not trained by epochs"):
+        with pytest.raises(ParameterError, match="not trained in epochs"):
             cw.Aggregated("dawid-skene", LogisticRegression(), **option).fit(X, answers)
 
 
-def test_a_truth_model_of_ones_own_is_left_alone(data):
+def test_the_truth_model_passed_is_not_modified(data):
     X, answers, _ = data
     truth = cw.DawidSkene(max_iter=3, tol=0)
     model = cw.Aggregated(truth, epochs=1).fit(X, answers)

@@ -9,7 +9,7 @@ from crowdwise.learn.methods.aggregated import Aggregated
 from crowdwise.learn.methods.annoreg import AnnoReg, AnnoRegModule
 from crowdwise.learn.network.training import CrowdModule
 
-# Six of ten do not look and mostly say class 0: they win most votes, and a network trained on votes learns it too.
+# Six of ten workers answer class 0 blindly: they win most votes, so a network trained on the vote learns class 0.
 from tests.helpers.network_checks import (
     QUICK,
     SPAM,
@@ -25,27 +25,27 @@ from tests.helpers.network_checks import (
 
 
 @pytest.mark.parametrize(("gamma", "weight"), [(0.0, False), (2.0, True)])
-def test_gradients(gamma, weight):
+def test_gradients_match_finite_differences(gamma, weight):
     answers, batch = small(gamma=gamma, weight=weight)
     assert_gradients(shaken(AnnoRegModule(dense(), answers, 2.0, 0.5)), batch)
 
 
 @pytest.mark.parametrize(("gamma", "weight"), [(0.0, False), (2.0, True)])
-def test_loss_is_the_formula(gamma, weight):
+def test_the_loss_equals_its_formula(gamma, weight):
     answers, batch = small(n_models=1, gamma=gamma, weight=weight)
     module = shaken(AnnoRegModule(dense(1), answers, 2.0, 0.5))
     f = module.class_log_proba(batch.x)[0].exp().detach().numpy()
     S = module.logits.softmax(1).mT.detach().numpy()  # (workers, classes, labels)
     p = np.einsum("ac,ac->a", f[batch.row], S[batch.worker, :, batch.label])
     mean = np.mean(weights_of(batch) * (1 - p) ** gamma * -np.log(p))
-    trace = np.mean([np.trace(S[w]) for w in range(3)])  # not of the silent worker
+    trace = np.mean([np.trace(S[w]) for w in range(3)])  # without the worker who has no answers
     assert module.loss(batch).item() == pytest.approx(mean + 0.5 * trace, rel=1e-6)
 
 
 @pytest.mark.parametrize("n_models", [1, 3])
 @pytest.mark.parametrize(("gamma", "weight"), [(0.0, False), (2.0, True)])
-def test_the_fused_loss_is_the_plain_one(n_models, gamma, weight):
-    """The compiled pass and torch's own operations: the same loss, the same gradients."""
+def test_the_fused_loss_equals_the_plain_one(n_models, gamma, weight):
+    """The compiled kernel and torch give the same loss and gradients."""
     answers, batch = small(n_models=n_models, gamma=gamma, weight=weight)
     batch.x = batch.x.float()
     fused, plain = (shaken(AnnoRegModule(dense(n_models), answers, 2.0, 0.5)).float() for _ in range(2))
@@ -56,7 +56,7 @@ def test_the_fused_loss_is_the_plain_one(n_models, gamma, weight):
         torch.testing.assert_close(a.grad, b.grad, rtol=1e-3, atol=1e-6)
 
 
-def test_the_label_said_and_all_labels_agree():
+def test_the_loss_agrees_with_answer_log_proba():
     answers, batch = small()
     module = shaken(AnnoRegModule(dense(), answers, 2.0, 0.0))
     assert module.loss(batch).item() == pytest.approx(CrowdModule.loss(module, batch).item(), rel=1e-12)
@@ -66,7 +66,7 @@ def test_the_label_said_and_all_labels_agree():
     np.testing.assert_allclose(total, 1, atol=1e-12)
 
 
-def test_perfect_workers_are_plain_training():
+def test_perfect_workers_equal_supervised_training():
     answers, batch = small(n_models=1)
     module = AnnoRegModule(dense(1), answers, 50.0, 0.0).double().eval()  # softmax(50 I) is the identity
     loss = module.loss(batch)
@@ -82,8 +82,8 @@ def test_perfect_workers_are_plain_training():
 def test_recovers_confusion_matrices(seed):
     confusion = simulate.crowd(8, 3, "class-dependent", accuracy=(0.4, 0.9), seed=seed)
     X, answers, _, _ = gaussian_crowd(confusion, seed)
-    model = AnnoReg(network="logistic", lr=5e-2, epochs=60).fit(X, answers)  # long enough to leave a start of 6
-    assert np.abs(model.confusion_ - confusion).mean() < 0.06  # the identity is 0.18 to 0.21 away
+    model = AnnoReg(network="logistic", lr=5e-2, epochs=60).fit(X, answers)  # leaves the initial logits
+    assert np.abs(model.confusion_ - confusion).mean() < 0.06  # the distance of the identity is 0.18 to 0.21
     np.testing.assert_allclose(model.confusion_.sum(axis=2), 1, atol=1e-9)
 
 
@@ -94,13 +94,13 @@ def test_beats_training_on_votes(seed):
     assert AnnoReg(**QUICK).fit(X, answers).score(X_test, truth) > votes.score(X_test, truth) + 0.2
 
 
-def test_penalty_lowers_the_trace():
+def test_the_penalty_lowers_the_trace():
     X, answers, _, _ = gaussian_crowd(SPAM, 0, n_tasks=200)
     low, high = (AnnoReg(lam, **QUICK).fit(X, answers).confusion_ for lam in (0, 1.0))
     assert np.trace(high, axis1=1, axis2=2).mean() < np.trace(low, axis1=1, axis2=2).mean() - 0.1
 
 
-def test_a_silent_worker_keeps_the_start():
+def test_a_worker_without_answers_keeps_the_initial_matrix():
     X, answers, _, _ = gaussian_crowd(SPAM, 0, n_tasks=100)
     more = cw.Answers.from_codes(answers.task, answers.worker, answers.label, tasks=100, workers=11, classes=3)
     model = AnnoReg(0.1, n_models=2, **QUICK).fit(X, more)
@@ -108,7 +108,7 @@ def test_a_silent_worker_keeps_the_start():
     np.testing.assert_allclose(model.confusion_[10], start / start.sum(axis=1), rtol=1e-6)
 
 
-def test_members():
+def test_models_trained_together_equal_models_trained_alone():
     answers, batch = small(n_models=3)
     assert_members_stand_alone(shaken(AnnoRegModule(dense(3), answers, 2.0, 0.5)), batch)
     X, answers, _, _ = gaussian_crowd(SPAM, 0, n_tasks=100)
@@ -117,14 +117,14 @@ def test_members():
     assert model.confusion_.shape == (10, 3, 3)
 
 
-def test_seeds_repeat():
+def test_the_same_seed_gives_the_same_result():
     X, answers, _, _ = gaussian_crowd(SPAM, 0, n_tasks=100)
     first, again, other = (AnnoReg(epochs=2, random_state=s).fit(X, answers).proba_ for s in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
     assert np.abs(first - other).max() > 0
 
 
-def test_bad_use():
+def test_invalid_use_is_rejected():
     with pytest.raises(ParameterError, match="lam=-1"):
         AnnoReg(-1).fit(*gaussian_crowd(SPAM, 0, n_tasks=20)[:2])
     with pytest.raises(NotFittedError):

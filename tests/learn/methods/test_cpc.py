@@ -12,7 +12,7 @@ from crowdwise.learn.methods.cpc import CPC, AnswerLoss, all_pairs, nearest_pair
 
 
 def crowd(n_classes=2, n_tasks=120, n_workers=6, seed=0, accuracy=0.85, per_task=None):
-    """Tasks of three features, answered by workers who are right with one probability: X, answers with truth."""
+    """Return features (tasks, 3) and answers with truth, of workers with one accuracy."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_tasks, 3))
     truth = (X @ rng.normal(size=(3, n_classes))).argmax(axis=1)
@@ -32,7 +32,7 @@ def design(X):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_slope_of_the_loss(n_classes):
+def test_the_gradient_matches_finite_differences(n_classes):
     X, answers, _ = crowd(n_classes, n_tasks=10, n_workers=3, per_task=2)
     rng = np.random.default_rng(1)
     loss = AnswerLoss(design(X), answers, rng.uniform(0.5, 2, answers.n_answers))
@@ -42,14 +42,14 @@ def test_slope_of_the_loss(n_classes):
 
 
 def plain_clustered(w, x, answers, mu, eta):
-    """The objective of clustered classifiers, two classes, written as the paper prints it."""
+    """Return the clustered objective for two classes, as in the paper."""
     margin = (2 * answers.label - 1) * (x[answers.task] * w[1 + answers.worker]).sum(axis=1)
     apart = [np.linalg.norm(w[j] - w[k]) for j in range(len(w)) for k in range(j + 1, len(w))]
     return np.logaddexp(0, -margin).sum() + mu / answers.n_workers * sum(apart) + eta / 2 * w[0] @ w[0]
 
 
 @pytest.mark.parametrize("mu", [0.5, 4.0])
-def test_clustered_is_the_minimum_of_the_paper(mu):
+def test_clustered_reaches_the_minimum_of_the_papers_objective(mu):
     X, answers, _ = crowd(n_tasks=12, n_workers=3, accuracy=[0.9, 0.9, 0.3])
     model = CPC("clustered", mu=mu, eta=0.5, tol=1e-12).fit(X, answers)
     w = np.concatenate([model.coef_[None, 1], model.worker_coef_[:, 1]])
@@ -63,17 +63,17 @@ def test_clustered_is_the_minimum_of_the_paper(mu):
         method="Powell", options={"maxiter": 30, "ftol": 1e-8, "xtol": 1e-6},
     )  # fmt: skip
     assert least <= found.fun + 1e-4
-    for _ in range(20):  # convex: a minimum nearby is the minimum
+    for _ in range(20):  # convex: a local minimum is global
         nearby = w + 1e-2 * rng.normal(size=shape)
         assert least <= plain_clustered(nearby, x, answers, mu, 0.5) + 1e-6
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_personal_of_one_worker_is_ridge_regression(n_classes):
+def test_personal_with_one_worker_equals_ridge_regression(n_classes):
     X, answers, _ = crowd(n_classes, n_workers=1)
     lam, eta = 2.0, 3.0
     model = CPC("personal", lam=lam, eta=eta, tol=1e-14).fit(X, answers)
-    ridge = lam * eta / (lam + eta)  # what is left of both ties at the best target
+    ridge = lam * eta / (lam + eta)  # the effective ridge with the target at its optimum
     plain = LogisticRegression(C=1 / ridge, fit_intercept=False, tol=1e-10, max_iter=10_000)
     plain.fit(design(X), answers.label)
     own = plain.coef_ if n_classes > 2 else np.vstack([np.zeros(4), plain.coef_])
@@ -81,7 +81,7 @@ def test_personal_of_one_worker_is_ridge_regression(n_classes):
     np.testing.assert_allclose(model.coef_, lam * own / (eta + lam), atol=1e-4)
 
 
-def test_personal_is_stationary():
+def test_personal_reaches_a_stationary_point():
     X, answers, _ = crowd(3, per_task=3)
     model = CPC("personal", lam=0.7, eta=0.4, tol=1e-14).fit(X, answers)
     w = model.worker_coef_.swapaxes(1, 2)  # (workers, features, classes)
@@ -101,30 +101,30 @@ def test_strong_ties_pool_the_answers(strong):
 
 
 @pytest.mark.parametrize("kind", ["clustered", "personal"])
-def test_the_objective_only_falls(kind):
+def test_the_objective_never_rises(kind):
     X, answers, _ = crowd(per_task=4)
-    told = []
-    model = CPC(kind).fit(X, answers, callback=told.append)
+    records = []
+    model = CPC(kind).fit(X, answers, callback=records.append)
     values = np.array([entry["loss"] for entry in model.history_])
-    assert told == model.history_ and len(values) > 5
+    assert records == model.history_ and len(values) > 5
     assert (np.diff(values) <= 1e-9 * np.abs(values[:-1])).all()
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_spammers_do_not_move_a_median(seed):
-    """Seven workers know, three say the opposite: two clusters, and a target among the many."""
+def test_a_minority_of_spammers_hardly_moves_the_target(seed):
+    """Seven good workers and three adversaries form two clusters; the target is near the majority."""
     X, answers, truth = crowd(n_tasks=300, n_workers=10, accuracy=[0.95] * 7 + [0.05] * 3, seed=seed)
     clustered = CPC("clustered", mu=60.0).fit(X, answers)
     assert len(set(clustered.cluster_[:7])) == 1
     assert clustered.cluster_[0] not in clustered.cluster_[7:]
     personal = CPC("personal").fit(X, answers)
     length = [np.linalg.norm(m.coef_[1]) / np.linalg.norm(m.worker_coef_[0, 1]) for m in (clustered, personal)]
-    assert length[0] > 0.9 > length[1]  # a mean is shortened by those who disagree, a median is not
+    assert length[0] > 0.9 > length[1]  # disagreement shortens a mean, not a median
     assert clustered.score(X, truth) > 0.95
 
 
-def test_beats_a_classifier_of_the_votes():
-    """Workers who know one feature each: no vote sees it, their classifiers do."""
+def test_beats_a_classifier_trained_on_the_vote():
+    """Each worker uses one feature: personal classifiers find it, a classifier trained on the vote does not."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 2))
     truth = (X.sum(axis=1) > 0).astype(int)
@@ -134,16 +134,16 @@ def test_beats_a_classifier_of_the_votes():
     model = CPC().fit(X, answers)
     vote = LogisticRegression().fit(X, answers.label)
     assert model.score(X, truth) > vote.score(X, truth) + 0.02
-    assert model.score(X, answers) > -0.35  # each worker is predicted by their own rule
+    assert model.score(X, answers) > -0.35  # each worker is predicted by their own classifier
 
 
-def test_nearest_pairs_of_everyone_are_all_pairs():
+def test_nearest_pairs_with_enough_neighbours_are_all_pairs():
     X, answers, _ = crowd()
     np.testing.assert_array_equal(nearest_pairs(answers, 5), all_pairs(6)[np.lexsort(all_pairs(6).T[::-1])])
     np.testing.assert_allclose(CPC(pairs=5).fit(X, answers).coef_, CPC().fit(X, answers).coef_)
 
 
-def test_nearest_are_those_who_agree():
+def test_nearest_workers_agree_most():
     _, answers, _ = crowd(n_tasks=400, n_workers=6, accuracy=[0.95] * 3 + [0.05] * 3)
     pairs = nearest_pairs(answers, 2)
     workers = pairs[pairs[:, 0] > 0] - 1
@@ -151,7 +151,7 @@ def test_nearest_are_those_who_agree():
 
 
 @pytest.mark.parametrize(("kind", "n_classes"), [("clustered", 2), ("personal", 3)])
-def test_weights(kind, n_classes):
+def test_weights_equal_repeated_answers(kind, n_classes):
     X, answers, _ = crowd(n_classes, per_task=4)
     some = np.r_[np.zeros(40), np.ones(80)]
     exact = {"kind": kind, "tol": 1e-13, "standardise": False}
@@ -167,13 +167,13 @@ def test_weights(kind, n_classes):
         workers=6,
         classes=n_classes,
     )
-    by_task = CPC(kind).fit(X, answers, sample_weight=3 * uneven)  # only how tasks weigh beside each other counts
+    by_task = CPC(kind).fit(X, answers, sample_weight=3 * uneven)  # only relative weights matter
     np.testing.assert_allclose(CPC(kind).fit(X, weighted).coef_, by_task.coef_, atol=1e-4)
     assert not np.allclose(by_task.coef_, CPC(kind).fit(X, answers).coef_, atol=1e-2)
 
 
 @pytest.mark.parametrize(("kind", "n_classes"), [("clustered", 2), ("personal", 3)])
-def test_silent_workers_and_unanswered_tasks(kind, n_classes):
+def test_workers_without_answers_and_tasks_without_answers(kind, n_classes):
     X, answers, _ = crowd(n_classes, per_task=4)
     sizes = {"tasks": 125, "workers": 7, "classes": n_classes}
     wider = cw.Answers.from_codes(answers.task, answers.worker, answers.label, **sizes)
@@ -185,18 +185,18 @@ def test_silent_workers_and_unanswered_tasks(kind, n_classes):
 
 
 @pytest.mark.parametrize("n_classes", [2, 8])
-def test_answers_are_predicted_by_their_own_classifier(n_classes):
+def test_answers_are_predicted_by_the_classifier_of_their_worker(n_classes):
     X, answers, _ = crowd(n_classes)
     model = CPC().fit(X, answers)
     logits = np.einsum("td,wcd->twc", design(X), model.worker_coef_)
     p = np.exp(logits - logits.max(axis=2, keepdims=True))
     p /= p.sum(axis=2, keepdims=True)
     np.testing.assert_allclose(model.answer_proba(X), p, atol=1e-5)
-    said = np.log(p[answers.task, answers.worker, answers.label])
-    np.testing.assert_allclose(model.answer_log_likelihood(X, answers), said, atol=1e-4)
+    log_proba = np.log(p[answers.task, answers.worker, answers.label])
+    np.testing.assert_allclose(model.answer_log_likelihood(X, answers), log_proba, atol=1e-4)
 
 
-def test_renamed_ids_and_repeats():
+def test_results_do_not_depend_on_ids_and_repeat():
     X, answers, _ = crowd(per_task=4)
     model, again = CPC().fit(X, answers), clone(CPC()).fit(X, answers)
     np.testing.assert_array_equal(model.worker_coef_, again.worker_coef_)
@@ -209,7 +209,7 @@ def test_renamed_ids_and_repeats():
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_saved_and_loaded(tmp_path, n_classes):
+def test_a_loaded_model_predicts_the_same(tmp_path, n_classes):
     X, answers, _ = crowd(n_classes)
     model = CPC(eta=2.0).fit(X, answers)
     model.save(tmp_path / "m")
@@ -219,7 +219,7 @@ def test_saved_and_loaded(tmp_path, n_classes):
     assert repr(loaded) == repr(model) and loaded.history_ == model.history_
 
 
-def test_what_it_refuses():
+def test_invalid_use_is_rejected():
     X, answers, truth = crowd(3)
     with pytest.raises(ParameterError, match="kind='personal'"):
         CPC("clustered").fit(X, answers)
@@ -232,7 +232,7 @@ def test_what_it_refuses():
         CPC(max_iter=2).fit(*crowd()[:2])
 
 
-def test_a_large_crowd_is_told_to_tie_fewer_pairs():
+def test_too_many_pairs_are_rejected():
     n = 20_000
     answers = cw.Answers.from_codes(np.zeros(n, int), np.arange(n), np.arange(n) % 2, tasks=1, workers=n, classes=2)
     with pytest.raises(TooLargeError, match="lower number"):

@@ -17,7 +17,7 @@ CLEANLAB = json.loads(Path(__file__).with_name("cleanlab.json").read_text(encodi
 
 
 def gaussian_crowd(n_classes=3, n_tasks=300, per_task=2.5, seed=0, spread=3.0, accuracy=(0.4, 0.9), n_workers=12):
-    """A Gaussian for each class, answered by workers of many skills: X, answers, truth."""
+    """Return X, answers and truth: a Gaussian per class, and workers of different skill."""
     rng = np.random.default_rng(seed)
     truth = rng.integers(0, n_classes, n_tasks)
     X = spread * np.eye(n_classes)[truth] + rng.normal(size=(n_tasks, n_classes))
@@ -25,23 +25,23 @@ def gaussian_crowd(n_classes=3, n_tasks=300, per_task=2.5, seed=0, spread=3.0, a
     return X, simulate.answer(truth, confusion, per_task, seed=rng), truth
 
 
-@pytest.mark.parametrize("said", CLEANLAB)
-def test_against_cleanlab(said):
-    wide = np.array([[-1 if label is None else label for label in row] for row in said["labels"]])
+@pytest.mark.parametrize("reference", CLEANLAB)
+def test_results_equal_cleanlab(reference):
+    wide = np.array([[-1 if label is None else label for label in row] for row in reference["labels"]])
     task, worker = np.nonzero(wide >= 0)
-    n_classes = len(said["proba"][0])
+    n_classes = len(reference["proba"][0])
     answers = cw.Answers.from_codes(task, worker, wide[task, worker], tasks=60, workers=8, classes=n_classes)
-    found = crowdlab(answers, said["proba"])
+    found = crowdlab(answers, reference["proba"])
     close = {"rtol": 0, "atol": 1e-6}
-    np.testing.assert_allclose(found.proba[np.arange(60), said["consensus"]], said["quality"], **close)
-    np.testing.assert_allclose(found.proba[answers.task, answers.label], said["answer_quality"], **close)
-    np.testing.assert_allclose(found.worker_quality, said["worker_quality"], **close)
-    np.testing.assert_allclose(found.worker_weight, said["worker_weight"], **close)
-    assert found.model_weight == pytest.approx(said["model_weight"], abs=1e-6)
-    same = found.proba.argmax(axis=1) == said["consensus"]  # cleanlab keeps the consensus of the first round
+    np.testing.assert_allclose(found.proba[np.arange(60), reference["consensus"]], reference["quality"], **close)
+    np.testing.assert_allclose(found.proba[answers.task, answers.label], reference["answer_quality"], **close)
+    np.testing.assert_allclose(found.worker_quality, reference["worker_quality"], **close)
+    np.testing.assert_allclose(found.worker_weight, reference["worker_weight"], **close)
+    assert found.model_weight == pytest.approx(reference["model_weight"], abs=1e-6)
+    same = found.proba.argmax(axis=1) == reference["consensus"]  # cleanlab keeps the consensus of the first round
     assert same.mean() > 0.95
-    np.testing.assert_allclose(found.quality[same], np.array(said["quality"])[same], **close)
-    assert (found.quality >= np.array(said["quality"]) - 1e-6).all()
+    np.testing.assert_allclose(found.quality[same], np.array(reference["quality"])[same], **close)
+    assert (found.quality >= np.array(reference["quality"]) - 1e-6).all()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -51,11 +51,11 @@ def test_beats_majority_vote_with_a_good_classifier(seed):
     vote = cw.MajorityVote().fit(answers)
     assert (model.codes_ == truth).mean() > (vote.codes_ == truth).mean() + 0.05
     assert (model.predict(X) == truth).mean() > 0.9
-    right = model.codes_ == truth  # its doubts are well placed
+    right = model.codes_ == truth  # lower quality where the consensus is wrong
     assert model.quality_[right].mean() > model.quality_[~right].mean() + 0.05
 
 
-def test_a_useless_classifier_leaves_the_votes():
+def test_an_uninformative_classifier_leaves_the_votes():
     X, answers, _ = gaussian_crowd(per_task=5, accuracy=(0.6, 0.9))
     noise = np.random.default_rng(1).normal(size=X.shape)
     useful, useless = CrowdLab().fit(X, answers), CrowdLab().fit(noise, answers)
@@ -78,7 +78,7 @@ def test_worker_quality_follows_skill():
     "classifier", [None, LogisticRegression(), KNeighborsClassifier(3), CPC(tol=1e-4)], ids=lambda c: type(c).__name__
 )
 @pytest.mark.parametrize("n_classes", [2, 8])
-def test_any_classifier(classifier, n_classes):
+def test_every_kind_of_classifier_is_accepted(classifier, n_classes):
     X, answers, truth = gaussian_crowd(n_classes, per_task=3)
     model = CrowdLab(classifier, cross_fit=3).fit(X, answers)
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
@@ -91,7 +91,7 @@ def test_any_classifier(classifier, n_classes):
 
 
 class Watched(LogisticRegression):
-    """Refuses to judge a task it was trained on."""
+    """A classifier that raises on a task it was trained on."""
 
     def fit(self, X, y, sample_weight=None):
         self.seen_ = set(X[:, 0])
@@ -102,14 +102,14 @@ class Watched(LogisticRegression):
         return super().predict_proba(X)
 
 
-def test_a_task_is_judged_without_its_own_answers():
+def test_no_task_is_judged_by_a_classifier_trained_on_its_answers():
     X, answers, _ = gaussian_crowd()
     assert len(set(X[:, 0].astype(np.float32))) == 300
     model = CrowdLab(Watched()).fit(X, answers)
-    assert model.classifier_.seen_ == set(X[:, 0].astype(np.float32))  # but the last one learns from all
+    assert model.classifier_.seen_ == set(X[:, 0].astype(np.float32))  # the final classifier is trained on all tasks
 
 
-def test_answers_are_symmetric_errors():
+def test_answer_proba_has_symmetric_errors():
     X, answers, _ = gaussian_crowd()
     model = CrowdLab().fit(X, answers)
     f, q = model.predict_proba(X[:5]), model.worker_quality_[3]
@@ -117,7 +117,7 @@ def test_answers_are_symmetric_errors():
     np.testing.assert_allclose(model.answer_proba(X[:5], answers.workers[3]), f @ confusion)
 
 
-def test_all_agree():
+def test_unanimous_answers_are_kept():
     X, _, truth = gaussian_crowd(n_tasks=60)
     task, worker = np.divmod(np.arange(180), 3)
     answers = cw.Answers.from_codes(task, worker, truth[task], tasks=60, workers=3, classes=3)
@@ -128,8 +128,8 @@ def test_all_agree():
 
 
 @pytest.mark.parametrize("n_workers", [1, 5])
-def test_one_answer_a_task(n_workers):
-    """Nothing is shared: classifier and answers weigh the same, and agree as often as they were seen to."""
+def test_one_answer_per_task(n_workers):
+    """No task is shared: workers are judged by how often the classifier predicts their answers."""
     X, _, truth = gaussian_crowd(n_tasks=200)
     rng = np.random.default_rng(0)
     label = np.where(rng.random(200) < 0.7, truth, rng.integers(0, 3, 200))
@@ -141,13 +141,13 @@ def test_one_answer_a_task(n_workers):
     assert np.isfinite(model.worker_quality_).all()
 
 
-def test_one_class_wins_every_vote():
+def test_a_single_consensus_class_gives_finite_results():
     answers = cw.Answers.from_arrays([1, 1, 1, 2, 2], list("abcab"), list("xxyxx"))
     found = crowdlab(answers, [[0.9, 0.1], [0.8, 0.2]])
     assert np.isfinite(found.proba).all() and (found.proba.argmax(axis=1) == 0).all()
 
 
-def test_silent_workers_and_unanswered_tasks():
+def test_workers_without_answers_and_tasks_without_answers():
     X, answers, _ = gaussian_crowd()
     sizes = {"tasks": 305, "workers": 13, "classes": 3}
     wider = cw.Answers.from_codes(answers.task, answers.worker, answers.label, **sizes)
@@ -159,14 +159,14 @@ def test_silent_workers_and_unanswered_tasks():
     np.testing.assert_allclose(model.proba_.sum(axis=1), 1)
 
 
-def test_who_shares_no_task_is_an_average_worker():
+def test_a_worker_who_shares_no_task_gets_the_mean_weight():
     answers = cw.Answers.from_arrays([1, 1, 2, 2, 3], list("ababc"), list("xxxyy"))
     found = crowdlab(answers, [[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]])
     assert found.worker_weight[2] == pytest.approx(found.worker_weight[:2].mean())
     assert found.worker_quality[2] == pytest.approx(found.proba[2, 1])
 
 
-def test_weights():
+def test_weights_equal_repeated_answers():
     X, answers, _ = gaussian_crowd()
     p = np.random.default_rng(0).dirichlet(np.ones(3), 300)
     some = np.r_[np.zeros(100), np.ones(200)]
@@ -190,7 +190,7 @@ def test_gold_is_fixed():
     assert (model.codes_ == truth)[100:].mean() >= (CrowdLab().fit(X, answers).codes_ == truth)[100:].mean() - 0.02
 
 
-def test_renamed_ids():
+def test_results_do_not_depend_on_ids():
     X, answers, _ = gaussian_crowd()
     named = cw.Answers.from_codes(answers.task, answers.worker, answers.label, tasks=[f"t{t:03}" for t in range(300)],
                                   workers=[f"w{w:02}" for w in range(12)], classes=list("xyz"))  # fmt: skip
@@ -200,7 +200,7 @@ def test_renamed_ids():
 
 
 @pytest.mark.parametrize("classifier", [None, CPC(tol=1e-4)])
-def test_saved_and_loaded(tmp_path, classifier):
+def test_a_loaded_model_predicts_the_same(tmp_path, classifier):
     X, answers, _ = gaussian_crowd()
     model = CrowdLab(classifier, cross_fit=2).fit(X, answers)
     model.save(tmp_path / "m")
@@ -210,7 +210,7 @@ def test_saved_and_loaded(tmp_path, classifier):
     np.testing.assert_array_equal(loaded.quality_, model.quality_)
 
 
-def test_what_it_refuses(tmp_path):
+def test_invalid_use_is_rejected(tmp_path):
     X, answers, _ = gaussian_crowd(n_tasks=30)
     for wrong in ({"cross_fit": 1}, {"ridge": -1.0}, {"classifier": "logistic"}):
         with pytest.raises(ParameterError, match=next(iter(wrong))):

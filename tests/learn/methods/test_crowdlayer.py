@@ -32,7 +32,7 @@ def make_module(kind, n_models=1, seed=0):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("gamma", [0.0, 2.0])
-def test_gradients_by_finite_differences(kind, gamma):
+def test_gradients_match_finite_differences(kind, gamma):
     batch, _ = first_batch(gamma=gamma, weighted=True)
     module = make_module(kind).double()
     batch.x = batch.x.double()
@@ -53,8 +53,8 @@ def test_gradients_by_finite_differences(kind, gamma):
 @pytest.mark.parametrize("n_models", [1, 3])
 @pytest.mark.parametrize("gamma", [0.0, 2.0])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_fused_loss_is_the_plain_one(n_models, gamma, weighted):
-    """The compiled pass and torch's own operations: the same loss, the same gradients."""
+def test_the_fused_loss_equals_the_plain_one(n_models, gamma, weighted):
+    """The compiled kernel and torch give the same loss and gradients."""
     batch, _ = first_batch(n_models, gamma, weighted)
     fused, plain = make_module("mw", n_models), make_module("mw", n_models)
     expected = plain.loss(batch)
@@ -64,23 +64,23 @@ def test_the_fused_loss_is_the_plain_one(n_models, gamma, weighted):
         torch.testing.assert_close(a.grad, b.grad, rtol=1e-3, atol=1e-6)
 
 
-def test_identity_workers_are_plain_training():
-    """Workers held at the identity: the loss is that of a softmax on the classifier's softmax."""
+def test_identity_workers_equal_supervised_training():
+    """With workers fixed at the identity the loss is a softmax of the classifier's softmax."""
     batch, _ = first_batch()
     module = CrowdLayerModule(build_network("logistic", (6,), 3, 1, seed=0), 8, "mw", 1.0)
     f = module.class_log_proba(batch.x).exp().flatten(0, 1)[torch.from_numpy(batch.row)]
     expected = torch.nn.functional.cross_entropy(f, torch.from_numpy(batch.label))
     torch.testing.assert_close(module.loss(batch), expected, rtol=1e-5, atol=1e-6)
     one_worker = torch.zeros(len(batch.row), dtype=torch.int64)
-    said = module.answer_log_proba(
+    log_proba = module.answer_log_proba(
         batch.x, module.class_log_proba(batch.x).flatten(0, 1), torch.from_numpy(batch.row), one_worker
     )
-    torch.testing.assert_close(said, torch.log_softmax(f, dim=1))
+    torch.testing.assert_close(log_proba, torch.log_softmax(f, dim=1))
 
 
 @pytest.mark.parametrize("kind", ["mw", "vw+b"])
-def test_beats_training_on_the_vote_where_workers_swap_classes(kind):
-    """Half of the workers call class 0 class 1: the vote learns the mistake, workers with their own layer do not."""
+def test_beats_training_on_the_vote_if_workers_swap_classes(kind):
+    """Half of the workers call class 0 class 1: training on the vote learns the mistake, CrowdLayer does not."""
     gain = []
     for seed in range(4):
         X, truth = blobs(n_tasks=600, seed=seed, distance=3.5)
@@ -90,10 +90,10 @@ def test_beats_training_on_the_vote_where_workers_swap_classes(kind):
         ours = cw.CrowdLayer(kind, **options).fit(X, answers).score(X_new, new)
         gain.append(ours - cw.Aggregated("majority-vote", soft=False, **options).fit(X, answers).score(X_new, new))
     assert np.mean(gain) > 0.03
-    assert np.mean(gain) > 2 * np.std(gain) / 2  # more than luck
+    assert np.mean(gain) > 2 * np.std(gain) / 2  # more than two standard errors
 
 
-def test_recovers_who_confuses_what():
+def test_recovers_which_workers_swap_classes():
     X, truth = blobs(n_tasks=1500, distance=4)
     confusion = swapping()
     model = cw.CrowdLayer(epochs=60, lr=0.02, network="logistic").fit(X, answers_of(truth, confusion, per_task=4))
@@ -103,8 +103,8 @@ def test_recovers_who_confuses_what():
     np.testing.assert_allclose(found[:4, 0, 0], 0.85, atol=0.15)
 
 
-def test_focal_losses_are_less_sure():
-    """They stop pulling at answers that are predicted well already."""
+def test_focal_losses_are_less_confident():
+    """Focal losses give little weight to answers that are already predicted well."""
     X, truth = blobs(n_tasks=400, distance=4)
     answers = answers_of(truth, uneven(good=(0.9, 0.97)))
     sure = {
@@ -127,8 +127,8 @@ def test_imbalance_losses_help_the_rare_class(loss):
     assert np.mean(recall[loss]) > np.mean(recall["ce"]) + 0.02
 
 
-def test_training_with_identity_workers_is_training_on_their_answers():
-    """Matrices held at the identity: step for step the training of the network alone on one answer a task."""
+def test_identity_workers_equal_training_on_all_answers():
+    """With matrices fixed at the identity, training equals that of the network alone on one answer per task."""
     X, truth = blobs(n_tasks=80)
     answers = answers_of(truth, np.eye(3)[None].repeat(4, axis=0), per_task=1)
     batches = Batches(open_features(X), answers, batch_size=20)

@@ -19,9 +19,9 @@ QUICK = {"network": "logistic", "epochs": 20, "lr": 2e-2, "batch_size": 32}
 
 
 def small(n_models=2, exclude_self=False, task_weight=None):
-    """A module in double precision away from its start, and a batch of all tasks: the last of four workers is silent.
+    """Return a module in double precision with random weights, and a batch of all tasks; worker 3 has no answers.
 
-    Task 0 is answered by everyone who is not silent.
+    Task 0 is answered by all workers but 3.
     """
     rng = np.random.default_rng(0)
     task, worker = [0, 0, 0, 1, 2, 2, 3, 4, 4], [0, 1, 2, 0, 1, 2, 2, 0, 2]
@@ -42,7 +42,7 @@ def small(n_models=2, exclude_self=False, task_weight=None):
 
 
 def said_by_all(module, x):
-    """Probabilities [model, row, worker, class], head by head."""
+    """Return probabilities [model, row, worker, class], head by head."""
     hidden = module.network.embed(x).detach().numpy()
     heads, bias = (p.detach().numpy().reshape(module.n_models, module.n_workers, *p.shape[1:])
                    for p in (module.heads, module.bias))  # fmt: skip
@@ -52,7 +52,7 @@ def said_by_all(module, x):
 
 
 @pytest.mark.parametrize("exclude_self", [False, True])
-def test_gradients(exclude_self):
+def test_gradients_match_finite_differences(exclude_self):
     module, _, batch = small(exclude_self=exclude_self, task_weight=np.array([1, 2, 0.5, 1, 1]))
     module.votes = module.votes.double()
     parameters = tuple(module.parameters())
@@ -61,7 +61,7 @@ def test_gradients(exclude_self):
     assert torch.autograd.grad(module.weight_loss(batch), module.weight)[0].abs().max() > 1e-3
 
 
-def test_loss_is_that_of_the_workers_own_heads():
+def test_the_loss_uses_the_head_of_each_worker():
     module, _, batch = small()
     proba = said_by_all(module, batch.x)
     model, row = np.divmod(batch.row, 5)
@@ -69,54 +69,54 @@ def test_loss_is_that_of_the_workers_own_heads():
     assert module.loss(batch).item() == pytest.approx(2 * -np.log(p).mean(), rel=1e-6)
 
 
-def test_all_heads_say_what_one_says(monkeypatch):
-    """One product of matrices, or a head fetched for each answer: the same loss and gradients, and predictions."""
+def test_dense_and_sparse_heads_agree(monkeypatch):
+    """One matrix product, or one head per answer: the same loss, gradients and predictions."""
     module, _, batch = small()
     row, worker = torch.arange(10).repeat_interleave(4), torch.cat([torch.arange(4).repeat(5) + 4 * m for m in (0, 1)])
     log_f = module.class_log_proba(batch.x).flatten(0, 1)
-    everyone = module.answer_log_proba(batch.x, log_f, row, worker)  # all pairs: one product
+    everyone = module.answer_log_proba(batch.x, log_f, row, worker)  # all pairs: one matrix product
     some = [module.answer_log_proba(batch.x, log_f, row[[a]], worker[[a]])[0] for a in range(40)]
     torch.testing.assert_close(everyone, torch.stack(some))
-    said = []
+    results = []
     for dense in (0, 10**9):
         monkeypatch.setattr(doctornet, "DENSE", dense)
         loss = module.loss(batch)
-        said.append(
+        results.append(
             [loss, *torch.autograd.grad(loss, [*module.network.layers.parameters(), module.heads, module.bias])]
         )
-    for fetched, all_at_once in zip(*said, strict=True):
+    for fetched, all_at_once in zip(*results, strict=True):
         torch.testing.assert_close(fetched, all_at_once)
         assert fetched.abs().max() > 0
 
 
 @pytest.mark.parametrize("exclude_self", [False, True])
-def test_heads_are_kept_while_weights_are_learnt(exclude_self, monkeypatch):
-    """Where they fit in memory; with or without, weights come out the same."""
+def test_cached_heads_do_not_change_the_weights(exclude_self, monkeypatch):
+    """The weights are the same with and without the cache."""
     X, truth = blobs(n_tasks=60)
     answers = answers_of(truth, uneven())
     options = {"network": MLP(8, batchnorm=True), "epochs": 3, "weight_epochs": 20, "weight_lr": 0.1, "n_models": 2}
     fitted = []
-    for kept in (0, doctornet.KEPT):
-        monkeypatch.setattr(doctornet, "KEPT", kept)
+    for size in (0, doctornet.MAX_CACHE):
+        monkeypatch.setattr(doctornet, "MAX_CACHE", size)
         fitted.append(DoctorNet(exclude_self=exclude_self, batch_size=16, **options).fit(X, answers))
     np.testing.assert_allclose(fitted[0].weight_, fitted[1].weight_, rtol=1e-4)
     assert fitted[0].weight_.std() > 1e-3
-    assert fitted[1].module_.kept is None  # only so long
+    assert fitted[1].module_.cache is None  # freed after the fit
 
 
 @pytest.mark.parametrize("exclude_self", [False, True])
 @pytest.mark.parametrize("drawn", [None, [[0, 2], [1, 2]]])
-def test_weight_loss_is_the_formula(exclude_self, drawn, monkeypatch):
-    """Of all heads, or of those drawn for the batch, for each model its own."""
+def test_the_weight_loss_equals_its_formula(exclude_self, drawn, monkeypatch):
+    """With all heads, or with those drawn for the batch, separately per model."""
     module, answers, batch = small(exclude_self=exclude_self)
     if drawn is not None:
-        monkeypatch.setattr(module, "_drawn", lambda: torch.tensor(drawn))
+        monkeypatch.setattr(module, "_random_heads", lambda: torch.tensor(drawn))
     proba, total = said_by_all(module, batch.x), 0.0
     for i, task in enumerate(batch.task):
         model, row = divmod(i, 5)
         mine = answers.task == task
-        counted = {0, 1, 2} if drawn is None else set(drawn[model])  # the silent worker has no weight
-        if exclude_self and (others := counted - set(answers.worker[mine].tolist())):  # of task 0 nobody would be left
+        counted = {0, 1, 2} if drawn is None else set(drawn[model])  # worker 3 has no weight
+        if exclude_self and (others := counted - set(answers.worker[mine].tolist())):  # on task 0 nobody else is left
             counted = others
         odds = [np.exp(module.weight[model, w].item()) if w in counted else 0.0 for w in range(4)]
         f = np.array(odds) @ proba[model, row] / sum(odds)
@@ -125,7 +125,7 @@ def test_weight_loss_is_the_formula(exclude_self, drawn, monkeypatch):
     assert module.weight_loss(batch).item() == pytest.approx(total, rel=1e-6)
 
 
-def test_predictions_in_blocks_are_the_mixture(monkeypatch):
+def test_predictions_in_blocks_equal_the_mixture(monkeypatch):
     module, _, batch = small()
     proba, weight = said_by_all(module, batch.x), module.log_weight().exp().detach().numpy()
     np.testing.assert_allclose(weight[:, 3], 0)
@@ -136,12 +136,12 @@ def test_predictions_in_blocks_are_the_mixture(monkeypatch):
         log_f = module.class_log_proba(batch.x)
         np.testing.assert_allclose(log_f.exp().detach(), mixture, rtol=1e-6)
         own = module.answer_log_proba(batch.x, log_f.flatten(0, 1), row, worker).exp().detach()
-        wanted = [proba[0, 0, 0], proba[0, 4, 2], proba[1, 2, 1], mixture[1, 4]]  # the silent worker: the mixture
+        wanted = [proba[0, 0, 0], proba[0, 4, 2], proba[1, 2, 1], mixture[1, 4]]  # worker 3 answers as the mixture
         np.testing.assert_allclose(own, wanted, rtol=1e-6)
 
 
-def test_large_crowds_are_mixed_of_their_weightiest_heads():
-    """Evenly spaced ones before there are weights; nobody who is silent."""
+def test_large_crowds_use_the_heads_of_largest_weight():
+    """Evenly spaced heads before there are weights, and never a worker without answers."""
     module, _, batch = small()
     proba, weight = said_by_all(module, batch.x), module.weight.detach().numpy()
     module.max_heads = 2
@@ -155,25 +155,25 @@ def test_large_crowds_are_mixed_of_their_weightiest_heads():
     np.testing.assert_allclose(module.class_log_proba(batch.x).exp().detach(), even, rtol=1e-6)
 
 
-def test_drawn_heads_are_distinct_and_speak():
+def test_random_heads_are_distinct_and_have_answers():
     module, _, _ = small()
-    assert module._drawn() is None
+    assert module._random_heads() is None
     module.max_heads = 2
-    drawn = np.array([module._drawn().numpy() for _ in range(50)])  # (draws, models, heads)
+    drawn = np.array([module._random_heads().numpy() for _ in range(50)])  # (draws, models, heads)
     assert (np.diff(drawn, axis=2) > 0).all()
     assert set(drawn.ravel().tolist()) == {0, 1, 2}
 
 
-def test_answers_need_no_mixture_unless_somebody_is_silent(monkeypatch):
+def test_answer_proba_skips_the_mixture_if_all_workers_have_answers(monkeypatch):
     module, _, batch = small()
     row, worker = torch.tensor([0, 4, 7, 9]), torch.tensor([0, 2, 5, 7])
-    said = module.answer_log_proba(batch.x, module.class_log_proba(batch.x).flatten(0, 1), row, worker)
-    torch.testing.assert_close(module.predict_answer_log_proba(batch.x, row, worker), said)
+    expected = module.answer_log_proba(batch.x, module.class_log_proba(batch.x).flatten(0, 1), row, worker)
+    torch.testing.assert_close(module.predict_answer_log_proba(batch.x, row, worker), expected)
     monkeypatch.setattr(module, "class_log_proba", None)
-    torch.testing.assert_close(module.predict_answer_log_proba(batch.x, row[:3], worker[:3]), said[:3])
+    torch.testing.assert_close(module.predict_answer_log_proba(batch.x, row[:3], worker[:3]), expected[:3])
 
 
-def test_one_worker_is_plain_training():
+def test_one_worker_equals_supervised_training():
     X, truth = blobs(n_tasks=60)
     answers = cw.Answers.from_codes(np.arange(60), np.zeros(60, int), truth, tasks=60, workers=1, classes=3)
     model = DoctorNet(network="logistic", epochs=5, weighted=False).fit(X, answers)
@@ -195,7 +195,7 @@ def test_one_worker_is_plain_training():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_beats_training_on_votes(seed):
-    """Where most answers are guesses, a vote is one of few; heads average over all answers of their worker."""
+    """If most answers are guesses the vote is noisy; heads average over all answers of their worker."""
     X, truth = blobs(400, seed=seed)
     confusion = simulate.crowd(12, 3, {"hammer": 0.25, "uniform-guess": 0.75}, seed=seed)
     answers = answers_of(truth[:200], confusion, 4, seed=seed)
@@ -208,7 +208,7 @@ def test_beats_training_on_votes(seed):
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("exclude_self", [False, True])
 def test_weights_favour_good_workers(seed, exclude_self):
-    """Five good workers, and fifteen who guess now and then: their heads are near random."""
+    """Five good workers, and fifteen with few, random answers, whose heads are near random."""
     X, truth = blobs(300, seed=seed)
     confusion = simulate.crowd(5, 3, "one-coin", accuracy=(0.9, 0.95), seed=seed)
     confusion = np.concatenate([confusion, np.full((15, 3, 3), 1 / 3)])
@@ -222,10 +222,10 @@ def test_weights_favour_good_workers(seed, exclude_self):
     np.testing.assert_allclose(plain.weight_, counted / counted.sum(), atol=1e-7)
     assert model.score(X, truth) >= plain.score(X, truth)
     some = DoctorNet(exclude_self=exclude_self, weight_epochs=60, weight_lr=0.05, max_heads=10, **QUICK).fit(X, answers)
-    assert some.weight_[:5].sum() > 0.7  # drawn ten at a time they are told as well
+    assert some.weight_[:5].sum() > 0.7  # also with ten random heads per batch
 
 
-def test_workers_of_tasks_left_out_have_no_weight():
+def test_workers_with_only_ignored_tasks_have_no_weight():
     X, truth = blobs(60)
     answers = answers_of(truth, uneven(), 2)
     weight = np.where(np.isin(np.arange(60), answers.task[answers.worker == 2]), 0.0, 1.0)
@@ -234,8 +234,8 @@ def test_workers_of_tasks_left_out_have_no_weight():
     np.testing.assert_allclose(model.answer_proba(X, worker=2), model.predict_proba(X), atol=1e-6)
 
 
-def test_imbalance_losses_stop_before_the_weights():
-    """With heads as they were drawn, whatever the loss, weights are learnt alike."""
+def test_imbalance_losses_apply_only_to_the_first_stage():
+    """With untrained heads the weights do not depend on the loss."""
     X, truth = blobs(90, shares=[0.8, 0.1, 0.1])
     answers = answers_of(truth, uneven())
     first = {}
@@ -247,7 +247,7 @@ def test_imbalance_losses_stop_before_the_weights():
         assert first[loss][1]["loss"] == pytest.approx(first["ce"][1]["loss"], rel=1e-6)
 
 
-def test_weights_are_learnt_with_the_rest_frozen():
+def test_the_second_stage_changes_only_the_weights():
     X, truth = blobs(90)
     answers = answers_of(truth, uneven())
     options = {"network": MLP(8, dropout=0.5, batchnorm=True), "epochs": 2, "weight_epochs": 2, "n_models": 2}
@@ -256,7 +256,7 @@ def test_weights_are_learnt_with_the_rest_frozen():
     assert differ == ["weight"]
 
 
-def test_members():
+def test_models_trained_together_equal_models_trained_alone():
     X, truth = blobs(90)
     answers = answers_of(truth, uneven())
     three = DoctorNet(epochs=3, weight_epochs=3, n_models=3).fit(X, answers)
@@ -264,20 +264,20 @@ def test_members():
     members = three.member_proba(X)
     assert np.isfinite(members).all()
     assert np.abs(members[0] - members[1]).max() > 1e-3
-    np.testing.assert_allclose(members[0], one.member_proba(X)[0], atol=1e-5)  # whoever is trained beside it
+    np.testing.assert_allclose(members[0], one.member_proba(X)[0], atol=1e-5)  # independent of the other model
 
 
 class Stop(Exception):
     pass
 
 
-@pytest.mark.parametrize("stop", [1, 3, 4, 5])  # in the first phase, at its end, in the second
+@pytest.mark.parametrize("stop", [1, 3, 4, 5])  # in the first stage, at its end, in the second stage
 @pytest.mark.parametrize("options", [{"max_heads": 5}, {"clip": 0.1, "select": "held_out", "exclude_self": True}])
-def test_a_resumed_fit_is_an_unbroken_one(tmp_path, stop, options):
+def test_a_resumed_fit_equals_an_uninterrupted_one(tmp_path, stop, options):
     X, truth = blobs(60)
     answers = answers_of(truth, uneven())
     options = {"epochs": 3, "weight_epochs": 3, "n_models": 2, "batch_size": 20, **options}
-    whole = DoctorNet(**options).fit(X, answers)
+    expected = DoctorNet(**options).fit(X, answers)
     seen = []
 
     def callback(record):
@@ -285,18 +285,18 @@ def test_a_resumed_fit_is_an_unbroken_one(tmp_path, stop, options):
         if len(seen) > stop:
             raise Stop
 
-    broken = DoctorNet(checkpoint=str(tmp_path / "fit"), **options)
+    interrupted = DoctorNet(checkpoint=str(tmp_path / "fit"), **options)
     with pytest.raises(Stop):
-        broken.fit(X, answers, callback=callback)
+        interrupted.fit(X, answers, callback=callback)
     assert len(seen) == stop + 1
-    again = broken.fit(X, answers)
-    np.testing.assert_array_equal(again.weight_, whole.weight_)
-    np.testing.assert_array_equal(again.member_proba(X), whole.member_proba(X))
-    assert again.history_ == whole.history_
-    assert len(whole.history_) == 6
+    again = interrupted.fit(X, answers)
+    np.testing.assert_array_equal(again.weight_, expected.weight_)
+    np.testing.assert_array_equal(again.member_proba(X), expected.member_proba(X))
+    assert again.history_ == expected.history_
+    assert len(expected.history_) == 6
 
 
-def test_weights_are_learnt_on_the_epoch_kept():
+def test_weights_are_learnt_for_the_selected_epoch():
     X, truth = blobs(90)
     options = {"epochs": 6, "lr": 0.2, "weight_epochs": 4, "weight_lr": 0.1, "select": "held_out", "hidden": 0.3}
     plain, model = (DoctorNet(weighted=w, **options).fit(X, answers_of(truth, uneven())) for w in (False, True))
@@ -306,7 +306,7 @@ def test_weights_are_learnt_on_the_epoch_kept():
     assert np.ptp(model.weight_) > 0.05
 
 
-def test_bad_use():
+def test_invalid_use_is_rejected():
     X, truth = blobs(30)
     answers = answers_of(truth, uneven())
     for bad in ({"weight_epochs": 0}, {"weight_lr": 0}, {"weight_epochs": 1.5}, {"max_heads": 0}):
@@ -316,8 +316,8 @@ def test_bad_use():
         DoctorNet().weight_  # noqa: B018
 
 
-def test_votes_given_are_those_of_people():
-    """Answers a model made up train the heads, but weights may be learnt from the votes without them."""
+def test_votes_given_ignores_pseudo_answers():
+    """Pseudo-answers train the heads, but the weights are learnt from the other votes."""
     X, truth = blobs(n_tasks=40)
     answers = answers_of(truth, uneven())
     pseudo = np.arange(answers.n_answers) % 3 == 0

@@ -23,30 +23,30 @@ from tests.helpers.network_checks import (
 
 @pytest.mark.parametrize("kind", ["F", "W"])
 @pytest.mark.parametrize(("gamma", "weight"), [(0.0, False), (2.0, True)])
-def test_gradients(kind, gamma, weight):
+def test_gradients_match_finite_differences(kind, gamma, weight):
     answers, batch = small(gamma=gamma, weight=weight)
     assert_gradients(shaken(GeoCrowdNetModule(dense(), answers, 1.0, kind, 0.5)), batch)
 
 
 @pytest.mark.parametrize("kind", ["F", "W"])
-def test_penalty_is_the_formula(kind):
+def test_the_penalty_equals_its_formula(kind):
     answers, batch = small()
     module = shaken(GeoCrowdNetModule(dense(), answers, 1.0, kind, 0.5))
     plain = shaken(AnnoRegModule(dense(), answers, 1.0, 0.0))
     total = 0.0
     for m in range(2):
         F = module.class_log_proba(batch.x)[m].exp().detach().numpy()
-        S = module.logits[4 * m : 4 * m + 3].softmax(1).mT.detach().numpy()  # not of the silent worker
+        S = module.logits[4 * m : 4 * m + 3].softmax(1).mT.detach().numpy()  # without the worker who has no answers
         stacked = np.concatenate([s.T for s in S])  # (workers * labels, classes)
         gram = F.T @ F if kind == "F" else stacked.T @ stacked
         total += np.log(np.linalg.det(gram))
     assert module.loss(batch).item() == pytest.approx(plain.loss(batch).item() - 0.5 * total, rel=1e-9)
 
 
-def test_log_volume_leaves_singular_matrices_out():
+def test_log_volume_ignores_singular_matrices():
     rng = np.random.default_rng(0)
     rows = torch.from_numpy(rng.normal(size=(3, 6, 4)))
-    rows[1, :, 0] = rows[1, :, 1]  # two classes never told apart
+    rows[1, :, 0] = rows[1, :, 1]  # two classes with equal probabilities
     rows[2, 2:] = 0  # two rows for four classes
     rows.requires_grad_()
     volume = log_volume(rows.mT @ rows)
@@ -58,7 +58,7 @@ def test_log_volume_leaves_singular_matrices_out():
     np.testing.assert_array_equal(rows.grad[1:], 0)
 
 
-def test_without_a_volume_it_is_annoreg_without_a_penalty():
+def test_without_volume_it_equals_annoreg_without_penalty():
     X, answers, _, _ = gaussian_crowd(SPAM, 0, n_tasks=100)
     plain = AnnoReg(0, start=1.0, epochs=3).fit(X, answers)
     for model in (GeoCrowdNet(None, epochs=3), GeoCrowdNet("W", lam=0, epochs=3)):
@@ -77,7 +77,7 @@ def test_recovers_confusion_matrices(kind, seed):
     confusion = simulate.crowd(8, 3, "class-dependent", accuracy=(0.4, 0.9), seed=seed)
     X, answers, _, _ = gaussian_crowd(confusion, seed)
     model = GeoCrowdNet(kind, **QUICK).fit(X, answers)
-    assert np.abs(model.confusion_ - confusion).mean() < 0.06  # the identity is 0.18 to 0.21 away
+    assert np.abs(model.confusion_ - confusion).mean() < 0.06  # the distance of the identity is 0.18 to 0.21
     np.testing.assert_allclose(model.confusion_.sum(axis=2), 1, atol=1e-9)
 
 
@@ -90,7 +90,7 @@ def test_beats_training_on_votes(kind, seed):
 
 
 @pytest.mark.parametrize("kind", ["F", "W"])
-def test_volume_grows(kind):
+def test_the_volume_grows_with_lam(kind):
     X, answers, _, _ = gaussian_crowd(SPAM, 0, n_tasks=200, spread=1.0)
 
     def volume(model):
@@ -101,7 +101,7 @@ def test_volume_grows(kind):
     assert volume(with_it) > volume(without) + 0.3
 
 
-def test_a_silent_worker_keeps_the_start():
+def test_a_worker_without_answers_keeps_the_initial_matrix():
     X, answers, _, _ = gaussian_crowd(SPAM, 0, n_tasks=100)
     more = cw.Answers.from_codes(answers.task, answers.worker, answers.label, tasks=100, workers=11, classes=3)
     start = np.exp(np.eye(3))
@@ -110,14 +110,14 @@ def test_a_silent_worker_keeps_the_start():
 
 
 @pytest.mark.parametrize("kind", ["F", "W"])
-def test_members(kind):
+def test_models_trained_together_equal_models_trained_alone(kind):
     answers, batch = small(n_models=3)
     assert_members_stand_alone(shaken(GeoCrowdNetModule(dense(3), answers, 1.0, kind, 0.5)), batch)
     X, answers, _, _ = gaussian_crowd(SPAM, 0, n_tasks=100)
     assert_members_differ(GeoCrowdNet(kind, n_models=3, epochs=2).fit(X, answers), X)
 
 
-def test_seeds_repeat():
+def test_the_same_seed_gives_the_same_result():
     X, answers, _, _ = gaussian_crowd(SPAM, 0, n_tasks=100)
     first, again, other = (GeoCrowdNet(epochs=2, random_state=s).fit(X, answers).proba_ for s in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
@@ -125,6 +125,6 @@ def test_seeds_repeat():
 
 
 @pytest.mark.parametrize(("parameters", "message"), [({"kind": "f"}, "kind='f'"), ({"lam": -1}, "lam=-1")])
-def test_bad_use(parameters, message):
+def test_invalid_use_is_rejected(parameters, message):
     with pytest.raises(ParameterError, match=message):
         GeoCrowdNet(**parameters).fit(*gaussian_crowd(SPAM, 0, n_tasks=20)[:2])

@@ -13,12 +13,12 @@ from crowdwise.learn.network.modules import Dense
 from tests.helpers.crowds import answers_of, blobs, uneven
 
 QUICK = {"network": "logistic", "epochs": 30, "lr": 1e-2}
-# Four who know, three who always say class 0: they err together and win most votes.
+# Four good workers, and three who always answer class 0: they err together and win most votes.
 TOGETHER = np.concatenate([np.tile(0.05 + 0.85 * np.eye(3), (4, 1, 1)), np.tile(np.eye(3)[[0, 0, 0]], (3, 1, 1))])
 
 
 def small(n_models=2, gold=None, answer_weight=None, task_weight=None):
-    """A module in double precision away from its start, and a batch of all five tasks."""
+    """Return a module in double precision with random weights, and a batch of all five tasks."""
     rng = np.random.default_rng(0)
     task, worker = [0, 0, 0, 1, 2, 2, 3, 4, 4], [0, 1, 2, 0, 1, 2, 2, 0, 2]
     answers = cw.Answers.from_codes(task, worker, rng.integers(0, 3, 9), tasks=5, workers=3, classes=3)
@@ -52,15 +52,15 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_gradients(case):
+def test_gradients_match_finite_differences(case):
     module, _, batch = small(**case)
     assert torch.autograd.gradcheck(lambda *_: module.loss(batch), tuple(module.parameters()))
     assert all(g.abs().max() > 1e-3 for g in torch.autograd.grad(module.loss(batch), [module.table, module.prior]))
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_loss_is_the_formula(case):
-    """Pair by pair, answer by answer."""
+def test_the_loss_equals_its_formula(case):
+    """The formula is evaluated pair by pair and answer by answer."""
     module, answers, batch = small(**case)
     table = module.table.detach().numpy().reshape(2, 3, 3, 3)  # [model, worker, label, class]
     own = np.asarray(case.get("answer_weight", np.ones(9)), dtype=float)
@@ -73,8 +73,8 @@ def test_loss_is_the_formula(case):
         g = np.empty((5, 3))
         for i, t in enumerate(tasks):
             mine = np.flatnonzero(answers.task == t)
-            said = sum(own[a] * table[m, answers.worker[a], answers.label[a]] for a in mine)
-            g[i] = softmax(said + np.log(p))
+            evidence = sum(own[a] * table[m, answers.worker[a], answers.label[a]] for a in mine)
+            g[i] = softmax(evidence + np.log(p))
             if case.get("gold", [-1] * 5)[t] >= 0:
                 g[i] = np.eye(3)[case["gold"][t]]
         M, w = (f / p) @ g.T, by_task[tasks]
@@ -83,7 +83,7 @@ def test_loss_is_the_formula(case):
     assert module.loss(batch).item() == pytest.approx(total, rel=1e-5)
 
 
-def test_the_aggregator_starts_as_one_step_of_dawid_skene():
+def test_the_aggregator_starts_from_one_step_of_dawid_skene():
     X, truth = blobs(60)
     answers = answers_of(truth, uneven())
     model = MaxMIG(epochs=1, lr=1e-12, n_models=2).fit(X, answers)
@@ -93,7 +93,7 @@ def test_the_aggregator_starts_as_one_step_of_dawid_skene():
     confusion = counts / counts.sum(axis=2, keepdims=True) + 0.01
     posterior = np.ones((60, 3)) / 3
     np.multiply.at(posterior, answers.task, confusion[answers.worker, :, answers.label])
-    g = softmax(model.module_.evidence_of(answers))
+    g = softmax(model.module_.task_evidence(answers))
     np.testing.assert_allclose(g, np.tile(posterior / posterior.sum(axis=1, keepdims=True), (2, 1, 1)), atol=1e-5)
     np.testing.assert_allclose(model.confusion_, confusion / confusion.sum(axis=2, keepdims=True), atol=1e-5)
     joint = model.member_proba(X) * g  # p is uniform
@@ -101,7 +101,7 @@ def test_the_aggregator_starts_as_one_step_of_dawid_skene():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_workers_who_err_together(seed):
+def test_beats_the_vote_if_workers_err_together(seed):
     X, truth = blobs(600, seed=seed)
     answers = answers_of(truth[:300], TOGETHER, 3, seed=seed)
     votes = Aggregated("majority-vote", soft=False, **QUICK).fit(X[:300], answers)
@@ -112,7 +112,7 @@ def test_workers_who_err_together(seed):
     assert right[:4].min() > right[4:, 1:].max() + 0.2
 
 
-def test_learnt_prior_finds_the_shares():
+def test_a_learnt_prior_recovers_the_class_shares():
     shares = [0.7, 0.2, 0.1]
     X, truth = blobs(600, shares=shares)
     answers = answers_of(truth, uneven(good=(0.8, 0.95)), 4)
@@ -121,15 +121,15 @@ def test_learnt_prior_finds_the_shares():
     np.testing.assert_allclose(MaxMIG(epochs=1).fit(X, answers).class_prior_, 1 / 3, atol=1e-6)
 
 
-def test_answer_proba_is_the_classifier_through_the_confusion():
+def test_answer_proba_is_the_classifier_times_the_confusion():
     X, truth = blobs(60)
     model = MaxMIG(epochs=2).fit(X, answers_of(truth, uneven()))
     wanted = np.einsum("tc,wcl->twl", model.predict_proba(X), model.confusion_)
     np.testing.assert_allclose(model.answer_proba(X), wanted, atol=1e-6)
 
 
-def test_gold_is_held_fixed():
-    """Two classes that everyone takes for each other: known labels say which is which."""
+def test_gold_stays_fixed():
+    """All workers swap two classes: gold labels identify them."""
     X, truth = blobs(200, n_classes=2)
     swapped = np.tile(np.eye(2)[::-1] * 0.8 + 0.1, (6, 1, 1))
     answers = answers_of(truth, swapped, 3)
@@ -140,8 +140,8 @@ def test_gold_is_held_fixed():
     assert MaxMIG(**QUICK).fit(X, answers).score(X[100:], truth[100:]) < 0.1
 
 
-def test_weights_of_answers_scale_what_they_say():
-    """Relative to their mean, in inference as in training."""
+def test_answer_weights_scale_the_evidence():
+    """Weights are relative to their mean, in inference and in training."""
     X, truth = blobs(60)
     plain = answers_of(truth, uneven())
     weight = np.random.default_rng(0).uniform(0.1, 2, plain.n_answers)
@@ -152,12 +152,12 @@ def test_weights_of_answers_scale_what_they_say():
     table = model.module_.table.detach().numpy().reshape(2, 8, 3, 3)
     wanted = np.zeros((2, 60, 3))
     for m in range(2):
-        said = table[m, answers.worker, answers.label] * (weight / weight.mean())[:, None]
-        np.add.at(wanted[m], answers.task, said)
-    np.testing.assert_allclose(model.module_.evidence_of(answers), wanted, rtol=1e-4)
+        evidence = table[m, answers.worker, answers.label] * (weight / weight.mean())[:, None]
+        np.add.at(wanted[m], answers.task, evidence)
+    np.testing.assert_allclose(model.module_.task_evidence(answers), wanted, rtol=1e-4)
 
 
-def test_members():
+def test_models_trained_together_equal_models_trained_alone():
     X, truth = blobs(90)
     answers = answers_of(truth, uneven())
     three = MaxMIG(epochs=3, lr=1e-2, n_models=3).fit(X, answers)
@@ -165,7 +165,7 @@ def test_members():
     members = three.member_proba(X)
     assert np.isfinite(members).all()
     assert np.abs(members[0] - members[1]).max() > 1e-3
-    np.testing.assert_allclose(members[0], one.member_proba(X)[0], atol=1e-4)  # whoever is trained beside it
+    np.testing.assert_allclose(members[0], one.member_proba(X)[0], atol=1e-4)  # independent of the other model
     assert three.confusion_.shape == (8, 3, 3)
 
 
@@ -174,23 +174,23 @@ class Stop(Exception):
 
 
 @pytest.mark.parametrize("learn_prior", [False, True])
-def test_a_resumed_fit_is_an_unbroken_one(tmp_path, learn_prior):
+def test_a_resumed_fit_equals_an_uninterrupted_one(tmp_path, learn_prior):
     X, truth = blobs(60)
     answers = answers_of(truth, uneven())
     options = {"epochs": 4, "lr": 1e-2, "n_models": 2, "batch_size": 20, "learn_prior": learn_prior}
-    whole = MaxMIG(**options).fit(X, answers)
+    expected = MaxMIG(**options).fit(X, answers)
 
     def callback(record):
         if record["epoch"] == 3:
             raise Stop
 
-    broken = MaxMIG(checkpoint=str(tmp_path / "fit"), **options)
+    interrupted = MaxMIG(checkpoint=str(tmp_path / "fit"), **options)
     with pytest.raises(Stop):
-        broken.fit(X, answers, callback=callback)
-    again = broken.fit(X, answers)
-    np.testing.assert_array_equal(again.proba_, whole.proba_)
-    np.testing.assert_array_equal(again.confusion_, whole.confusion_)
-    assert again.history_ == whole.history_
+        interrupted.fit(X, answers, callback=callback)
+    again = interrupted.fit(X, answers)
+    np.testing.assert_array_equal(again.proba_, expected.proba_)
+    np.testing.assert_array_equal(again.confusion_, expected.confusion_)
+    assert again.history_ == expected.history_
 
 
 def test_many_workers_and_classes():
@@ -200,7 +200,7 @@ def test_many_workers_and_classes():
     assert MaxMIG(**QUICK).fit(X, answers).score(X, truth) > 0.85
 
 
-def test_bad_use():
+def test_invalid_use_is_rejected():
     X, truth = blobs(30)
     with pytest.raises(ParameterError, match="no loss on answers"):
         MaxMIG(loss="focal").fit(X, answers_of(truth, uneven()))

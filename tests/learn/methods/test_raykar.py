@@ -18,7 +18,7 @@ def bounds(model):
 
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("solver", ["newton", "lbfgs"])
-def test_bound_never_falls(n_classes, solver):
+def test_the_bound_never_falls(n_classes, solver):
     for seed in range(3):
         X, truth = blobs(n_tasks=120, n_classes=n_classes, distance=1.5, seed=seed)
         answers = answers_of(truth, uneven(n_classes=n_classes), seed=seed)
@@ -30,7 +30,7 @@ def test_bound_never_falls(n_classes, solver):
         assert (rises >= -1e-6 * np.abs(bounds(model)[1:])).all()
 
 
-def test_features_that_say_nothing_leave_dawid_skene():
+def test_uninformative_features_give_dawid_skene():
     _, truth = blobs(n_tasks=200)
     answers = answers_of(truth, uneven())
     nothing = np.zeros((200, 3), np.float32)
@@ -41,7 +41,7 @@ def test_features_that_say_nothing_leave_dawid_skene():
 
 
 def test_recovers_confusion_and_beats_the_vote():
-    """Features and answers together find who swaps classes; the vote does not."""
+    """Features and answers together identify workers who swap classes; the vote does not."""
     for seed in range(3):
         X, truth = blobs(n_tasks=800, distance=3, seed=seed)
         confusion = swapping()
@@ -76,7 +76,7 @@ def test_gold_is_kept():
     "estimator",
     [GaussianNB(), RandomForestClassifier(10, random_state=0), make_pipeline(StandardScaler(), LogisticRegression())],
 )
-def test_any_classifier_that_takes_weights(estimator):
+def test_every_classifier_with_sample_weight_is_accepted(estimator):
     X, truth = blobs(n_tasks=300)
     answers = answers_of(truth, uneven())
     model = cw.Raykar(estimator, cross_fit=3, max_iter=4).fit(X, answers)
@@ -85,8 +85,8 @@ def test_any_classifier_that_takes_weights(estimator):
     assert model.answer_proba(X[:2], worker=0).shape == (2, 3)
 
 
-def test_cross_fitting_keeps_a_tasks_answers_from_its_judge():
-    """Features that are a name for each task: learned by heart unless the judge never saw the task."""
+def test_cross_fitting_hides_the_answers_of_a_task_from_its_classifier():
+    """One-hot features per task are memorised unless the classifier never saw the task."""
     _, truth = blobs(n_tasks=150)
     answers = answers_of(truth, uneven(good=(0.5, 0.7)))
     names = np.eye(150, dtype=np.float32)
@@ -96,7 +96,7 @@ def test_cross_fitting_keeps_a_tasks_answers_from_its_judge():
     assert np.bincount(draw_folds(150, 5, 0)).tolist() == [30] * 5
 
 
-def test_a_refit_forgets_the_fit_before():
+def test_a_second_fit_does_not_depend_on_the_first():
     X, truth = blobs(n_tasks=120)
     answers = answers_of(truth, uneven())
     model = cw.Raykar(max_iter=3, tol=0).fit(X, answers).set_params(classifier=GaussianNB()).fit(X, answers)
@@ -109,7 +109,7 @@ def test_calibration_softens_an_overconfident_classifier():
     rng = np.random.default_rng(0)
     X, truth = blobs(n_tasks=300, distance=1.0)
     answers = answers_of(truth, uneven(good=(0.6, 0.8)))
-    wide = np.column_stack([X, rng.normal(size=(300, 150))]).astype(np.float32)  # room to learn noise
+    wide = np.column_stack([X, rng.normal(size=(300, 150))]).astype(np.float32)  # enough features to fit noise
     model = cw.Raykar(ridge=1e-3, cross_fit=5, calibrate=True).fit(wide, answers)
     assert model.temperature_ > 1.2
     plain = cw.Raykar(ridge=1e-3, cross_fit=5).fit(wide, answers)

@@ -72,7 +72,7 @@ def test_messages_and_probabilities_are_those_of_dense_matrices(norm, weight, ke
     np.testing.assert_allclose(log_p.exp().view(4, 4, 3), expected, atol=1e-6)
 
 
-def test_an_answer_is_learned_without_itself():
+def test_an_answer_does_not_predict_itself():
     """The loss of a hidden answer does not depend on what is sent along its own link."""
     module, answers = graph(), small()
     x = np.random.default_rng(0).normal(size=(4, 2)).astype(np.float32)
@@ -167,7 +167,7 @@ def test_predicts_held_out_answers_better_than_a_guess(n_classes):
     assert np.mean(gain) > 3 * np.std(gain, ddof=1) / np.sqrt(5)
 
 
-def test_messages_tell_more_than_features_alone():
+def test_messages_improve_on_features_alone():
     """Features of noise: what is known of a task comes from the others' answers."""
     gain = []
     for seed in range(4):
@@ -193,7 +193,7 @@ def test_weight_zero_sends_nothing():
     np.testing.assert_allclose(first.answer_proba(X), second.answer_proba(X), atol=1e-6)
 
 
-def test_silent_tasks_and_workers_get_answers_too():
+def test_tasks_and_workers_without_answers_get_predictions():
     X = np.random.default_rng(0).normal(size=(4, 9)).astype(np.float32)
     model = GraphCompletion(epochs=3).fit(X, small())
     proba = model.complete(open_features(X), np.array([0, 3]), np.array([0, 1]), np.array([2, 2]))
@@ -204,6 +204,6 @@ def test_silent_tasks_and_workers_get_answers_too():
 
 
 @pytest.mark.parametrize("bad", [{"width": 0}, {"norm": "right"}, {"unseen": 1.0}, {"n_models": 2}])
-def test_bad_parameters(bad):
+def test_invalid_parameters_are_rejected(bad):
     with pytest.raises(ParameterError, match=next(iter(bad))):
         GraphCompletion(**bad).fit(np.zeros((4, 9)), small())

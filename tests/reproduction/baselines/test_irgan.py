@@ -123,7 +123,7 @@ def test_each_side_learns_alone(loss):
 
 
 @pytest.mark.parametrize("n_models", [1, 2])
-def test_pairs_are_missing_ones(n_models):
+def test_drawn_pairs_have_no_answer(n_models):
     module, batch, seen = game(n_models), batch_of(n_models), set()
     given = set(zip(TASK, WORKER, strict=True))
     for seed in range(60):
@@ -187,7 +187,7 @@ def test_the_generator_follows_its_rewards():
     assert model.fit(X, answers).answer_proba(X)[..., 0].mean() > max(0.9, before + 0.1)
 
 
-def test_before_the_game_it_is_crowdlayer():
+def test_with_a_rate_near_zero_it_equals_crowdlayer():
     X, answers = crowd(0)
     plain = cw.CrowdLayer(epochs=4, network=cw.MLP(8)).fit(X, answers)
     still = IRGAN(epochs=4, network=cw.MLP(8), rounds=1, generator_lr=1e-12).fit(X, answers)
@@ -205,13 +205,13 @@ def test_seed_repeats_and_members_differ():
     assert first.history_ == second.history_
 
 
-def test_nothing_missing_leaves_nothing_to_play_for():
+def test_complete_answers_need_no_adversarial_rounds():
     task, worker = np.divmod(np.arange(12), 3)
     answers = cw.Answers.from_codes(task, worker, task % 2, tasks=4, workers=3, classes=2)
     assert len(IRGAN(epochs=2).fit(X, answers).history_) == 2
 
 
 @pytest.mark.parametrize("bad", [{"rounds": 0}, {"discriminator_epochs": 0}, {"generator_lr": 0.0}, {"width": 0}])
-def test_bad_parameters(bad):
+def test_invalid_parameters_are_rejected(bad):
     with pytest.raises(ParameterError, match=next(iter(bad))):
         IRGAN(**bad).fit(X, small())

@@ -31,7 +31,7 @@ def test_the_papers_points():
     assert np.mean((X_test[:, :2].sum(axis=1) > 0) == truth_test) == 0.941  # the ceiling of the paper's Table 1
 
 
-def test_the_mixture_is_as_said():
+def test_mixture_has_the_documented_moments():
     X, truth, _, X_test, truth_test = gaussian_mixture(40_000, 40_001, seed=3)
     assert np.bincount(truth).tolist() == [20_000, 20_000] and np.bincount(truth_test).tolist() == [20_000, 20_001]
     for c, mean in ((1, 1.0), (0, -1.0)):
@@ -44,7 +44,7 @@ def test_the_mixture_is_as_said():
     assert not np.array_equal(gaussian_mixture(seed=4).X, gaussian_mixture(seed=5).X)
 
 
-def test_structural_answers_err_as_the_equations_say():
+def test_structural_answers_have_the_error_rates_of_the_equations():
     """Every cell of (p, truth, worker), with the paper's formula written out."""
     levels, each = np.array([0.0, 0.1, 0.35, 0.5, 0.8, 1.0]), 4000
     p, truth = (a.ravel() for a in np.meshgrid(np.repeat(levels, each), [0, 1]))
@@ -82,7 +82,7 @@ def test_more_classes():
             assert ((said - 2000 * want) ** 2 / (2000 * want)).sum() < chi2.ppf(0.999, 2)
 
 
-def test_unstructured_answers_err_alike_everywhere():
+def test_unstructured_answers_have_the_same_error_rate_everywhere():
     """Summed over k, each answer errs independently at the mean rate: what the paper's second crowd amounts to."""
     truth = np.repeat([0, 1], 10_000)
     answers = unstructured_answers(truth, 3, seed=5)
@@ -133,7 +133,7 @@ def test_who_answers_and_what_is_repeated():
     [
         (lambda: gaussian_mixture(seed="Paper"), "seed"),
         (lambda: gaussian_mixture(500, seed="paper"), "1000 tasks"),
-        (lambda: gaussian_mixture(seed=-1), "seed=-1: use a whole number"),
+        (lambda: gaussian_mixture(seed=-1), "seed=-1: use an integer"),
         (lambda: gaussian_mixture(-5), "n_train=-5"),
         (lambda: gaussian_mixture(n_test=2.5), "n_test=2.5"),
         (lambda: gaussian_mixture(constant="no"), "True or False"),
@@ -148,6 +148,6 @@ def test_who_answers_and_what_is_repeated():
         (lambda: unstructured_answers([0.5]), "codes"),
     ],
 )
-def test_what_cannot_be_is_refused(call, word):
+def test_impossible_settings_are_rejected(call, word):
     with pytest.raises(ParameterError, match=word):
         call()

@@ -82,7 +82,7 @@ def test_every_task_of_a_class_is_as_likely():
     assert (np.abs(times - expected) < 4 * np.sqrt(expected)).all()
 
 
-def test_too_few_tasks_are_refused():
+def test_too_few_tasks_are_rejected():
     with pytest.raises(ParameterError, match="class 1 has 2 tasks, but 3"):
         crowds.binary_imbalanced([0, 0, 0, 1, 1], (0, 1), 1, 2, 2)
     with pytest.raises(ParameterError, match="n_test=3"):
@@ -179,7 +179,7 @@ def test_test_tasks_depend_neither_on_the_crowd_nor_on_training(votes):
     assert not np.intersect1d(a.train, a.test).size
 
 
-def test_mistakes_in_votes_are_refused(votes):
+def test_invalid_votes_are_rejected(votes):
     counts, y, some = votes
     small = {"n_tasks": 100, "n_workers": 10, "n_answers": 150}
     with pytest.raises(ParameterError, match="counts of shape"):
@@ -318,7 +318,7 @@ def test_iced_sizes(data, shape, folder, features):
     np.testing.assert_array_equal(np.isin(files["y"][answers.tasks], syn.pair[1]), answers.truth)
 
 
-def test_shapes_that_are_none_are_refused():
+def test_unknown_shapes_are_rejected():
     X, y = np.zeros((60, 1)), np.repeat([0, 1, 2], 20)
     for shape in (3, None, "gisette", ["usps"]):
         with pytest.raises(ParameterError, match=r"shape=.*: use gisette_like, usps, gas_drift, or a Syn"):
@@ -366,7 +366,7 @@ def test_heavy_statistics(shape):
     near(np.mean(found, axis=0), expected, [0.03, 0.08 * heavy.answer_ratio, 0.01, 0.01])
 
 
-def test_impossible_ratios_are_refused():
+def test_impossible_ratios_are_rejected():
     heavy = HEAVY["data1-2"]._replace(answer_ratio=1.0)
     with pytest.raises(ParameterError, match="two ratios"):
         crowds.heavy_binary(np.zeros((3000, 1)), np.tile(np.arange(10), 300), 3, heavy)

@@ -27,7 +27,7 @@ def changed(method: str, setting: Setting = LABELME) -> set[str]:
     return {name for name, value in params(method, setting).items() if usual[name] != value}
 
 
-def test_experiments_name_methods_and_problems_there_are() -> None:
+def test_experiments_name_known_methods_and_problems() -> None:
     for experiment in crowding.EXPERIMENTS:
         assert {*experiment.methods, *([experiment.ceiling] if experiment.ceiling else [])} <= set(crowding.METHODS)
         assert {problem.partition("@")[0] for problem in experiment.problems} <= set(PROBLEMS)
@@ -35,7 +35,7 @@ def test_experiments_name_methods_and_problems_there_are() -> None:
         assert len(set(experiment.axis.values()) & {0, 0.5}) == bool(experiment.axis)  # the usual is on the axis
 
 
-def test_all_rows_of_the_papers_tables_have_their_numbers() -> None:
+def test_all_rows_of_the_paper_have_published_numbers() -> None:
     first, second = crowding.EXPERIMENTS[:2]
     rows = {*first.methods, *second.methods} - {*PLAIN[:5], "one step"}
     assert set(crowding.PUBLISHED) == set(product(rows, crowding.SETS))
@@ -59,7 +59,7 @@ def test_no_two_rows_are_the_same() -> None:
      ("start of the code", {"scale", "epochs", "lr", "batch_size", "generator_lr", "generator_epochs"}),
      ("-U, generator 50 epochs", {"use_task"}), ("game of 5 epochs", {"adversarial_epochs"})],
 )  # fmt: skip
-def test_a_row_differs_in_what_it_is_called(method: str, differs: set[str]) -> None:
+def test_row_differs_only_in_the_named_setting(method: str, differs: set[str]) -> None:
     assert changed(method) == differs
 
 
@@ -84,13 +84,13 @@ def test_answers_are_filled_in_for_dl_cl(method: str) -> None:
 @pytest.mark.parametrize(
     ("method", "name"), [("CrowdInG", "adversarial_epochs"), ("start of the code", "epochs"), ("Max-MIG", "epochs")]
 )
-def test_quick_is_a_fifth(method: str, name: str) -> None:
+def test_quick_run_has_a_fifth_of_the_epochs(method: str, name: str) -> None:
     quick = params(method, Setting("labelme", quick=True))
     assert 5 * int(quick[name]) == int(params(method)[name])
 
 
 @pytest.mark.parametrize("method", ["CrowdInG", "DL-CL+GAN", "DL-CL+InG", "DL-CL+GCN", "Doctor Net", "Max-MIG"])
-def test_a_cell_has_figures_for_each_seed(method: str) -> None:
+def test_cell_has_figures_for_each_seed(method: str) -> None:
     seeds = (0, 1) if crowding.METHODS[method].together else (0,)
     found = crowding.FAMILY.run(Cell("crowding", method, "digits", seeds, quick=True))
     assert len(found) == len(seeds)

@@ -43,7 +43,7 @@ def test_as_many_pseudo_answers_as_in_the_paper(data: str, base: str) -> None:
 
 
 @pytest.mark.parametrize("base", dasc.BASES)
-def test_rows_differ_in_what_they_are_called(base: str) -> None:
+def test_rows_differ_only_in_the_named_setting(base: str) -> None:
     assert [made(f"{base}: {row}").select for row in ("Confidence", "Random", "DASC")] == [
         "confidence", "random", "distribution",
     ]  # fmt: skip

@@ -35,7 +35,7 @@ def cell(method: str, problem: str, *seeds: int, quick: bool = False) -> Cell:
     return Cell("difficulty", method, problem, seeds or (0,), quick=quick)
 
 
-def test_the_papers_points_stay_and_their_answers_change():
+def test_paper_points_are_fixed_and_answers_are_redrawn():
     (one, _), (other, _) = (draw("gaussian-paper", seed) for seed in (0, 1))
     assert np.array_equal(one.X, other.X) and np.array_equal(one.X_test, other.X_test)
     assert (one.answers.label != other.answers.label).any()
@@ -50,19 +50,20 @@ def test_answers_are_right_as_often_as_planted(kind, share):
     assert (skill is SKILL) == (kind == "structural")
 
 
-def test_a_seed_stands_for_data_sets_of_its_own():
+def test_each_seed_draws_its_own_data_sets():
     found = [number for seed in range(5) for number in sets(cell("Fixed", "gaussian-paper", seed))]
     assert found == list(range(5 * SETS))
     assert len(run(cell("best rule", "gaussian-structural", 1))) == SETS
     assert sets(cell("Fixed", "gaussian-paper", 0, quick=True)) == [0]
 
 
-def test_the_best_rule_is_as_good_as_theory_says():
+def test_best_rule_reaches_its_theoretical_accuracy():
     found = [each["last"] for each in run(cell("best rule", "gaussian-structural", *range(5)))]
     assert np.mean(found) == pytest.approx(100 * norm.cdf(np.sqrt(2)), abs=0.6)  # 25,000 tasks: 0.17 is usual
     assert run(cell("best rule", "gaussian-paper"))[0]["last"] == pytest.approx(94.1)
 
 
+@pytest.mark.slow
 def test_no_classifier_beats_the_ceiling_by_more_than_chance():
     drawn = draw("gaussian-unstructured", 0)
     ceiling = score("ceiling", drawn)["last"]
@@ -92,14 +93,14 @@ def test_workers_without_a_planted_skill_have_no_curves():
     assert not {"skill", "roc", "sensitivity"} & set(score("MV", draw("gaussian-unstructured", 0)))
 
 
-def test_inferred_truth_is_the_better_for_knowing_of_difficulty():
+def test_modelling_difficulty_improves_the_inferred_truth():
     """What does reproduce of the paper, over five data sets: Adaptive infers more of the truth than Raykar."""
     found = {m: [each["labels"] for each in run(cell(m, "gaussian-structural"))] for m in ("MV", "Raykar", "Adaptive")}
     mean = {method: np.mean(labels) for method, labels in found.items()}
     assert mean["MV"] + 10 < mean["Raykar"] < mean["Adaptive"] - 1
 
 
-def test_the_stamp_tells_settings_apart(monkeypatch):
+def test_stamp_changes_with_the_settings(monkeypatch):
     methods = ("Fixed", "Fixed climb=None", "Adaptive")
     cells = [cell(method, "gaussian-paper", quick=quick) for method in methods for quick in (False, True)]
     assert len({stamp(each) for each in cells}) == len(cells)
@@ -108,7 +109,7 @@ def test_the_stamp_tells_settings_apart(monkeypatch):
     assert stamp(cells[0]) != before
 
 
-def test_what_is_published_is_in_the_tables():
+def test_published_numbers_belong_to_rows():
     tables = NAMED["difficulty-tables"]
     assert len(PUBLISHED) == 15 and PUBLISHED["Fixed", "dogs-structural"] == (74.3, 1.7)
     assert PUBLISHED["Raykar", "gaussian-paper"] == (94.0, 0.11) and PUBLISHED["Adaptive", "dogs-unstructured"] == (
@@ -157,7 +158,7 @@ def clouds(monkeypatch):
     difficulty.encoded.cache_clear()
 
 
-def test_pictures_are_encoded_once_in_whole_parts_and_in_order(clouds):
+def test_pictures_are_encoded_once_in_complete_batches_and_in_order(clouds):
     found = difficulty.encoded(500)
     assert clouds == [difficulty.PART] * 4
     expected = np.r_[0:500, 600:1100]
@@ -166,7 +167,7 @@ def test_pictures_are_encoded_once_in_whole_parts_and_in_order(clouds):
 
 
 @pytest.mark.parametrize("kind", ["structural", "unstructured"])
-def test_pictures_to_train_on_are_not_those_to_test_on(clouds, kind):
+def test_training_and_test_pictures_are_disjoint(clouds, kind):
     problem = draw(f"dogs-{kind}", 0, quick=True).problem
     assert problem.X.shape == (334, 64) and problem.X_test.shape == (333, 64)
     assert problem.answers.n_tasks == 334 and problem.answers.n_workers == 5
@@ -176,7 +177,7 @@ def test_pictures_to_train_on_are_not_those_to_test_on(clouds, kind):
 
 
 @pytest.mark.parametrize("part", ["test", "other"])
-def test_tasks_to_train_on_know_nothing_of_test_pictures_nor_the_crowd_of_its_own_tasks(clouds, monkeypatch, part):
+def test_training_tasks_do_not_depend_on_test_pictures_nor_the_crowd_on_its_own_tasks(clouds, monkeypatch, part):
     """Test pictures move nothing of training; pictures of the one who knows p move answers, and nothing but them."""
     before = draw("dogs-structural", 0, quick=True).problem
     parts = np.array_split(np.random.default_rng(0).permutation(1000), 3)

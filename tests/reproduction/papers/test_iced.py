@@ -52,7 +52,7 @@ def test_stages_of_the_labels() -> None:
     assert found["final"] == found["labels"]
 
 
-def test_equal_shares_put_dawid_skene_far_below_the_vote_and_learned_ones_lose_the_minority() -> None:
+def test_equal_shares_lower_dawid_skene_and_learned_shares_lose_the_minority() -> None:
     """What the paper's figure 2 shows of the one, and why the other is no remedy."""
     votes, equal, recall = [], [], []
     for seed in range(5):
@@ -76,7 +76,7 @@ def test_the_ceiling_is_trained_on_the_truth() -> None:
 
 
 @pytest.mark.parametrize("row", iced.WARM_UPS)
-def test_warm_up_alone(row: str) -> None:
+def test_warm_up_is_measured_alone(row: str) -> None:
     """The figures are those of the epoch before the round: after two epochs on each of three groups, or six."""
     problem, seen = load_problem("usps", 2), []
 

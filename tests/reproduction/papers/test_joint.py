@@ -34,13 +34,13 @@ def options(row: str, problem: str = "digits-tail") -> dict[str, Any]:
         ("ceiling, JointEM", "JointEM", {}),
     ],
 )
-def test_rows_differ_in_what_they_are_called(row: str, to: str, changed: dict[str, str]) -> None:
+def test_rows_differ_only_in_the_named_setting(row: str, to: str, changed: dict[str, str]) -> None:
     ours, theirs = options(row), options(to)
     assert {name: value for name, value in ours.items() if value != theirs[name]} == changed
     assert ours["random_state"] == "3"
 
 
-def test_every_row_can_be_made_for_every_set() -> None:
+def test_every_row_can_be_built_for_every_data_set() -> None:
     for experiment in joint.EXPERIMENTS:
         assert set(experiment.methods) <= set(joint.METHODS)
         for cell in experiment.cells(10):
@@ -49,18 +49,18 @@ def test_every_row_can_be_made_for_every_set() -> None:
     assert {"leaves", "usps-tail"} <= set(TRAINING)
 
 
-def test_dasc_is_its_papers_where_that_has_the_set() -> None:
+def test_dasc_has_the_settings_of_its_paper() -> None:
     made = {problem: joint.self_training(Setting(problem)) for problem in ("music", "product-folds", "leaves-folds")}
     assert [model.iterations for model in made.values()] == [10, 14, 5]
     assert [model.per_iteration for model in made.values()] == [1000, 500, None]
 
 
-def test_a_declared_prior_only_where_it_is_true() -> None:
+def test_declared_class_prior_is_used_only_where_it_is_true() -> None:
     declared = {cell.problem for cell in TABLE.cells(10) if cell.method == "JointEM, balanced"}
     assert declared == {"labelme", "music", "cifar10n"}
 
 
-def test_ours_and_the_vote_come_first_and_the_large_set_late() -> None:
+def test_jointem_and_the_vote_are_computed_first_and_the_large_set_late() -> None:
     cells = TABLE.cells(10)
     stages = [joint.stage(cell.method, cell.problem) for cell in cells]
     assert stages == sorted(stages)
@@ -89,8 +89,8 @@ def test_seeds_of_drawn_data_are_fitted_to_their_own_and_scored_by_balanced_accu
     assert [each["score"] for each in both] == [each["balanced"] for each in both]
 
 
-def test_bars_are_of_what_is_computed() -> None:
-    for bar in joint.BARS:
-        assert bar.measure in TABLE.measures
-        assert (bar.method, bar.data) not in TABLE.except_for
-        assert bar.data in TABLE.problems
+def test_targets_name_rows_of_experiments() -> None:
+    for target in joint.TARGETS:
+        assert target.measure in TABLE.measures
+        assert (target.method, target.data) not in TABLE.except_for
+        assert target.data in TABLE.problems

@@ -20,7 +20,7 @@ def cell(method: str, seeds: tuple[int, ...] = (0,), **options: bool) -> Cell:
     return Cell("waum", method, "digits", seeds, quick=True, **options)
 
 
-def test_labels_of_a_two_step_row_are_the_aggregated_ones(problem: Problem) -> None:
+def test_labels_of_a_two_step_row_are_the_aggregated_labels(problem: Problem) -> None:
     """Of each of several networks too, whose own predictions differ."""
     found = waum.run(cell("DS", (0, 1)))
     right = cw.DawidSkene().fit(problem.answers).codes_ == problem.answers.truth
@@ -28,7 +28,7 @@ def test_labels_of_a_two_step_row_are_the_aggregated_ones(problem: Problem) -> N
     assert found[0]["last"] != found[1]["last"]
 
 
-def test_labels_of_a_pruned_row_are_of_the_tasks_kept(problem: Problem) -> None:
+def test_labels_of_a_pruned_row_cover_the_tasks_kept(problem: Problem) -> None:
     (found,) = waum.run(cell("WAUM + MV"))
     model = waum.METHODS["WAUM + MV"].make(Setting("digits", quick=True)).fit(problem.X, problem.answers)
     right = model.model_.truth_.codes_ == problem.answers.truth
@@ -64,7 +64,7 @@ def test_controls_leave_out_as_many_tasks_at_random(alpha: float) -> None:
     assert ours.random_state == ours.base.random_state == 3
 
 
-def test_only_networks_that_do_not_touch_are_trained_together() -> None:
+def test_only_independent_networks_are_trained_together() -> None:
     """The networks of a pruned row would rank tasks by their mean; those that end in a softmax would start alike."""
     alone = [name for name in waum.METHODS if not waum.FAMILY.together(name)]
     assert alone == [n for n in waum.METHODS if n.startswith(("WAUM", "random")) or n.endswith(waum.TWICE)]
@@ -81,7 +81,7 @@ def test_square_roots(problem: Problem) -> None:
     assert found.answers is problem.answers
 
 
-def test_what_the_network_says_before_the_second_softmax() -> None:
+def test_probabilities_before_the_second_softmax_are_recovered() -> None:
     p = np.random.default_rng(0).dirichlet(np.full(8, 0.1), size=50)
     again = np.exp(p) / np.exp(p).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(waum.before_softmax(again), p, atol=1e-12)
@@ -93,7 +93,7 @@ def test_networks_that_end_in_a_softmax_follow_the_seed() -> None:
     assert not (one[0].weight == other[0].weight).any()
 
 
-def test_every_gap_row_changes_something_and_is_quick_when_told() -> None:
+def test_every_gap_row_changes_a_setting_and_has_a_quick_form() -> None:
     for name in waum.GAPS:
         whole, quick = (waum.METHODS[name].make(Setting("labelme", quick=q)) for q in (False, True))
         plain = waum.METHODS[name.partition(", ")[0]].make(Setting("labelme"))

@@ -1,5 +1,5 @@
-"""CrowdInG: answers nobody gave, from a generator trained against a discriminator.
+"""CrowdInG: generates missing answers with a generator trained against a discriminator.
 
-`crowding` is the learner; `module` holds its networks (`generator`, `discriminator`) and what each of them minimises,
-`objective` the formulas, `pool` the answers of an epoch, real and generated, and `watch` notices when a game is lost.
+`crowding` is the learner; `module` holds its networks (`generator`, `discriminator`) and their losses, `objective`
+the formulas, `pool` the real and generated answers of an epoch, and `divergence` the warnings when training fails.
 """

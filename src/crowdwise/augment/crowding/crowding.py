@@ -1,24 +1,24 @@
-"""CrowdInG: a generator gives the answers nobody gave, a discriminator tells them from real ones, a classifier learns.
+"""CrowdInG: a generator adds missing answers, a discriminator compares them with real ones, a classifier learns.
 
     f(x)             the classifier's class probabilities
-    G(l | x, w)      generator: P(worker w says l of task x), given f(x) and noise
+    G(l | x, w)      generator: P(worker w answers l to task x), given f(x) and noise
     D(l | x, w)      discriminator: P(the answer is real)
-    Q(c | x, w, l)   auxiliary network: the class f has in mind, told from an answer
+    Q(c | x, w, l)   auxiliary network: the classifier's class, inferred from an answer
 
     pre-training     f as CrowdLayer's; G on real answers; D (and Q) on real answers against G's
     each epoch       1. G, now G0, answers sampled pairs of a task and a worker without an answer
-                     2. of those, as many a worker as he gave, drawn by 1 / entropy of G, train D and Q
-                     3. G learns to pass for real (L_G) and to let f be told from its answers (lambda CE), on tasks
-                        where the entropy of f is at most t
-                     4. f learns to make G pass for real, on the other tasks
+                     2. D and Q train on as many of them per worker as the worker gave, drawn by 1 / entropy of G
+                     3. G learns to be taken for real (L_G) and to let Q infer f (lambda CE), on tasks where the
+                        entropy of f is at most t
+                     4. f learns to make G be taken for real, on the other tasks
 
 Formulas: `objective` (the risk of 3. and 4., choice of pairs), `generator`, `discriminator` (with the graph of labels),
 `module` (losses). Chu and Wang, "Improve learning from crowds via generative augmentation", KDD 2021. CrowdG is
 information=0; CrowdInG-U, -I, -R are use_task=False, use_worker=False, select_pairs="random".
 
-All that D knows it learnt from the answers that CrowdLayer learnt from: f moves little from where pre-training left it.
-What is drawn by 1 / entropy mostly agrees with f; D may come to take such answers for false, and f drift from what is
-right (on LabelMe it does). select_pairs="random" and a short game drift less.
+D learns from the same answers as CrowdLayer, so f changes little after pre-training. Pairs drawn by 1 / entropy mostly
+agree with f; D may learn to reject such answers, and f may drift away from the truth (on LabelMe it does).
+select_pairs="random" and a short game drift less.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from sklearn.base import clone
 
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers
-from crowdwise.augment.crowding.discriminator import Normalisation, cooccurrence, normalised
+from crowdwise.augment.crowding.discriminator import Normalisation, cooccurrence, normalise_graph
 from crowdwise.augment.crowding.game import Game
-from crowdwise.augment.crowding.module import CrowdInGModule, Rules
+from crowdwise.augment.crowding.module import CrowdInGModule, GameSettings
 from crowdwise.augment.crowding.objective import Objective, choose_pairs, entropy
 from crowdwise.augment.pairs import draw_missing
 from crowdwise.errors import CrowdwiseWarning
@@ -47,55 +47,55 @@ from crowdwise.learn.network.training import CrowdModule, Trainer
 from crowdwise.simulate.answers import draw_labels
 from crowdwise.truth.vote_check import split_answers
 
-GRID = (0.6, 0.7, 0.8, 0.9, 1.0)  # of mu
-NEAR = 0.1  # of the mean of G / G0 from one, that a searched mu may leave
-ALIKE = 1e-4  # nats a hidden answer: a difference to make nothing of
+GRID = (0.6, 0.7, 0.8, 0.9, 1.0)  # values of mu to search
+NEAR = 0.1  # largest distance of the mean of G / G0 from one for a searched mu
+ALIKE = 1e-4  # nats per hidden answer; smaller differences are ignored
 BLOCK = 1024  # tasks at a time
 
 
 class Generated(NamedTuple):
-    """Answers nobody gave, marked as pseudo, and the probability of each label in each of them."""
+    """Generated answers, marked as pseudo, and the probability of each label per answer."""
 
     answers: Answers
     proba: Array  # (answers, classes)
 
 
 class CrowdInG(NetworkLearner):
-    """A classifier taught by the answers a generator gives for those who gave none.
+    """A classifier trained in an adversarial game with a generator of missing answers.
 
-    `epochs`, `lr` and the other training options are those of the pre-training of the classifier, which is
-    `CrowdLayer`'s, bit for bit; `loss` and `sampling` act there alone. `select` chooses an epoch there, and then one of
-    the game, or the state before it. `answer_proba` is the generator's, the mean over noise. A fit that goes on from a
-    `checkpoint` plays the game from its start. Pre-training or a game that goes astray is said by a `DivergenceWarning`
-    (see `watch`), a player who had nothing to learn on by a `CrowdwiseWarning`. In `history_` an epoch of the game has,
-    beside losses, `generator_fit` and `classifier_fit` (mean log-likelihood of real answers), the `agreement` of the
-    classifier with what it was before the game, and the share of generated answers on tasks it is `sure` of.
+    `epochs`, `lr` and the other training options apply to the pre-training of the classifier, which is identical to
+    `CrowdLayer`'s; `loss` and `sampling` apply only there. `select` chooses an epoch there, and then one of the game or
+    the state before it. `answer_proba` is the generator's mean over noise. A fit resumed from a `checkpoint` restarts
+    the game. Training that diverges raises a `DivergenceWarning` (see `divergence`), a network without any task to
+    learn from a `CrowdwiseWarning`. In `history_` an epoch of the game has losses, `generator_fit` and `classifier_fit`
+    (mean log-likelihood of real answers), the classifier's `agreement` with its predictions before the game, and the
+    share of generated answers on tasks where it is confident, `sure`.
 
     Parameters
     ----------
     information : float
-        lambda: weight of what the auxiliary network misses; 0 leaves it out (CrowdG).
+        lambda, weight of the auxiliary network's loss; 0 disables it (CrowdG).
     graph : bool
-        Judge labels that are said of the same tasks alike, by a graph convolution.
+        Share parameters between labels given to the same tasks, by a graph convolution.
     normalisation : {"symmetric", "row"}
-        Of the graph: the paper's, or that of its code.
+        Normalisation of the graph, as in the paper or in the authors' code.
     threshold : float
-        t, in nats: the generator learns on tasks where the classifier's entropy is at most this, the classifier on the
+        t, in nats. The generator learns on tasks where the classifier's entropy is at most t, the classifier on the
         others.
     two_step : bool
-        Otherwise both learn on all tasks, pass by pass in turn, and there is no `threshold`.
+        If False, both learn on all tasks in alternating passes, without `threshold`.
     multiplier : "mean", "search" or float
-        mu: the mean of delta over the answers of a batch; the best of 0.6, 0.7, ..., 1.0 by the likelihood of hidden
-        answers, among those that keep the mean of G / G0 near one (six times the time), and the mean where the
-        likelihoods differ by no more than their noise; or a number.
+        mu: "mean" is the mean of delta over the answers of a batch. "search" is the best of 0.6, 0.7, ..., 1.0 by the
+        likelihood of hidden answers, among those with a mean of G / G0 near one; it takes six times as long, and falls
+        back to the mean if the likelihoods do not differ. Or a number.
     ratio_clip : float
         Largest G / G0.
     select_pairs : {"entropy", "random"}
-        Which generated answers the discriminator learns on: by 1 / entropy of the generator, or any (CrowdInG-R).
+        How to choose the discriminator's generated answers: by 1 / entropy of the generator, or at random (CrowdInG-R).
     use_task, use_worker : bool
-        Whether the generator is given the features (False: CrowdInG-U) and the worker (False: CrowdInG-I).
+        Whether the generator sees the features (False: CrowdInG-U) and the worker (False: CrowdInG-I).
     objective : {"nonsaturating", "printed"}
-        What passing for real is: -log D as in the authors' code, or the paper's log(1 - D).
+        L_G: -log D as in the authors' code, or log(1 - D) as in the paper.
     generator_epochs, discriminator_epochs, adversarial_epochs : int
         Length of the generator's and the discriminator's pre-training and of the game.
     steps : int
@@ -103,17 +103,17 @@ class CrowdInG(NetworkLearner):
     generator_lr, discriminator_lr : float
         Learning rates of the generator's pre-training, and of discriminator and auxiliary network.
     adversarial_lr, classifier_lr : float
-        Learning rates of generator and classifier in the game: fast ones lose it.
+        Learning rates of generator and classifier in the game. High ones make it diverge.
     discriminator_decay : float
         Weight decay of discriminator and auxiliary network.
     sparsity : float
         lambda_b: weight of the mean of the discriminator's outputs.
     noise : float
-        Deviation of the generator's noise.
+        Standard deviation of the generator's noise.
     scale : float
-        First value on the diagonal of the crowd layer's matrices in pre-training, as in `CrowdLayer`.
+        Initial value on the diagonal of the crowd layer's matrices in pre-training, as in `CrowdLayer`.
     max_pairs : int
-        Most pairs that are answered in an epoch: its cost grows with this and the answers, not with tasks x workers.
+        Largest number of pairs sampled per epoch. Cost grows with it and the answers, not with tasks x workers.
     adversarial_batch_size : int
         Tasks in a batch of the game.
     **training
@@ -122,10 +122,10 @@ class CrowdInG(NetworkLearner):
     Attributes
     ----------
     multiplier_ : float or None
-        mu, None where it is the mean.
+        mu; None for the mean.
     search_ : list of dict
         For multiplier="search": each mu with its `held_out` likelihood, mean `ratio` G / G0, and whether it was
-        `chosen`; none was where the likelihoods do not differ.
+        `chosen` (none if the likelihoods do not differ).
 
     Examples
     --------
@@ -202,34 +202,34 @@ class CrowdInG(NetworkLearner):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         for name in ("generator_epochs", "steps", "max_pairs", "adversarial_batch_size"):
-            require(is_integer(getattr(self, name), 1), name, getattr(self, name), "a whole number, 1 or more")
+            require(is_integer(getattr(self, name), 1), name, getattr(self, name), "an integer of 1 or more")
         for name in ("discriminator_epochs", "adversarial_epochs"):
-            require(is_integer(getattr(self, name), 0), name, getattr(self, name), "a whole number, 0 or more")
+            require(is_integer(getattr(self, name), 0), name, getattr(self, name), "an integer of 0 or more")
         for name in ("generator_lr", "discriminator_lr", "adversarial_lr", "classifier_lr"):
             value = getattr(self, name)
             require(is_number(value) and value > 0, name, value, "a number above 0")
         for name in ("information", "threshold", "discriminator_decay", "sparsity", "noise"):
             value = getattr(self, name)
-            require(is_number(value) and value >= 0, name, value, "a number, 0 or more")
+            require(is_number(value) and value >= 0, name, value, "a number of 0 or more")
         require(is_number(self.scale), "scale", self.scale, "a number")
         mu = self.multiplier
         require(mu in ("mean", "search") or is_number(mu), "multiplier", mu, "'mean', 'search' or a number")
         clip = self.ratio_clip
-        require(is_number(clip) and clip >= 1, "ratio_clip", clip, "a number, 1 or more")
+        require(is_number(clip) and clip >= 1, "ratio_clip", clip, "a number of 1 or more")
         kinds = {"normalisation": ("symmetric", "row"), "select_pairs": ("entropy", "random"),
                  "objective": ("nonsaturating", "printed")}  # fmt: skip
         for name, allowed in kinds.items():
             require(getattr(self, name) in allowed, name, getattr(self, name), f"{allowed[0]!r} or {allowed[1]!r}")
         require(self.graph or self.normalisation == "symmetric", "normalisation", self.normalisation,
-                "it with graph=True only")  # fmt: skip
-        require(self.two_step or self.threshold == 0.5, "threshold", self.threshold, "it with two_step=True only")
+                "'symmetric' unless graph=True")  # fmt: skip
+        require(self.two_step or self.threshold == 0.5, "threshold", self.threshold, "0.5 unless two_step=True")
 
     def _module(self, network: Network, answers: Answers) -> CrowdModule:
         mu = None if isinstance(self.multiplier, str) else self.multiplier
-        rules = Rules(self.information, self.sparsity, mu, self.ratio_clip, self.objective, self.noise)
+        settings = GameSettings(self.information, self.sparsity, mu, self.ratio_clip, self.objective, self.noise)
         return CrowdInGModule(
-            network, answers.n_workers, int(np.prod(self.shape_in_)), self.random_state, rules, use_task=self.use_task,
-            use_worker=self.use_worker, graph=self.graph, scale=self.scale,
+            network, answers.n_workers, int(np.prod(self.shape_in_)), self.random_state, settings,
+            use_task=self.use_task, use_worker=self.use_worker, graph=self.graph, scale=self.scale,
         )  # fmt: skip
 
     def _prepare(
@@ -237,17 +237,17 @@ class CrowdInG(NetworkLearner):
     ) -> None:
         assert isinstance(module, CrowdInGModule)
         if self.graph:
-            linked = normalised(cooccurrence(answers, weight), self.normalisation)
+            linked = normalise_graph(cooccurrence(answers, weight), self.normalisation)
             module.discriminator.graph.copy_(torch.from_numpy(linked))
 
     def _fit(self, inputs: FitInput) -> None:
         self.multiplier_ = None if isinstance(self.multiplier, str) else self.multiplier
         if self.multiplier == "search":
-            self.multiplier_, self.search_ = self._searched(inputs)
+            self.multiplier_, self.search_ = self._search_multiplier(inputs)
         super()._fit(inputs)
 
-    def _searched(self, inputs: FitInput) -> tuple[float | None, list[dict[str, Any]]]:
-        """The best mu of the grid, or None where hidden answers tell no difference; and what was tried."""
+    def _search_multiplier(self, inputs: FitInput) -> tuple[float | None, list[dict[str, Any]]]:
+        """Return the best mu of the grid, or None if hidden answers show no difference, and a record per trial."""
         kept, held = split_answers(inputs.answers, self.hidden, self.random_state)
         tried, fits = [], []
         for mu in GRID:
@@ -269,11 +269,11 @@ class CrowdInG(NetworkLearner):
     def _train(self, trainer: Trainer) -> None:
         module = trainer.module
         assert isinstance(module, CrowdInGModule)
-        module.rules.multiplier = self.multiplier_
+        module.settings.multiplier = self.multiplier_
         trainer.run()
-        trainer.finish()  # the generator is for the classifier of the epoch that is kept
+        trainer.finish()  # the generator trains with the classifier of the selected epoch
         trainer.best_state = {}
-        module.zero_grad()  # what is frozen must not count in the norm that `clip` limits
+        module.zero_grad()  # frozen parameters must not count in the norm that `clip` limits
         settings = replace(trainer.settings, epochs=self.generator_epochs, lr=self.generator_lr)
         Trainer(
             module, trainer.batches, settings, history=trainer.history, callback=trainer.callback,
@@ -292,29 +292,29 @@ class CrowdInG(NetworkLearner):
         max_pairs: int | None = None,
         random_state: int = 0,
     ) -> Generated:
-        """Answers for pairs of a task and a worker without one, for any other learner.
+        """Generate answers for pairs of a task and a worker without one, for use with any learner.
 
         Parameters
         ----------
         X : features
             Rows follow the tasks of `answers`.
         answers : Answers, optional
-            Who answered what already: the answers fitted on unless given. A model that is not fitted is fitted on them.
+            The existing answers (default: those of `fit`). A model that is not fitted is fitted on them.
         per_worker : "real", "all" or int
-            How many of each worker: as many as he gave, all that are sampled, or this many; chosen as in training.
+            How many answers per worker: as many as they gave, all sampled pairs, or this number; chosen as in training.
         max_pairs : int, optional
-            Most pairs that are sampled; that of the model unless given.
+            Largest number of pairs to sample (default: the model's).
         random_state : int
-            Seed of the pairs, and of the labels, which are drawn from the probabilities.
+            Seed of the pairs and of the labels, which are drawn from the probabilities.
         """
         fits = per_worker in ("real", "all") or is_integer(per_worker, 1)
-        require(fits, "per_worker", per_worker, "'real', 'all' or a whole number, 1 or more")
+        require(fits, "per_worker", per_worker, "'real', 'all' or an integer of 1 or more")
         max_pairs = self.max_pairs if max_pairs is None else max_pairs
-        require(is_integer(max_pairs, 1), "max_pairs", max_pairs, "a whole number, 1 or more")
+        require(is_integer(max_pairs, 1), "max_pairs", max_pairs, "an integer of 1 or more")
         if answers is not None and not self.__sklearn_is_fitted__():
             self.fit(X, answers)
         base = self._fitted if answers is None else answers
-        self._open_features(X)  # says when the shape of X is another
+        self._open_features(X)  # raises if X has another shape than in `fit`
         features, codes = open_features(X, base), self._worker_codes(base.workers)
         rng = np.random.default_rng(random_state)
         task, worker = draw_missing(base, max_pairs, rng)
@@ -327,8 +327,8 @@ class CrowdInG(NetworkLearner):
                 proba[part] = self._proba_of_answers(features, rows, task[part] - first, codes[worker[part]])
         label = draw_labels(proba, rng.random(len(task)))
         if per_worker != "all":
-            given = np.bincount(base.worker, minlength=base.n_workers)
-            quota = given if per_worker == "real" else np.full(base.n_workers, per_worker)
+            counts = np.bincount(base.worker, minlength=base.n_workers)
+            quota = counts if per_worker == "real" else np.full(base.n_workers, per_worker)
             chosen = choose_pairs(worker, entropy(proba) if self.select_pairs == "entropy" else None, quota, rng)
             task, worker, label, proba = task[chosen], worker[chosen], label[chosen], proba[chosen]
         made = Answers.from_codes(

@@ -1,4 +1,4 @@
-"""The game of CrowdInG: judges, generator and classifier, each with a trainer of its own, take turns in every epoch."""
+"""The adversarial game of CrowdInG: in every epoch discriminator, generator and classifier train in turn."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crowdwise.augment.crowding.alarms import ENOUGH, Level, most_frequent, warn_if_astray, warn_if_sat_out
+from crowdwise.augment.crowding.divergence import (
+    ENOUGH,
+    ReferenceLevels,
+    most_frequent,
+    warn_if_untrained,
+    warn_on_divergence,
+)
 from crowdwise.augment.crowding.module import CrowdInGModule
 from crowdwise.augment.crowding.objective import choose_pairs, entropy
 from crowdwise.augment.crowding.pool import Pool
@@ -24,23 +30,23 @@ if TYPE_CHECKING:
 
 
 class Game:
-    """What is left to do when classifier and generator are pre-trained, and a look at what came of it.
+    """The game after pre-training of classifier and generator, and the checks of its result.
 
     Parameters
     ----------
     options : CrowdInG
         The learner, for its parameters.
     trainer : Trainer
-        That of the classifier's pre-training: batches of real answers, settings, monitor, history and callback.
+        Trainer of the classifier's pre-training: batches of real answers, settings, monitor, history and callback.
     module : CrowdInGModule
         All networks.
     """
 
     def __init__(self, options: CrowdInG, trainer: Trainer, module: CrowdInGModule) -> None:
         self.options, self.trainer, self.module = options, trainer, module
-        self.begun = np.empty(0, np.int64)  # (models, tasks) what the classifier said before the game
+        self.first_classes = np.empty(0, np.int64)  # (models, tasks) the classifier's predictions before the game
         self.real = trainer.batches.answers
-        gaps = n_missing(self.real) > 0  # without, there is nobody to answer for
+        gaps = n_missing(self.real) > 0  # without missing pairs there is nothing to generate
         self.n_epochs = (options.discriminator_epochs + options.adversarial_epochs) * gaps
         counted = np.isin(self.real.task, trainer.batches.active)
         self.quota = np.bincount(self.real.worker[counted], minlength=self.real.n_workers)  # answers of each worker
@@ -55,40 +61,42 @@ class Game:
             4, list(module.network.parameters()), module.classifier_risk, length, options.classifier_lr
         )
         self.classifier.monitor = trainer.monitor
-        if trainer.monitor is not None:  # what the game starts from may be the best
+        if trainer.monitor is not None:  # the state before the game may be the best
             self.classifier.measure_epoch(trainer.history[-1])
 
     def play(self) -> None:
-        """All epochs of the discriminator's pre-training, then those with all players."""
+        """Run the discriminator's pre-training, then the epochs with all players."""
         options, module = self.options, self.module
-        pool, before = self._drawn(0)
+        pool, before = self._draw_pool(0)
         figures, shares = before, []
         for epoch in range(self.n_epochs):
             self._turns([self.judges] * options.steps, pool)
             if epoch >= options.discriminator_epochs:
                 shares.append(pool.sure.sum(axis=1) / max(pool.generated.sum(), 1))  # (models,)
-                module.judge(pool)
+                module.set_losses(pool)
                 movers, n = [self.generator, self.classifier], options.steps
                 self._turns([player for player in movers for _ in range(n)] if options.two_step else movers * n, pool)
             learnt = module.figures()
             if shares:
                 learnt["sure"] = shares[-1]
-            pool, figures = self._drawn(epoch + 1)
+            pool, figures = self._draw_pool(epoch + 1)
             figures |= learnt
             self._record(epoch, figures)
             if self.classifier.stopped:
                 break
         self.classifier.finish()
-        if self.classifier.monitor is not None:  # another epoch may have been chosen than the last
-            figures |= self._drawn(self.n_epochs)[1]
-        first = max(options.discriminator_epochs * options.steps - 1, 0)  # what the game, if any, starts from
-        if judged := [record["loss"] for record in self.judges.history[first:]]:
-            figures["loss_d"] = np.array(judged)
+        if self.classifier.monitor is not None:  # the selected epoch may not be the last
+            figures |= self._draw_pool(self.n_epochs)[1]
+        first = max(options.discriminator_epochs * options.steps - 1, 0)  # the last pass before the game
+        if losses := [record["loss"] for record in self.judges.history[first:]]:
+            figures["loss_d"] = np.array(losses)
         real_share = most_frequent(self.real.label)
-        warn_if_astray(before, figures, Level(real_share, -math.log(module.n_classes), module.judges_unknowing()))
+        warn_on_divergence(
+            before, figures, ReferenceLevels(real_share, -math.log(module.n_classes), module.chance_judges_loss())
+        )
         if shares and options.two_step:
-            warn_if_sat_out(np.array(shares), options.threshold)
-        del module.pool  # nothing of a game stays but what was learnt
+            warn_if_untrained(np.array(shares), options.threshold)
+        del module.pool  # only the trained weights remain
 
     def _player(
         self,
@@ -99,44 +107,44 @@ class Game:
         lr: float,
         weight_decay: float = 0.0,
     ) -> Trainer:
-        """A trainer whose epochs are passes: `steps` of them in an epoch of the game."""
+        """Return a trainer whose epochs are passes over the pool, `steps` of them per epoch of the game."""
         settings, steps = self.trainer.settings, self.options.steps
         patience = None if settings.patience is None else settings.patience * steps
         settings = replace(settings, epochs=n_epochs * steps, lr=lr, weight_decay=weight_decay, patience=patience)
         return Trainer(self.module, self.trainer.batches, settings, phase=phase, parameters=parameters, loss=loss)
 
     def _turns(self, players: list[Trainer], pool: Pool) -> None:
-        """A pass over the pool for each."""
+        """Run one pass over the pool for each player."""
         for player in players:
             player.batches = pool
             player.run(1)
 
-    def _drawn(self, epoch: int) -> tuple[Pool, dict[str, Array]]:
-        """The pool of an epoch, its answers drawn and sorted out, and what was measured."""
+    def _draw_pool(self, epoch: int) -> tuple[Pool, dict[str, Array]]:
+        """Return the pool of an epoch, with generated answers and who trains on which, and the figures measured."""
         options, module, seed = self.options, self.module, self.trainer.settings.random_state
         pool = Pool(self.trainer.batches, options.adversarial_batch_size, options.max_pairs, options.noise, epoch)
         uncertainty = module.draw(pool, [seed, epoch, 2])  # (models, places)
         here = np.flatnonzero(pool.generated)
-        worker, said = pool.answers.worker[here], pool.said[:, here].cpu().numpy()
-        pool.judged = np.repeat(~pool.generated[None], module.n_models, axis=0)
+        worker, labels = pool.answers.worker[here], pool.labels[:, here].cpu().numpy()
+        pool.for_discriminator = np.repeat(~pool.generated[None], module.n_models, axis=0)
         for m in range(module.n_models):
             rng = np.random.default_rng([seed, epoch, 3, m])
             known = uncertainty[m, here] if options.select_pairs == "entropy" else None
-            pool.judged[m, here] = choose_pairs(worker, known, self.quota, rng)
+            pool.for_discriminator[m, here] = choose_pairs(worker, known, self.quota, rng)
         unsure = entropy(pool.f.cpu().double().numpy()) > options.threshold  # (models, tasks)
         pool.sure = pool.generated & ~(unsure & options.two_step)[:, pool.answers.task]
         pool.unsure = pool.generated & (unsure | (not options.two_step))[:, pool.answers.task]
         figures = module.figures()
         classes = pool.f[:, pool.active].argmax(2).cpu().numpy()  # (models, tasks)
-        self.begun = classes if epoch == 0 else self.begun
-        figures["agreement"] = (classes == self.begun).mean(axis=1)
+        self.first_classes = classes if epoch == 0 else self.first_classes
+        figures["agreement"] = (classes == self.first_classes).mean(axis=1)
         if len(here) >= ENOUGH:
             figures["entropy"] = uncertainty[:, here].mean(axis=1)
-            figures["same"] = np.array([most_frequent(labels) for labels in said])
+            figures["same"] = np.array([most_frequent(row) for row in labels])
         return pool, figures
 
     def _record(self, epoch: int, figures: dict[str, Array]) -> None:
-        """An entry of the history: means over models; losses over the passes, figures as the epoch left them."""
+        """Add a record to the history: means over models; losses over the passes, figures at the end of the epoch."""
         steps, before = self.options.steps, self.options.discriminator_epochs
         playing = epoch >= before
         record: dict[str, Any] = {

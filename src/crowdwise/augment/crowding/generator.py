@@ -1,12 +1,12 @@
-"""The generator: what a worker would say of a task, given what the classifier says of it.
+"""The generator: the answer that a worker would give to a task, given the prediction of the classifier.
 
     G(label | x, w, noise, f)   softmax of two layers on [e(x) | e_w | noise | f(x)], 128 units between them
-    e(x)      two layers on the features, 64 units between them, batch normalised
+    e(x)      two layers on the features, 64 units between them, batch normalise_graph
     e_w       an embedding of the worker
 
-The first layer is a sum of a part of the task, one of the worker and one of the noise: the first two are worked out
-once for each task and worker, not for each pair, unless there are more workers than pairs. Without `use_task`
-(CrowdInG-U) the features come in through f alone; without `use_worker` (CrowdInG-I) all workers are one.
+The first layer is a sum of terms for the task, the worker and the noise. The first two are computed once per task and
+worker, not per pair, unless there are more workers than pairs. Without `use_task` (CrowdInG-U) the generator sees the
+features only through f; without `use_worker` (CrowdInG-I) all workers are the same.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import numpy as np
 from crowdwise.learn.network.modules import BatchNorm, Dropout, Linear
 from crowdwise.learn.network.torch_support import Tensor, functional, nn, torch
 
-SEED = 2_000_000  # beyond the layers of any network: draws of our own
+SEED = 2_000_000  # above the seeds of any network layer, so that draws are independent
 WIDTH, TASK_HIDDEN, HIDDEN = 20, 64, 128
-Whole = Callable[[Tensor], Tensor]
+GatherRows = Callable[[Tensor], Tensor]
 
 
-def as_it_is(rows: Tensor) -> Tensor:
-    """All rows are here."""
+def identity(rows: Tensor) -> Tensor:
+    """Return the rows unchanged: in a single process, there are no others."""
     return rows
 
 
@@ -39,24 +39,24 @@ class TaskEncoder(nn.Module):
         self.last = Linear(n_models, hidden, width, seed=[*seed, 1])
 
     def forward(self, x: Tensor) -> Tensor:  # noqa: D102
-        one = self.n_models == 1  # whose layers have no axis of models
+        one = self.n_models == 1  # layers of a single model have no model axis
         out: Tensor = self.last(functional.relu(self.norm(self.first(x[0] if one else x))))
         return out[None] if one else out
 
 
 class Noise(Dropout):
-    """Standard normal numbers from a generator that the training loop seeds, as it does for dropout."""
+    """Standard normal noise from a random generator that the training loop seeds, as for dropout."""
 
     def __init__(self) -> None:
         super().__init__(0.0)
 
     def draw(self, n_rows: int, width: int) -> Tensor:
-        """Fresh noise, (rows, width)."""
+        """Return new noise, (rows, width)."""
         return torch.from_numpy(self.generator.standard_normal((n_rows, width), dtype=np.float32))
 
 
 class Generator(nn.Module):
-    """Log probabilities (pairs, classes) of what workers say; rows, workers and pairs of all models end to end."""
+    """Log probabilities (pairs, classes) of answers; rows, workers and pairs of all models are concatenated."""
 
     def __init__(
         self,
@@ -83,25 +83,24 @@ class Generator(nn.Module):
         self.last = Linear(n_models, HIDDEN, n_classes, seed=[*draws, 5])
 
     def forward(
-        self, x: Tensor, f: Tensor, row: Tensor, worker: Tensor, noise: Tensor, whole: Whole = as_it_is
+        self, x: Tensor, f: Tensor, row: Tensor, worker: Tensor, noise: Tensor, gather: GatherRows = identity
     ) -> Tensor:
         """Log probabilities from features (models, rows, features), f (models, rows, classes), noise (pairs, classes).
 
-        Pair p is that of worker[p] and the task in row[p]; `whole` puts the rows of x together with those that other
-        processes have.
+        Pair p is worker[p] and the task in row[p]; `gather` concatenates the rows of x with those of other processes.
         """
-        task = torch.cat([whole(self.encoder(x)), f], dim=2) if self.use_task else f
+        task = torch.cat([gather(self.encoder(x)), f], dim=2) if self.use_task else f
         hidden = self.from_task(task).flatten(0, 1).index_select(0, row)  # (pairs, hidden)
         layout = Layout(worker // self.n_workers, self.n_models)
         if self.use_worker:
             hidden = hidden + layout.each(self.from_worker, self.worker.flatten(0, 1), worker)
-        # Sums of the noise's part and the rest, then the last layer, model by model.
+        # Add the noise term, then apply the last layer, model by model.
         spread = functional.relu(layout.spread(hidden) + self.from_noise(layout.spread(noise)))
         return functional.log_softmax(layout.flat(self.last(spread)), dim=1)
 
 
 class Layout:
-    """Pairs end to end, model after model, and the same with an axis of models: short ones are filled up with zeros."""
+    """Converts between pairs concatenated over models and an array with a model axis, padded with zeros."""
 
     def __init__(self, model: Tensor, n_models: int) -> None:
         count = torch.bincount(model, minlength=n_models)
@@ -111,9 +110,9 @@ class Layout:
         self.place = model * self.longest + torch.arange(len(model), device=model.device) - before[model]
 
     def each(self, layer: nn.Module, table: Tensor, at: Tensor) -> Tensor:
-        """What a layer makes of the rows `at` (pairs,) of a table (models * n, width), (pairs, hidden).
+        """Return a layer's output for the rows `at` (pairs,) of a table (models * n, width), (pairs, hidden).
 
-        Of all rows once, or of those alone where they are fewer: a batch asks a few of a large crowd.
+        It is computed for all rows once, or only for those asked for if they are fewer: a batch has few workers.
         """
         if len(at) < len(table):
             return self.flat(layer(self.spread(table.index_select(0, at))))
@@ -121,13 +120,13 @@ class Layout:
         return out.flatten(0, 1).index_select(0, at)
 
     def spread(self, values: Tensor) -> Tensor:
-        """From (pairs, width) to (models, longest, width)."""
+        """Return (pairs, width) as (models, longest, width)."""
         if not self.even:
             filled = values.new_zeros(self.n_models * self.longest, values.shape[1])
             values = filled.index_copy(0, self.place, values)
         return values.view(self.n_models, self.longest, values.shape[1])
 
     def flat(self, values: Tensor) -> Tensor:
-        """Back to (pairs, width)."""
+        """Return (models, longest, width) as (pairs, width)."""
         values = values.flatten(0, 1)
         return values if self.even else values.index_select(0, self.place)

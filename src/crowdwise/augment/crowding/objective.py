@@ -1,13 +1,13 @@
-"""What the players of CrowdInG minimise, as functions of arrays.
+"""The losses of CrowdInG as functions of arrays.
 
     judged      D, the probability the discriminator gives to an answer of being real
     L_G         -log((D + e) / (1 + e)), e = 0.001 ("nonsaturating", the authors' code), or log(1 - D) ("printed")
-    delta       L_G + lambda * CE: CE = -sum_c f(x)[c] log Q(c | x, worker, answer), what the auxiliary network misses
+    delta       L_G + lambda * CE: CE = -sum_c f(x)[c] log Q(c | x, worker, answer), the auxiliary network's loss
     risk        mu + mean of (delta - mu) * min(G / G0, clip) over answers logged from G0: eqs. (5) and (6)
 
-An answer drawn from G0 and weighed by G / G0 stands for one drawn from G, so G0's answers serve many steps. The mean of
-G / G0 is one over all answers, so mu changes nothing but a constant; over those that were drawn it is not, and the
-wrong mu pays the generator for leaving them (Joachims, Swaminathan and de Rijke, 2018). The mean of delta is neutral.
+An answer drawn from G0 and weighted by G / G0 represents one drawn from G, so G0's answers serve many steps. Over all
+answers the mean of G / G0 is one, so mu adds only a constant. Over a sample it is not one, and a wrong mu rewards the
+generator for leaving the sample (Joachims, Swaminathan and de Rijke, 2018). The mean of delta is neutral.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from crowdwise.learn.base import Array
 from crowdwise.learn.network.torch_support import Tensor, functional, torch
 
 Objective = Literal["nonsaturating", "printed"]
-SMALL = 1e-3  # e of L_G: keeps it below 7
-LEAST_ENTROPY = 1e-6  # one over it must be finite
+SMALL = 1e-3  # e in L_G, which bounds it by 7
+LEAST_ENTROPY = 1e-6  # so that its reciprocal is finite
 
 
 def unlikely(logit: Tensor, objective: Objective) -> Tensor:
-    """L_G: how little the discriminator, of these logits, takes answers for real.
+    """Return L_G, high where the discriminator, with these logits, finds answers unlikely to be real.
 
     >>> unlikely(torch.zeros(1), "nonsaturating"), unlikely(torch.zeros(1), "printed")
     (tensor([0.6921]), tensor([-0.6931]))
@@ -36,12 +36,12 @@ def unlikely(logit: Tensor, objective: Objective) -> Tensor:
 
 
 def risk(log_ratio: Tensor, delta: Tensor, mu: Tensor | float, clip: float) -> Tensor:
-    """Terms of the counterfactual risk, (answers,), from log G / G0 and the loss delta of each."""
+    """Return the terms of the counterfactual risk, (answers,), from log G / G0 and the loss delta of each answer."""
     return mu + (delta - mu) * log_ratio.exp().clamp_max(clip)
 
 
 def by_model(values: Tensor, model: Tensor, n_models: int, weight: Tensor | None = None) -> Tensor:
-    """Weighted mean of values (answers,) for each model, (models,); 0 where a model has none.
+    """Return the weighted mean of values (answers,) per model, (models,); 0 for a model without values.
 
     >>> by_model(torch.tensor([1.0, 3.0, 5.0]), torch.tensor([0, 0, 2]), 3)
     tensor([2., 0., 5.])
@@ -52,17 +52,17 @@ def by_model(values: Tensor, model: Tensor, n_models: int, weight: Tensor | None
 
 
 def entropy(proba: Array) -> Array:
-    """Entropy in nats of distributions along the last axis."""
+    """Return the entropy in nats of distributions along the last axis."""
     return -np.sum(proba * np.log(np.maximum(proba, 1e-12)), axis=-1)
 
 
 def choose_pairs(worker: Array, uncertainty: Array | None, quota: Array, rng: np.random.Generator) -> Array:
-    """Which pairs are chosen, (pairs,) bool: quota[w] of worker w, or all he has, one after another without return.
+    """Return which pairs are chosen, (pairs,) bool: quota[w] of worker w, or all they have, without replacement.
 
-    The next is drawn with probability in proportion to 1 / uncertainty (the entropy of the generator there: the surer
-    it is, the harder a false answer is to tell), or evenly when there is none.
+    Pairs are drawn with probability proportional to 1 / uncertainty (the generator's entropy: the more confident it is,
+    the harder a generated answer is to recognise), or uniformly if `uncertainty` is None.
     """
-    # The largest of log weight + Gumbel noise is a draw by weight, the two largest are two without return, and so on.
+    # Gumbel trick: the k largest of log weight + Gumbel noise are k weighted draws without replacement.
     key = rng.gumbel(size=len(worker))
     if uncertainty is not None:
         key -= np.log(np.maximum(uncertainty, LEAST_ENTROPY))

@@ -1,7 +1,7 @@
-"""The answers of one epoch of the game: all real ones, and generated ones for pairs of a task and a worker without.
+"""The answers of one epoch of the game: all real ones, and generated ones for sampled pairs without an answer.
 
-Every model has generated labels of its own for the same pairs. What is known of an answer is kept by model and by its
-place in the pool; a batch names that place where others have the label. Cost: answers plus sampled pairs.
+Each model has its own generated labels for the same pairs. Values per answer are stored by model and position in the
+pool; the `label` of a batch is that position. Cost: answers plus sampled pairs.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from crowdwise.learn.network.batches import Batch, Batches
 from crowdwise.learn.network.torch_support import Tensor, torch
 
 
-class Some(NamedTuple):
-    """Some answers of a batch, all models end to end."""
+class PoolSelection(NamedTuple):
+    """Selected answers of a batch, all models concatenated."""
 
     row: Tensor  # (some,) row of the batch
     worker: Tensor  # (some,) worker + n_workers * model
     model: Tensor  # (some,)
-    at: tuple[Tensor, Tensor]  # model and place in the pool: `pool.label[at]` and the like
+    at: tuple[Tensor, Tensor]  # model and position in the pool, an index into its tensors such as `pool.labels[at]`
     weight: Tensor | None  # (some,)
 
 
@@ -34,26 +34,26 @@ class Pool(Batches):
     ----------
     generated : (places,) bool array
         Which answers are generated.
-    said : (models, places) int64 tensor
+    labels : (models, places) int64 tensor
         The labels: those of generated answers are 0 until they are drawn.
     noise : (models, places, classes) float32 tensor
-        What the generator is given beside the pair, logged with its answer.
+        The generator's noise input per answer.
     log_g0 : (models, places) tensor
         Log probability of the answer under the generator that drew it.
     f : (models, tasks, classes) tensor
-        What the classifier said when the answers were drawn.
-    judged, sure, unsure : (models, places) bool arrays
-        Answers the discriminator trains on, real ones and chosen ones; generated ones on tasks the classifier is sure
-        of, which the generator trains on, and on the others, which the classifier trains on.
+        The classifier's prediction when the answers were drawn.
+    for_discriminator, sure, unsure : (models, places) bool arrays
+        Answers that the discriminator trains on (real and chosen generated ones); generated answers on tasks where the
+        classifier is confident, which the generator trains on; and the others, which the classifier trains on.
     unlikely, delta : (models, places) tensors
-        What the discriminator holds against a generated answer, and with what the auxiliary network does.
+        L_G of each generated answer, and delta, which adds the auxiliary network's loss.
     """
 
-    said: Tensor
+    labels: Tensor
     noise: Tensor
     log_g0: Tensor
     f: Tensor
-    judged: Array
+    for_discriminator: Array
     sure: Array
     unsure: Array
     unlikely: Tensor
@@ -80,20 +80,20 @@ class Pool(Batches):
             real.features, both, batch_size=batch_size, n_models=real.n_models, weight=weight, task_weight=by_task,
             active=training_mask(both, by_task, None), device=str(real.device), seed=real.seed,
         )  # fmt: skip
-        self.label = np.arange(len(order))  # the place in the pool: what was said there differs between models
+        self.label = np.arange(len(order))  # the position in the pool: labels there differ between models
         shape = (self.n_models, len(order))
         normals = [np.random.default_rng([self.seed, epoch, m, 1]) for m in range(self.n_models)]
         drawn = np.array([rng.standard_normal((len(order), answers.n_classes), np.float32) for rng in normals])
         self.noise = torch.from_numpy(drawn * np.float32(noise)).to(self.device)
-        self.said = torch.from_numpy(both.label.astype(np.int64)).to(self.device).repeat(self.n_models, 1)
+        self.labels = torch.from_numpy(both.label.astype(np.int64)).to(self.device).repeat(self.n_models, 1)
         self.log_g0, self.unlikely, self.delta = (torch.zeros(shape, device=self.device) for _ in range(3))
         self.f = torch.zeros(self.n_models, answers.n_tasks, answers.n_classes, device=self.device)
 
-    def some(self, batch: Batch, which: Array) -> Some:
-        """The answers of a batch among those that `which` (models, places) names."""
+    def select(self, batch: Batch, which: Array) -> PoolSelection:
+        """Return the answers of a batch that are True in `which` (models, places)."""
         model = batch.worker // self.answers.n_workers
         kept = np.flatnonzero(which[model, batch.label])
         which_model = batch.tensor(model[kept])
         weight = None if batch.weight is None else batch.tensor(batch.weight[kept])
         at = (which_model, batch.tensor(batch.label[kept]))
-        return Some(batch.tensor(batch.row[kept]), batch.tensor(batch.worker[kept]), which_model, at, weight)
+        return PoolSelection(batch.tensor(batch.row[kept]), batch.tensor(batch.worker[kept]), which_model, at, weight)

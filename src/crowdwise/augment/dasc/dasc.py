@@ -1,29 +1,31 @@
-"""DASC: self-training that adds the answers a learner is sure of, more of the rare classes than of the common ones.
+"""DASC: self-training that adds confident pseudo-answers, more of rare classes than of common ones.
 
-    q        P(worker w says each label of task t) by the learner, for every pair (t, w) without an answer
-    c        its most probable label: the pseudo-answer
-    H        entropy of q; the lower the surer                                                          eq. 2
-    N'_c     pairs without an answer whose pseudo-answer is c
+    q        P(worker w gives each label to task t) by the learner, for every pair (t, w) without an answer
+    c        the most probable label: the pseudo-answer
+    H        entropy of q; lower is more confident                                                      eq. 2
+    N'_c     number of pairs without an answer whose pseudo-answer is c
     tau_c    proportional to 1 / N'_c, summing to one                                                   eq. 4
-    M_c      tau_c M, at most N'_c: how many pseudo-answers c are added, those of lowest H              eq. 3
+    M_c      tau_c M, at most N'_c: number of pseudo-answers c to add, those of lowest H                eq. 3
 
     fit the learner on the answers
-    T times: add the chosen pseudo-answers to those there are; fit the learner anew on all of them
+    T times: add the selected pseudo-answers to the pool; fit a new learner on the pool
 
-so T iterations are T + 1 fits (one more if answers are hidden), and the last one has seen all pseudo-answers. What was
-added stays as it is. Selecting by confidence takes the M pairs of lowest H whatever their class, which feeds the common
-classes; at random, any M.
+So T iterations are T + 1 fits (one more if answers are hidden), and the last fit uses all pseudo-answers.
+Pseudo-answers once added do not change. Selection by confidence takes the M pairs of lowest H of any class, which
+favours the common classes; selection at random takes any M pairs.
 
-Where M_c exceeds N'_c the rest is dropped, as printed; `redistribute` gives it to the other classes in proportion to
-tau (water-filling). `balance="pool"` takes for N'_c in tau the answers and pseudo-answers that say c so far, whose
-imbalance R = max / min the paper's figure 4 shows. A worker without answers gets none made up: nothing is known of him.
-Of all pairs without an answer a block is held at a time, and of those seen the M surest of each class, twice at most.
-Where there are more than `max_pairs`, so many are drawn: M does not change, so the surest of fewer are less sure.
+Where M_c exceeds N'_c the excess is dropped, as in the paper; `redistribute` gives it to the other classes in
+proportion to tau (water-filling). `balance="pool"` replaces N'_c in tau by the number of answers and pseudo-answers c
+so far, whose imbalance R = max / min the paper shows in figure 4. Workers without answers get no pseudo-answers:
+nothing is known of them. Memory holds one block of pairs at a time, and at most twice the M best of each class. If
+there are more than `max_pairs` pairs, that many are sampled. M stays the same, so the selected pairs are then less
+confident.
 
-"Distribution aware self-training based crowdsourcing learning", Machine Learning 112 (2023) 1823-1845. It trains until
-"expected performance"; here T times, or until hidden answers become clearly less likely. Pseudo-answers sharpen what
-the learner says and shift it to rare classes, so likelihood may fall while accuracy rises: only clear falls count, of
-more than two standard errors and of more than 0.05 nats per answer, as with much data any fall is beyond its error.
+"Distribution aware self-training based crowdsourcing learning", Machine Learning 112 (2023) 1823-1845. The paper trains
+until "expected performance"; here T times, or until hidden answers become clearly less likely. Pseudo-answers sharpen
+the learner's predictions and shift them to rare classes, so the likelihood may drop while accuracy rises. Only a clear
+drop counts: more than two standard errors, and more than 0.05 nats per answer, since with much data any drop is
+significant.
 """
 
 from __future__ import annotations
@@ -38,18 +40,19 @@ import numpy as np
 
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers
-from crowdwise.augment.dasc.pseudo_answers import PseudoAnswers, eligible, facts, joined, mean_facts
-from crowdwise.augment.dasc.resume import SavedState, State, fitted_to, start_of, started_from
-from crowdwise.augment.dasc.selection import quotas, surest
-from crowdwise.augment.pairs import PAIRS, blocks_for_each, drawn_blocks, n_missing
+from crowdwise.augment.dasc.pseudo_answers import (
+    PseudoAnswers,
+    mean_statistics,
+    merge_pseudo_answers,
+    pool_statistics,
+    restrict_to_eligible,
+)
+from crowdwise.augment.dasc.resume import SavedState, State, copy_start_weights, use_separate_answers, use_start_weights
+from crowdwise.augment.dasc.selection import lowest_entropy_pairs, quotas
+from crowdwise.augment.pairs import PAIRS, missing_blocks_by_pool, n_missing, sampled_blocks
 from crowdwise.errors import CrowdwiseError, CrowdwiseWarning
 from crowdwise.learn.base import Array, CrowdClassifier, FitInput
 from crowdwise.learn.features import Features
-from crowdwise.learn.methods.annoreg import AnnoReg
-from crowdwise.learn.methods.conal import CoNAL
-from crowdwise.learn.methods.crowdlayer import CrowdLayer
-from crowdwise.learn.methods.doctornet import DoctorNet
-from crowdwise.learn.methods.geocrowdnet import GeoCrowdNet
 from crowdwise.learn.network import checkpoint
 from crowdwise.learn.network.learner import NetworkLearner
 from crowdwise.learn.network.prediction import predict_answers
@@ -58,71 +61,72 @@ from crowdwise.learn.wrapper import Wrapper
 from crowdwise.truth.base import TruthModel
 from crowdwise.truth.vote_check import MIN_HELD_OUT, mean_and_error, split_answers
 
-SHARE = 0.4  # M over the answers; the paper's are from 0.1 (Data1) over 0.3 (Music) and 0.45 (CIFAR10-H) to 0.8
-# The fall of the hidden answers' log-likelihood, in nats each, that is worth stopping for: they are 5% less likely. On
-# simulated crowds where stopping helped, falls beyond two standard errors were of 0.09 and more.
-FALL = 0.05
-MAX_PAIRS = 100_000_000  # looked at in an iteration
-CELLS = 20_000_000  # numbers in the largest array of a block: pairs x classes x classes
-# Learners whose networks can have answers of their own: all that they know of answers comes in batches, or by pool.
-# Others infer labels from all answers first, or draw pairs without one.
-APART = (CrowdLayer, AnnoReg, GeoCrowdNet, CoNAL, DoctorNet)
+SHARE = 0.4  # default M / number of answers; in the paper 0.1 (Data1), 0.3 (Music), 0.45 (CIFAR10-H), up to 0.8
+# Smallest drop of the hidden answers' mean log-likelihood that stops training, in nats: they are 5% less likely. On
+# simulated crowds where stopping helped, drops beyond two standard errors were at least 0.09.
+MIN_DROP = 0.05
+MAX_PAIRS = 100_000_000  # scored per iteration
+CELLS = 20_000_000  # size of the largest array of a block: pairs x classes x classes
 
 
 class DASC(Wrapper):
-    """Distribution-aware self-training over any learner: pseudo-answers that make up for rare classes.
+    """Distribution-aware self-training of any learner: pseudo-answers that balance the classes.
 
-    A task without answers gets pseudo-answers like the others, unless its `sample_weight` is 0.
+    Tasks without answers get pseudo-answers too, unless their `sample_weight` is 0.
 
     Parameters
     ----------
     base : learner, truth model, or the name of one
-        What is trained; a truth model becomes the learner that trains on its labels.
+        The learner to train. A truth model is wrapped in the learner that trains on its labels.
     select : {"distribution", "confidence", "random"}
-        Which pseudo-answers are added: the surest of each class, more of rare classes; the surest; any.
+        Which pseudo-answers to add: the most confident of each class, more of rare classes; the most confident of all;
+        or a random sample.
     per_iteration : int or None
-        M, pseudo-answers added in an iteration. None is 0.4 times the number of answers, about the middle of what the
-        paper takes.
+        M, pseudo-answers added per iteration. None is 0.4 times the number of answers, about the middle of the range
+        in the paper.
     iterations : int
-        T.
+        T, the number of iterations.
     balance : {"pseudo", "pool"}
-        Which classes are rare: those among the pseudo-answers to choose from, or among what was added and given so far.
+        Where class frequencies are counted: in the pseudo-answers to choose from, or in the answers and pseudo-answers
+        so far.
     redistribute : bool
-        Whether classes that run out of pseudo-answers leave their share to the others.
+        Whether other classes fill the quota of a class that has too few pseudo-answers.
     warm_start : bool
-        Train on from the last network in place of a new one.
+        Start each fit from the network of the last iteration instead of a new one.
     soft : bool
-        Weigh pseudo-answers by their probability.
+        Weight pseudo-answers by their probability.
     hidden : float
-        Share of the answers hidden to judge iterations by: when they become less likely than in the best iteration by
-        more than two standard errors and 0.05 nats, what was added last is undone. Then they join the rest for one
-        last fit. 0, or fewer than ten answers to hide: all T iterations, as in the paper.
+        Share of the answers that is hidden to evaluate iterations. When hidden answers become less likely than in the
+        best iteration by more than two standard errors and 0.05 nats, the last pseudo-answers are removed and training
+        stops. A final fit then uses the hidden answers too. With 0, or fewer than ten answers to hide, all T
+        iterations run, as in the paper.
     max_pairs : int or None
-        Choose among so many pairs drawn at random where there are more (beyond some 10,000 tasks x 10,000 workers
-        unless given): time grows with them, not with tasks x workers. None looks at all there are.
+        Score at most this many pairs per iteration, sampled at random (by default from about 10,000 tasks x 10,000
+        workers on), so that time does not grow with tasks x workers. None scores all pairs.
     apart : bool
-        Each of the base's `n_models` networks has pseudo-answers of its own, chosen by that network alone: as many
-        independent runs, trained at once. `member_proba` says what each run predicts, the rest is their mean. Otherwise
-        all have the same, chosen by the mean of the networks.
+        Whether each of the base's `n_models` networks selects its own pseudo-answers. These are `n_models` independent
+        runs, trained together: `member_proba` has the prediction of each, other predictions are their mean. By default
+        all networks share pseudo-answers, selected by the mean of the networks.
     checkpoint : path or None
-        File that keeps the pseudo-answers after each iteration; a fit that finds one goes on from there.
+        File that stores the pseudo-answers after each iteration. A fit that finds it resumes from there.
     random_state : int
-        Seed of what is drawn at random; the base has its own.
+        Seed of the samples. The base has its own.
 
     Attributes
     ----------
     model_ : CrowdClassifier
-        The learner as it was fitted last; `model_.answers_` are the answers with the pseudo-answers (with `apart`, of
-        the first network).
+        The learner of the last fit; `model_.answers_` are the answers and pseudo-answers (with `apart`, those of the
+        first network).
     pseudo_ : dict of arrays
-        Of each pseudo-answer `task`, `worker`, `label` (as codes), `proba`, the `iteration` it was added in, and the
-        `member`, the network it was made for.
+        Per pseudo-answer: `task`, `worker`, `label` (as codes), `proba`, the `iteration` that added it, and `member`,
+        the network it was predicted for.
     history_ : list of dict
-        For each fit from the first (iteration 0) on: size and imbalance R of the pool, pseudo-answers `chosen` last by
-        class; where answers are hidden, their log-likelihood `held_out` with its `change` since the likeliest iteration
-        and its `error`, and whether the iteration was `undone`, which only the last can be. Where truth is known, of
-        the chosen: `accuracy`, `precision_majority` (mean over the more frequent half of the classes) and
-        `recall_minority` (over the other half). With `apart` these are means, and `members` has those of each network.
+        One record per fit, from the first (iteration 0) on: size and imbalance R of the pool, and the pseudo-answers
+        added last, `chosen`, per class. With hidden answers: their mean log-likelihood `held_out`, its `change` from
+        the best iteration with standard `error`, and whether the iteration was `undone` (only the last can be). If the
+        truth is known, for the chosen: `accuracy`, `precision_majority` (mean over the more frequent half of the
+        classes) and `recall_minority` (over the other half). With `apart` these are means over networks, and `members`
+        has the values of each.
 
     Examples
     --------
@@ -168,37 +172,36 @@ class DASC(Wrapper):
         base = self._new_base()
         base._check_parameters()
         require(getattr(base, "checkpoint", None) is None, "checkpoint", getattr(base, "checkpoint", None),
-                "None in the base, and the path in DASC: the base is fitted to other answers each time")  # fmt: skip
-        trains = isinstance(base, NetworkLearner) and not hasattr(base.network, "predict_proba")
-        going_on = trains or not self.warm_start
-        require(going_on, "warm_start", self.warm_start, f"False: {base} has no network to go on from")
+                "None in the base and set it in DASC: the base is fitted to other answers each time")  # fmt: skip
+        has_network = isinstance(base, NetworkLearner) and not hasattr(base.network, "predict_proba")
+        require(has_network or not self.warm_start, "warm_start", self.warm_start, f"False: {base} has no network")
         by_class = self.select == "distribution"
         require(by_class or self.select in ("confidence", "random"), "select", self.select,
                 "'distribution', 'confidence' or 'random'")  # fmt: skip
         require(self.balance in ("pseudo", "pool"), "balance", self.balance, "'pseudo' or 'pool'")
-        for name, idle in (("balance", "pseudo"), ("redistribute", False)):
+        for name, default in (("balance", "pseudo"), ("redistribute", False)):
             value = getattr(self, name)
-            require(by_class or value == idle, name, value, f"{idle!r} unless select='distribution'")
-        require(is_integer(self.iterations, 1), "iterations", self.iterations, "a whole number, 1 or more")
+            require(by_class or value == default, name, value, f"{default!r} unless select='distribution'")
+        require(is_integer(self.iterations, 1), "iterations", self.iterations, "an integer of 1 or more")
         for name in ("per_iteration", "max_pairs"):
             value = getattr(self, name)
-            require(value is None or is_integer(value, 1), name, value, "a whole number, 1 or more, or None")
-        idle = self.max_pairs in (None, MAX_PAIRS) or self.select != "random"
-        require(idle, "max_pairs", self.max_pairs, "as it is with select='random', which draws no more than it adds")
-        share = is_number(self.hidden) and 0 <= self.hidden < 1
-        require(share, "hidden", self.hidden, "the share of answers to hide, 0 or more and below 1")
-        require(is_integer(self.random_state, 0), "random_state", self.random_state, "a whole number, 0 or more")
+            require(value is None or is_integer(value, 1), name, value, "an integer of 1 or more, or None")
+        effective = self.max_pairs in (None, MAX_PAIRS) or self.select != "random"
+        require(effective, "max_pairs", self.max_pairs, "the default with select='random', which samples only M pairs")
+        is_share = is_number(self.hidden) and 0 <= self.hidden < 1
+        require(is_share, "hidden", self.hidden, "the share of answers to hide, at least 0 and below 1")
+        require(is_integer(self.random_state, 0), "random_state", self.random_state, "an integer of 0 or more")
         if self.apart:
             self._check_apart(base)
 
     def _check_apart(self, base: Any) -> None:
-        """Refuse what would tie the networks to each other."""
-        names = ", ".join(kind.__name__ for kind in APART)
-        require(type(base) in APART, "apart", self.apart, f"False: of the bases only {names} train networks apart")
-        require(self.hidden == 0, "hidden", self.hidden, "0 with apart=True: each network would end at another time")
-        for name, idle in (("select", "last"), ("clip", None)):
+        """Reject options under which the networks would depend on each other."""
+        capable = isinstance(base, NetworkLearner) and base.separate_answers
+        require(capable, "apart", self.apart, f"False: {base} cannot train each network on its own answers")
+        require(self.hidden == 0, "hidden", self.hidden, "0 with apart=True: each network would stop at another time")
+        for name, default in (("select", "last"), ("clip", None)):
             value = getattr(base, name)
-            require(value == idle, name, value, f"{idle!r} in the base with apart=True: it is for all networks at once")
+            require(value == default, name, value, f"{default!r} in the base with apart=True: it acts on all networks")
 
     def _fit(self, inputs: FitInput) -> None:
         kept, held = self._hide(inputs)
@@ -209,11 +212,11 @@ class DASC(Wrapper):
             began = time.perf_counter()
             self.model_ = self._fit_base(inputs, self._pools(kept, state.pseudo), state.start, iteration)
             record: dict[str, Any] = {"iteration": iteration, "iterations": self.iterations}
-            members = [facts(inputs.answers, pseudo, iteration) for pseudo in self._by_member(state.pseudo)]
-            record |= mean_facts(members) if self.apart else members[0]
+            members = [pool_statistics(inputs.answers, pseudo, iteration) for pseudo in self._by_member(state.pseudo)]
+            record |= mean_statistics(members) if self.apart else members[0]
             if held is not None:
-                judged, best = self._judge(inputs, held, state.best)
-                record, state = record | judged, state._replace(best=best)
+                evaluation, best = self._evaluate(inputs, held, state.best)
+                record, state = record | evaluation, state._replace(best=best)
             self.history_.append(record)
             if inputs.callback is not None:
                 inputs.callback({**record, "seconds": time.perf_counter() - began})
@@ -224,54 +227,54 @@ class DASC(Wrapper):
                 break
             state = following
             if saved is not None:
-                saved.keep(state)
-        if held is not None:  # all that is known, at last
+                saved.write_state(state)
+        if held is not None:  # final fit on all answers
             pools = self._pools(inputs.answers, state.pseudo)
             self.model_ = self._fit_base(inputs, pools, state.start, len(self.history_) - 1)
         self.proba_, self.pseudo_ = self.model_.proba_, state.pseudo._asdict()
 
     def _by_member(self, pseudo: PseudoAnswers) -> list[PseudoAnswers]:
-        """The pseudo-answers of each network, or those of all."""
+        """Return the pseudo-answers of each network if `apart`; otherwise one table for all."""
         n_members = getattr(self._new_base(), "n_models", 1) if self.apart else 1
-        return [pseudo.of(member) for member in range(n_members)]
+        return [pseudo.for_member(member) for member in range(n_members)]
 
     def _pools(self, answers: Answers, pseudo: PseudoAnswers) -> list[Answers]:
-        """What each network is fitted on, or all of them."""
-        if len(pseudo.task) == 0:  # the same: not only equal
-            return [joined(answers, pseudo, soft=self.soft)] * len(self._by_member(pseudo))
-        return [joined(answers, own, soft=self.soft) for own in self._by_member(pseudo)]
+        """Return the training answers of each network if `apart`; otherwise one pool for all."""
+        if len(pseudo.task) == 0:  # one object: `Batches` recognises a shared pool by identity
+            return [merge_pseudo_answers(answers, pseudo, soft=self.soft)] * len(self._by_member(pseudo))
+        return [merge_pseudo_answers(answers, own, soft=self.soft) for own in self._by_member(pseudo)]
 
-    def _judge(self, inputs: FitInput, held: Answers, best: Array) -> tuple[dict[str, Any], Array]:
-        """What hidden answers say of the model that was fitted last; and their log-likelihood (held,) at its best."""
+    def _evaluate(self, inputs: FitInput, held: Answers, best: Array) -> tuple[dict[str, Any], Array]:
+        """Return how likely the last model finds hidden answers, and their best log-likelihood so far, (hidden,)."""
         now = self.model_.answer_log_likelihood(inputs.features, held)
         change, error = mean_and_error(now - best, held.task) if len(best) else (0.0, 0.0)
-        found = {
-            "held_out": float(now.mean()), "change": change, "error": error, "undone": clearly_fell(change, error),
+        record = {
+            "held_out": float(now.mean()), "change": change, "error": error, "undone": is_clear_drop(change, error),
         }  # fmt: skip
-        return found, best if len(best) and change <= 0 else now
+        return record, best if len(best) and change <= 0 else now
 
     def _undo(self, state: State, iteration: int) -> State:
-        """The state without what was added last."""
+        """Return the state without the pseudo-answers added last."""
         if iteration == 1:
             message = (
-                "no pseudo-answers were added: with the first, hidden answers became clearly less likely. The result "
-                "is that of the base alone; a smaller per_iteration may help, and hidden=0 adds them whatever comes."
+                "no pseudo-answers were added: the first ones made hidden answers clearly less likely. The result is "
+                "that of the base alone. Try a smaller per_iteration, or hidden=0 to add them without this check."
             )
             warnings.warn(message, CrowdwiseWarning, stacklevel=4)
         return state._replace(pseudo=state.pseudo.before(iteration))
 
     def _add(self, inputs: FitInput, kept: Answers, state: State, iteration: int) -> State | None:
-        """The state from which an iteration starts, None where there is nothing left to add."""
+        """Return the state at the start of an iteration, or None if there is nothing left to add."""
         chosen = self._choose(inputs, kept, state.pseudo, iteration)
         if len(chosen.task) == 0:
             return None
-        start = start_of(self.model_) if self.warm_start else {}
-        return State(state.pseudo.and_(chosen), self.history_, state.best, start)
+        start = copy_start_weights(self.model_) if self.warm_start else {}
+        return State(state.pseudo.append(chosen), self.history_, state.best, start)
 
     def _hide(self, inputs: FitInput) -> tuple[Answers, Answers | None]:
-        """The answers to fit on and those to judge by: of tasks that count, none if there are too few."""
+        """Return the answers to fit on, and the hidden ones of tasks with positive weight or None if too few."""
         if self.hidden:
-            with suppress(CrowdwiseError):  # nothing to hide
+            with suppress(CrowdwiseError):  # no answer can be hidden
                 kept, held = split_answers(inputs.answers, self.hidden, self.random_state)
                 if inputs.weight is not None:
                     held = held.take(np.flatnonzero(inputs.weight[held.task] > 0))
@@ -282,51 +285,59 @@ class DASC(Wrapper):
     def _fit_base(
         self, inputs: FitInput, pools: list[Answers], start: dict[str, Tensor], iteration: int
     ) -> CrowdClassifier:
-        """The base fitted on answers and pseudo-answers; its epochs are told with the iteration they are of."""
+        """Fit the base on answers and pseudo-answers. Its callback records include the iteration."""
         callback = inputs.callback
 
-        def told(record: Mapping[str, Any]) -> None:
+        def report(record: Mapping[str, Any]) -> None:
             assert callback is not None
             callback({**record, "iteration": iteration, "iterations": self.iterations})
 
         model = self._new_base()
-        with ExitStack() as ways:
-            ways.enter_context(started_from(start, model))
+        with ExitStack() as stack:
+            stack.enter_context(use_start_weights(start, model))
             if self.apart:
-                ways.enter_context(fitted_to(pools, model))
+                stack.enter_context(use_separate_answers(pools, model))
             return model.fit(
                 inputs.features, pools[0], sample_weight=inputs.weight, gold=inputs.gold, validation=inputs.validation,
-                callback=None if callback is None else told,
+                callback=None if callback is None else report,
             )  # fmt: skip
 
     def _choose(self, inputs: FitInput, kept: Answers, pseudo: PseudoAnswers, iteration: int) -> PseudoAnswers:
-        """The pseudo-answers to add, by the model that was fitted last; for each network by that one, if `apart`."""
+        """Return the pseudo-answers to add, selected by the last model; with `apart`, by each of its networks."""
         n_classes, by_class = inputs.answers.n_classes, self.select == "distribution"
         each = self._by_member(pseudo)
-        found = [eligible(joined(inputs.answers, own), inputs.weight) for own in each]
-        pools, (_, tasks, workers) = [pool for pool, *_ in found], found[0]  # who and what counts is the same for all
+        restricted = [restrict_to_eligible(merge_pseudo_answers(inputs.answers, own), inputs.weight) for own in each]
+        pools, (_, tasks, workers) = (
+            [pool for pool, *_ in restricted],
+            restricted[0],
+        )  # tasks and workers are the same for all
         share = max(round(SHARE * inputs.answers.n_answers), 1)
         most = share if self.per_iteration is None else self.per_iteration
         m = [min(most, n_missing(pool)) for pool in pools]
         if not any(m):
-            return PseudoAnswers.none()
+            return PseudoAnswers.empty()
         size = max(1, min(PAIRS, CELLS // (getattr(self.model_, "n_models", 1) * n_classes**2)))
         rows = inputs.features.block_size(PAIRS)
-        some = self.max_pairs is not None and self.max_pairs < max(map(n_missing, pools))
-        if self.select == "random" or some:
-            # A trailing 0 draws what is drawn without it: the first member draws as one alone would.
+        sampled = self.max_pairs is not None and self.max_pairs < max(map(n_missing, pools))
+        if self.select == "random" or sampled:
+            # A trailing 0 in a seed changes nothing, so the first member draws what a single network would.
             seeds = [[self.random_state, iteration, member] for member in range(len(each))]
             n = m if self.select == "random" or self.max_pairs is None else [self.max_pairs] * len(each)
-            blocks = drawn_blocks(pools, n, [np.random.default_rng(seed) for seed in seeds], size, rows)
+            blocks = sampled_blocks(pools, n, [np.random.default_rng(seed) for seed in seeds], size, rows)
         else:
-            shared = pools[0] if len(pools) == 1 else eligible(inputs.answers, inputs.weight)[0]
-            blocks = blocks_for_each(shared, pools, size, rows)
-        said = (
-            (tasks[block][row], workers[worker], self._said(inputs.features, tasks[block], row, workers[worker]), whose)
-            for block, row, worker, whose in blocks
+            shared = pools[0] if len(pools) == 1 else restrict_to_eligible(inputs.answers, inputs.weight)[0]
+            blocks = missing_blocks_by_pool(shared, pools, size, rows)
+        scored = (
+            (
+                tasks[block][row],
+                workers[worker],
+                self._pair_proba(inputs.features, tasks[block], row, workers[worker]),
+                choosable,
+            )
+            for block, row, worker, choosable in blocks
         )
-        best, count = surest(said, m, n_classes, by_class=by_class)
-        chosen = PseudoAnswers.none()
+        best, count = lowest_entropy_pairs(scored, m, n_classes, by_class=by_class)
+        chosen = PseudoAnswers.empty()
         for member, n_wanted in enumerate(m):
             wanted = np.array([n_wanted])
             if by_class:
@@ -334,11 +345,11 @@ class DASC(Wrapper):
                 counts = pool if self.balance == "pool" else count[member]
                 wanted = quotas(count[member], n_wanted, counts, redistribute=self.redistribute)
             columns = best[member].first(wanted)
-            chosen = chosen.and_(PseudoAnswers(*columns, *np.full((2, len(columns[0])), [[iteration], [member]])))
+            chosen = chosen.append(PseudoAnswers(*columns, *np.full((2, len(columns[0])), [[iteration], [member]])))
         return chosen
 
-    def _said(self, features: Features, tasks: Array, row: Array, worker: Array) -> Array:
-        """P(label), (members, pairs, classes): of each network, or their mean."""
+    def _pair_proba(self, features: Features, tasks: Array, row: Array, worker: Array) -> Array:
+        """Return P(label), (members, pairs, classes): per network if `apart`, otherwise their mean."""
         model: Any = self.model_
         if not self.apart:
             return model._proba_of_answers(features, tasks, row, worker)[None]
@@ -352,10 +363,10 @@ class DASC(Wrapper):
         return SavedState(self.checkpoint, stamp)
 
 
-def clearly_fell(change: float, error: float) -> bool:
-    """Whether a log-likelihood per answer changed for the worse, beyond chance and by enough to matter.
+def is_clear_drop(change: float, error: float) -> bool:
+    """Return whether a mean log-likelihood dropped by more than chance and by enough to matter.
 
-    >>> clearly_fell(-0.3, 0.1), clearly_fell(-0.3, 0.2), clearly_fell(-0.013, 0.0002)
+    >>> is_clear_drop(-0.3, 0.1), is_clear_drop(-0.3, 0.2), is_clear_drop(-0.013, 0.0002)
     (True, False, False)
     """
-    return change < -max(2 * error, FALL)
+    return change < -max(2 * error, MIN_DROP)

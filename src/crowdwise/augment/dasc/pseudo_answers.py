@@ -1,4 +1,4 @@
-"""Answers that a model made up: kept apart until they join the others, and judged where truth is known."""
+"""Pseudo-answers: answers predicted by a model, merged with the real ones and scored where the truth is known."""
 
 from __future__ import annotations
 
@@ -18,30 +18,33 @@ class PseudoAnswers(NamedTuple):
     worker: Array
     label: Array
     proba: Array  # of the label
-    iteration: Array  # in which it was added
-    member: Array  # the network that it was made for, where each has its own; 0 otherwise
+    iteration: Array  # in which the pseudo-answer was added
+    member: Array  # the network it was predicted for, if each has its own pseudo-answers; otherwise 0
 
     @classmethod
-    def none(cls) -> PseudoAnswers:
-        """None yet."""
-        empty = np.empty(0, np.int64)
-        return cls(empty, empty, empty, np.empty(0), empty, empty)
+    def empty(cls) -> PseudoAnswers:
+        """Return a table without rows."""
+        codes = np.empty(0, np.int64)
+        return cls(codes, codes, codes, np.empty(0), codes, codes)
 
-    def and_(self, more: PseudoAnswers) -> PseudoAnswers:
-        """These and more."""
+    def append(self, more: PseudoAnswers) -> PseudoAnswers:
+        """Return these pseudo-answers followed by `more`."""
         return PseudoAnswers(*(np.concatenate(pair) for pair in zip(self, more, strict=True)))
 
-    def of(self, member: int) -> PseudoAnswers:
-        """Those of one network."""
+    def for_member(self, member: int) -> PseudoAnswers:
+        """Return the pseudo-answers of one network."""
         return PseudoAnswers(*(column[self.member == member] for column in self))
 
     def before(self, iteration: int) -> PseudoAnswers:
-        """Those added before an iteration."""
+        """Return the pseudo-answers added before an iteration."""
         return PseudoAnswers(*(column[self.iteration < iteration] for column in self))
 
 
-def joined(answers: Answers, pseudo: PseudoAnswers, *, soft: bool = False) -> Answers:
-    """Answers and pseudo-answers; a pseudo-answer weighs as much as an answer on average, if `soft` times its proba."""
+def merge_pseudo_answers(answers: Answers, pseudo: PseudoAnswers, *, soft: bool = False) -> Answers:
+    """Return answers and pseudo-answers together.
+
+    A pseudo-answer has the mean weight of the answers, multiplied by its probability if `soft`.
+    """
     weight = None
     if soft or answers.weight is not None:
         unit = 1.0 if answers.weight is None else answers.weight.mean()
@@ -53,64 +56,66 @@ def joined(answers: Answers, pseudo: PseudoAnswers, *, soft: bool = False) -> An
     return answers.merge(more, pseudo=True)
 
 
-def eligible(pool: Answers, weight: Array | None) -> tuple[Answers, Array, Array]:
-    """The pool of the tasks that count and the workers who answered, and which tasks and workers those are."""
+def restrict_to_eligible(pool: Answers, weight: Array | None) -> tuple[Answers, Array, Array]:
+    """Return the pool restricted to tasks of positive weight and workers with answers, and these tasks and workers."""
     tasks = np.arange(pool.n_tasks) if weight is None else np.flatnonzero(weight)
     part = pool[tasks]
     workers = np.flatnonzero(np.diff(part.worker_starts))
-    place = np.zeros(pool.n_workers, np.int32)
-    place[workers] = np.arange(len(workers))
+    code = np.zeros(pool.n_workers, np.int32)
+    code[workers] = np.arange(len(workers))
     part = Answers.from_codes(
-        part.task, place[part.worker], part.label, tasks=len(tasks), workers=len(workers), classes=pool.n_classes
+        part.task, code[part.worker], part.label, tasks=len(tasks), workers=len(workers), classes=pool.n_classes
     )
     return part, tasks, workers
 
 
-def facts(answers: Answers, pseudo: PseudoAnswers, iteration: int) -> dict[str, Any]:
-    """Size and imbalance of the pool, and what was added in an iteration; how good that is, where truth is known."""
+def pool_statistics(answers: Answers, pseudo: PseudoAnswers, iteration: int) -> dict[str, Any]:
+    """Return size and imbalance of the pool, what an iteration added and, if the truth is known, how good that is."""
     n_classes = answers.n_classes
-    given = np.bincount(answers.label, minlength=n_classes)
+    counts = np.bincount(answers.label, minlength=n_classes)
     last = pseudo.iteration == iteration
     label = pseudo.label[last]
     out: dict[str, Any] = {
         "answers": answers.n_answers + len(last),
-        "imbalance": imbalance_ratio(given + np.bincount(pseudo.label, minlength=n_classes)),
+        "imbalance": imbalance_ratio(counts + np.bincount(pseudo.label, minlength=n_classes)),
         "chosen": np.bincount(label, minlength=n_classes).tolist(),
     }
     if answers.truth is not None and len(label):
-        out |= quality(label, answers.truth[pseudo.task[last]], given)
+        out |= quality(label, answers.truth[pseudo.task[last]], counts)
     return out
 
 
-def mean_facts(members: list[dict[str, Any]]) -> dict[str, Any]:
-    """Means of the facts of several members, and all of them as `members`; a member without a figure has no part in it.
+def mean_statistics(members: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the means of the statistics of several members, and the statistics of each as `members`.
 
-    >>> mean_facts([{"answers": 3, "chosen": [1, 0]}, {"answers": 4, "chosen": [2, 0], "accuracy": 0.5}])
+    A mean is over the members that have the statistic.
+
+    >>> mean_statistics([{"answers": 3, "chosen": [1, 0]}, {"answers": 4, "chosen": [2, 0], "accuracy": 0.5}])
     {'answers': 3.5, 'chosen': [1.5, 0.0], 'accuracy': 0.5, 'members': [{...}, {...}]}
     """
     out: dict[str, Any] = {}
-    for name in {name: None for facts in members for name in facts}:
-        known = [facts[name] for facts in members if facts.get(name) is not None]
+    for name in {name: None for member in members for name in member}:
+        known = [member[name] for member in members if member.get(name) is not None]
         out[name] = np.mean(known, axis=0).tolist() if known else None
     return {**out, "members": members}
 
 
-def quality(label: Array, truth: Array, given: Array) -> dict[str, float | None]:
-    """How good pseudo-answers are (figure 5): accuracy, precision on the majority half, recall on the minority half.
+def quality(label: Array, truth: Array, counts: Array) -> dict[str, float | None]:
+    """Return accuracy, precision on the majority half of classes and recall on the minority half (figure 5).
 
-    Classes are halved by how many answers name them, `given`; the middle one of an odd number is in the majority. Each
-    class counts alike. None where nothing of the kind was chosen, or its truth is unknown (-1).
+    The halves are by `counts`, the number of answers per class; the middle class of an odd number is in the majority.
+    Precision and recall are unweighted means over classes. None where the truth of all is unknown (-1).
 
     >>> quality(np.array([0, 0, 0, 1]), np.array([0, 0, 1, 1]), np.array([30, 10]))
     {'accuracy': 0.75, 'precision_majority': 0.6666666666666666, 'recall_minority': 0.5}
     """
     label, truth = label[truth >= 0], truth[truth >= 0]
-    right = np.bincount(label[label == truth], minlength=len(given))  # (classes,)
-    rarest_first = np.argsort(given, kind="stable")
-    minority, majority = np.split(rarest_first, [len(given) // 2])
+    right = np.bincount(label[label == truth], minlength=len(counts))  # (classes,)
+    rarest_first = np.argsort(counts, kind="stable")
+    minority, majority = np.split(rarest_first, [len(counts) // 2])
 
     def mean_share(of: Array, classes: Array) -> float | None:
-        total = np.bincount(of, minlength=len(given))
+        total = np.bincount(of, minlength=len(counts))
         classes = classes[total[classes] > 0]
         return float((right[classes] / total[classes]).mean()) if len(classes) else None
 

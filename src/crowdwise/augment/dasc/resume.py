@@ -1,4 +1,4 @@
-"""How self-training goes on: from the last network, and from a file after it was killed."""
+"""State of self-training between iterations: weights to start from, answers per network, and the checkpoint file."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from crowdwise.learn.network.torch_support import Tensor, torch
 from crowdwise.learn.network.training import CrowdModule
 
 
-def start_of(model: CrowdClassifier) -> dict[str, Tensor]:
-    """What the next network starts from: the network and all other parameters, but nothing that is set from answers."""
+def copy_start_weights(model: CrowdClassifier) -> dict[str, Tensor]:
+    """Return the weights to start the next fit from: parameters and the network, but no buffers set from answers."""
     assert isinstance(model, NetworkLearner)
     parameters = {name for name, _ in model.module_.named_parameters()}
     state = model.module_.state_dict()
@@ -28,27 +28,27 @@ def start_of(model: CrowdClassifier) -> dict[str, Tensor]:
 
 
 @contextmanager
-def started_from(start: dict[str, Tensor], model: CrowdClassifier) -> Iterator[None]:
-    """Let the fit of a network learner start from these weights, if there are any."""
+def use_start_weights(start: dict[str, Tensor], model: CrowdClassifier) -> Iterator[None]:
+    """Make `model.fit` start from these weights, if there are any."""
     if not start:
         yield
         return
     assert isinstance(model, NetworkLearner)
-    make = model._module
+    new_module = model._module
 
-    def module(network: Network, answers: Answers) -> CrowdModule:
-        made = make(network, answers)
-        if unknown := start.keys() - made.state_dict().keys():  # they would be passed over
-            message = f"warm_start=True: a new {model} has no {', '.join(sorted(unknown))} to start from; use False."
+    def start_module(network: Network, answers: Answers) -> CrowdModule:
+        module = new_module(network, answers)
+        if unknown := start.keys() - module.state_dict().keys():  # they would be ignored
+            message = f"warm_start=True: a new {model} has no {', '.join(sorted(unknown))} to start from. Use False."
             raise ParameterError(message)
         try:
-            made.load_state_dict(start, strict=False)
+            module.load_state_dict(start, strict=False)
         except RuntimeError:
-            message = f"warm_start=True: {model} trains other networks than it ends with; use False."
+            message = f"warm_start=True: {model} returns a network of another shape than it trains. Use False."
             raise ParameterError(message) from None
-        return made
+        return module
 
-    model._module = module  # type: ignore[method-assign]
+    model._module = start_module  # type: ignore[method-assign]
     try:
         yield
     finally:
@@ -56,8 +56,8 @@ def started_from(start: dict[str, Tensor], model: CrowdClassifier) -> Iterator[N
 
 
 @contextmanager
-def fitted_to(pools: Sequence[Answers], model: CrowdClassifier) -> Iterator[None]:
-    """Let the fit of a network learner train each of its networks on answers of its own."""
+def use_separate_answers(pools: Sequence[Answers], model: CrowdClassifier) -> Iterator[None]:
+    """Make `model.fit` train each of its networks on its own answers."""
     assert isinstance(model, NetworkLearner)
     assert len(pools) == model.n_models
     model._pools = pools
@@ -68,31 +68,31 @@ def fitted_to(pools: Sequence[Answers], model: CrowdClassifier) -> Iterator[None
 
 
 class State(NamedTuple):
-    """Where a fit stands between two iterations."""
+    """State of a fit between two iterations."""
 
     pseudo: PseudoAnswers
     history: list[dict[str, Any]]
-    best: Array  # (held,) log-likelihood of the hidden answers in the iteration where it was highest
+    best: Array  # (hidden,) log-likelihood of the hidden answers in the best iteration so far
     start: dict[str, Tensor]  # weights to start from
 
     @classmethod
     def new(cls) -> State:
-        """Before the first fit."""
-        return cls(PseudoAnswers.none(), [], np.empty(0), {})
+        """Return the state before the first fit."""
+        return cls(PseudoAnswers.empty(), [], np.empty(0), {})
 
 
 class SavedState(CheckpointFile):
-    """A state on disk, replaced whole after each iteration."""
+    """A state on disk, replaced atomically after each iteration."""
 
-    def keep(self, state: State) -> None:
-        """Write it, whole or not at all."""
+    def write_state(self, state: State) -> None:
+        """Write the state atomically."""
         arrays = {**{f"pseudo/{name}": column for name, column in state.pseudo._asdict().items()}, "best": state.best}
         tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
         tensors |= {f"start/{name}": value for name, value in state.start.items()}
         self.write(tensors, {"history": state.history})
 
     def load(self) -> State:
-        """The state that was written; a new one when there is no file."""
+        """Return the saved state, or a new one if there is no file."""
         found = self.read()
         if found is None:
             return State.new()

@@ -1,7 +1,7 @@
-"""The way back from a network's hidden layer to features: an autoencoder whose encoder is the classifier's.
+"""Decodes a network's hidden layer to features: an autoencoder whose encoder is the classifier.
 
-z = G(x)                      the hidden layers of all `n_models` networks, side by side
-loss = mean over tasks and features of (Q(z) - x~)^2,    x~ the features at mean 0 and deviation 1
+z = G(x)                      the hidden layers of all `n_models` networks, concatenated
+loss = mean over tasks and features of (Q(z) - x~)^2,    x~ the features standardised to mean 0 and variance 1
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from crowdwise.learn.network.torch_support import Tensor, torch
 from crowdwise.learn.network.training import CrowdModule, Settings, Trainer
 
 BLOCK = 4096  # tasks at a time
-SEED = 202  # sets the draws of the decoder apart from those of the network
+SEED = 202  # separates the random numbers of the decoder from those of the network
 
 
 class Autoencoder(CrowdModule):
@@ -31,7 +31,7 @@ class Autoencoder(CrowdModule):
     network : Network
         The classifier, on the device where it is trained.
     features : Features
-        What is decoded to: rows of numbers.
+        Features to decode to: rows of numbers.
     seed : int
     """
 
@@ -42,8 +42,8 @@ class Autoencoder(CrowdModule):
         super().__init__(network, 0)
         if len(features.shape) > 1:
             message = (
-                f"X has rows of shape {tuple(features.shape)}; only rows of numbers are decoded. Use decode=False, "
-                f"which makes tasks in the hidden layer alone, or X.reshape(len(X), -1)."
+                f"X has rows of shape {tuple(features.shape)}; only rows of numbers can be decoded. Use decode=False, "
+                f"which creates tasks only in the hidden layer, or X.reshape(len(X), -1)."
             )
             raise FeaturesError(message)
         mean, scale = mean_and_scale(features)
@@ -54,23 +54,23 @@ class Autoencoder(CrowdModule):
         self.frozen = False
 
     def loss(self, batch: Batch) -> Tensor:
-        """Mean squared error of the features; all models read the same rows."""
+        """Return the mean squared error of the features; all models have the same rows."""
         if self.frozen:
             self.network.eval()  # no dropout, no running means
         with torch.set_grad_enabled(not self.frozen):
-            z = beside(self.network.embed(batch.x.expand(self.n_models, *batch.x.shape[1:])))
-        wrong = self.decoder(z[None])[0] - (batch.x[0] - self.mean) * self.scale  # (rows, features)
-        return batch.gather_rows(wrong[None]).square().mean()
+            z = concatenate_models(self.network.embed(batch.x.expand(self.n_models, *batch.x.shape[1:])))
+        error = self.decoder(z[None])[0] - (batch.x[0] - self.mean) * self.scale  # (rows, features)
+        return batch.gather_rows(error[None]).square().mean()
 
     def train_on(self, batches: Batches, settings: Settings, epochs: int, *, phase: int, frozen: bool = False) -> None:
-        """Train for some epochs; the encoder too unless it is frozen."""
+        """Train the decoder, and the encoder unless it is frozen."""
         self.frozen = frozen
         settings = replace(settings, epochs=epochs, scheduler=None, patience=None)
         parameters = list((self.decoder if frozen else self).parameters())
         Trainer(self, batches, settings, phase=phase, parameters=parameters).run()
 
     def decode(self, z: Array) -> Array:
-        """Features (rows, features) of hidden layers (rows, models * width)."""
+        """Return features (rows, features) from hidden layers (rows, models * width)."""
         self.eval()
         out = np.empty((len(z), len(self.mean)), np.float32)
         with torch.no_grad():
@@ -81,7 +81,7 @@ class Autoencoder(CrowdModule):
 
 
 def encode(network: Network, features: Features, device: str) -> Array:
-    """Hidden layers (rows, models * width) of all rows."""
+    """Return the hidden layers (rows, models * width) of all rows."""
     network.eval()
     out = np.empty((features.n_rows, network.n_models * network.width), np.float32)
     done = 0
@@ -89,11 +89,11 @@ def encode(network: Network, features: Features, device: str) -> Array:
         for block in features.blocks(BLOCK):
             x = torch.from_numpy(block).to(device)
             hidden = network.embed(x[None].expand(network.n_models, *x.shape))
-            out[done : done + len(block)] = beside(hidden).cpu().numpy()
+            out[done : done + len(block)] = concatenate_models(hidden).cpu().numpy()
             done += len(block)
     return out
 
 
-def beside(hidden: Tensor) -> Tensor:
-    """(models, rows, width) as (rows, models * width)."""
+def concatenate_models(hidden: Tensor) -> Tensor:
+    """Return (models, rows, width) as (rows, models * width)."""
     return hidden.transpose(0, 1).flatten(1)

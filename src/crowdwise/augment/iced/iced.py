@@ -1,25 +1,25 @@
-"""ICED: labels inferred from the answers, and made-up tasks of rare classes, each improving the other in turn.
+"""ICED: alternates between inferring labels and creating synthetic tasks of rare classes.
 
     G, F       the network's hidden layer z = G(x), and the classifier on it
     S[t]       certainty of the votes of task t                                    (2.4), `neighbours.certainty`
     T          labels: hard Dawid-Skene                                            (2.1, 2.2), `truth.DawidSkene`
 
-    warm-up    F on the votes' labels: the third group by certainty, then the second, then the highest
+    warm-up    F on majority-vote labels: certainty group 3, then 2, then 1 (the highest)
     repeat:
-      make     between tasks of each class rarer than the commonest under T, in z, until it is as common:
+      create   tasks of each class, in z, until it is as frequent as the most frequent one under T:
                z' = z_i + delta (z_r - z_i)                                        (2.3, 2.5), `neighbours.between`
-               what the workers say of z': what they say of the k real tasks nearest to it
+               answers to z': from the workers' answers to the k nearest real tasks
                x' = Q(z')                                                          `decoder.Autoencoder`
-      infer    T from the answers to real and made tasks together
+      infer    T from the answers to real and synthetic tasks together
       train    F on both with labels T
 
 Wang, Thekinen, Liu, Liu and Tang, "Learning from imbalanced crowdsourced labeled data", SIAM SDM. Hard Dawid-Skene with
-a uniform class prior splits a rare class from a common one badly; among as many tasks of each it does not. Printed,
-(2.5) moves z' towards the less certain of the two tasks, the text says the more certain: `delta` offers both. The first
-round makes tasks by the vote's labels, as the paper's Algorithm 1: by Dawid-Skene's own, in which the rare class is no
-longer rare, there is little to make (`first`). Each inference goes on from the labels before it. The paper has two
+a uniform class prior separates a rare class from a common one badly; with equally many tasks of each it does not. As
+printed, (2.5) moves z' towards the less certain of the two tasks; the text says the more certain. `delta` has both. The
+first round uses the vote's labels, as in the paper's Algorithm 1: under Dawid-Skene's own the rare class is no longer
+rare, and few tasks would be created (`first`). Each inference starts from the previous labels. The paper has two
 classes and every worker on every task; here there may be more classes, and a worker who answered none of the nearest
-tasks says nothing of z'. The tasks made in a round replace those of the round before.
+tasks does not answer z'. The synthetic tasks of a round replace those of the round before.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ import numpy as np
 
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers
+from crowdwise.augment.iced.augmented_crowd import AugmentedCrowd, LabelModule, append_tasks, assign_task_ids
 from crowdwise.augment.iced.decoder import Autoencoder, encode
-from crowdwise.augment.iced.mixed import LabelModule, MixedCrowd, joined, named
 from crowdwise.augment.iced.neighbours import (
     MOST,
     Delta,
     Simulate,
     WarmUp,
-    between,
+    balancing_counts,
     certainty,
+    interpolate_tasks,
     nearest,
-    quotas,
     simulate_answers,
     warm_up_plan,
 )
@@ -58,59 +58,59 @@ from crowdwise.truth.base import fix_gold, pick, vote_shares
 from crowdwise.truth.methods.dawid_skene import DawidSkene
 
 Smoothing = float | Literal["diagonal", "hierarchical"] | None
-MAKING = 303  # sets the draws of made tasks apart from others of the same seed
+MAKING = 303  # separates these random numbers from others of the same seed
 
 
 class ICED(NetworkLearner):
-    """Learns from imbalanced crowds: labels and made-up tasks of rare classes that improve each other.
+    """Learning from imbalanced crowds with synthetic tasks of rare classes.
 
-    A task of weight zero is left out altogether; other weights count when the network is trained. With `n_models`
-    networks, tasks are made in their hidden layers side by side and are the same for all.
+    Tasks of weight zero are ignored; other weights apply to the training of the network. With `n_models` networks,
+    tasks are created in their concatenated hidden layers and are the same for all.
 
     Parameters
     ----------
     rounds : int
-        How often tasks are made, labels inferred and the network trained, each time for `epochs`.
+        Rounds of creating tasks, inferring labels, and training the network for `epochs`.
     warmup : {"iced", "trad1", "trad2", None}
-        First training, on the labels of the vote: three groups in turn, from the third in certainty to the highest,
-        `warmup_epochs` on each; all tasks, or those of the three groups, at once for three times that; or none.
+        Training on majority-vote labels before the first round. "iced": three certainty groups in turn, the highest
+        last, `warmup_epochs` each. "trad1" and "trad2": all tasks, or the three groups together, three times as long.
     warmup_epochs : int
     delta : {"intended", "printed", "uniform"}
-        Where made tasks lie between two real ones: nearer to the more certain, the less certain, or anywhere (SMOTE).
+        Position between two real tasks: nearer to the more certain, to the less certain, or uniform (SMOTE).
     k : int
-        Nearest tasks: of the same class to interpolate with, of any class to simulate answers from.
+        Nearest tasks: of the same class for interpolation, of any class to simulate answers.
     noise, certainty_eps : float
-        Largest random change of delta, and what is added to the variance of the votes.
+        Largest random change of delta, and the constant added to the variance of the votes.
     simulate : {"frequency", "majority"}
-        Whether a worker's label of a made task is drawn from those he gave nearby, or the commonest of them.
+        Whether a worker's label is drawn from those they gave to the nearest tasks, or is the most frequent of them.
     decode : bool
-        Bring made tasks back to features and train all of the network on them; or only its last layer, on z'.
+        Decode synthetic tasks to features and train the full network on them; if False, only its last layer, on z'.
     decoder_epochs : int
-        Epochs of the autoencoder before anything else, and of its decoder in each round.
+        Epochs of the autoencoder at the start, and of its decoder in each round.
     first : {"vote", "dawid-skene"}
-        Whose labels the first round starts from: the vote's, or those of Dawid-Skene on the real answers.
+        Labels of the first round: majority vote, or Dawid-Skene on the real answers.
     prior : {"uniform", "estimated"}
         Share of each class in Dawid-Skene.
     smoothing : number, "diagonal", "hierarchical" or None
-        Pseudo-counts of its confusion matrices, as the `prior` of `DawidSkene`. None is the paper, whose workers gave
+        Pseudo-counts of the confusion matrices, like `prior` of `DawidSkene`. None is the paper's, whose workers gave
         hundreds of answers each.
     max_tasks : int
-        Tasks that neighbours are looked for among, drawn at random where there are more.
+        Tasks in which neighbours are searched, a random sample if there are more.
     **training
-        See `TrainingOptions`; `checkpoint` is refused.
+        See `TrainingOptions`; `checkpoint` is not supported.
 
     Attributes
     ----------
     truth_ : DawidSkene
-        The last labels inferred, of the real tasks that were used, then of the made ones; `proba_` is its posterior of
-        the real tasks, under the matrices that hard decisions led to, and the classifier's where there is no answer.
+        The last inference: of the real tasks that were used, then of the synthetic ones. `proba_` is its posterior for
+        the real tasks, with the matrices of its hard labels, and the classifier's for tasks without answers.
     made_ : (made, features) array or None
-        Features of the tasks made last.
+        Features of the synthetic tasks of the last round.
     label_history_ : list of dict
-        After each inference, from the one before any task is made (round 0): the tasks made, the share of real tasks
-        whose label changed (at first, from the vote's), and where truth is known the accuracy on them.
+        One record per inference, from the one before the first round (round 0) on: number of tasks `made`, share of
+        real tasks whose label `changed` (at first, from the vote's), and `accuracy` on them if the truth is known.
     confusion_ : (workers, classes, classes) array
-        Confusion matrices of the workers against the labels inferred, from real answers.
+        Confusion matrices of the workers against the inferred labels, from real answers.
 
     Examples
     --------
@@ -167,7 +167,7 @@ class ICED(NetworkLearner):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         for name in ("rounds", "warmup_epochs", "k", "decoder_epochs", "max_tasks"):
-            require(is_integer(getattr(self, name), 1), name, getattr(self, name), "a whole number, 1 or more")
+            require(is_integer(getattr(self, name), 1), name, getattr(self, name), "an integer of 1 or more")
         for name, allowed in {
             "warmup": ("iced", "trad1", "trad2", None), "delta": ("intended", "printed", "uniform"),
             "simulate": ("frequency", "majority"), "first": ("vote", "dawid-skene"),
@@ -179,24 +179,28 @@ class ICED(NetworkLearner):
         require(is_number(eps) and eps > 0, "certainty_eps", eps, "a number above 0")
         counts: Any = self.smoothing
         fits = counts in ("diagonal", "hierarchical") if isinstance(counts, str) else is_number(counts) and counts >= 0
-        require(counts is None or fits, "smoothing", counts, "a number, 0 or more, 'diagonal', 'hierarchical' or None")
+        require(counts is None or fits, "smoothing", counts, "a number >= 0, 'diagonal', 'hierarchical' or None")
         for name, default, used, needed in (
-            ("warmup_epochs", 5, self.warmup is not None, "it with a warmup only"),
-            ("noise", 0.05, self.delta != "uniform", "it with delta='intended' or 'printed' only"),
-            ("certainty_eps", 0.05, self.delta != "uniform", "it with delta='intended' or 'printed' only"),
-            ("decoder_epochs", 10, self.decode, "it with decode=True only"),
+            ("warmup_epochs", 5, self.warmup is not None, "5 unless there is a warmup"),
+            ("noise", 0.05, self.delta != "uniform", "0.05 unless delta is 'intended' or 'printed'"),
+            ("certainty_eps", 0.05, self.delta != "uniform", "0.05 unless delta is 'intended' or 'printed'"),
+            ("decoder_epochs", 10, self.decode, "10 unless decode=True"),
         ):
             value = getattr(self, name)
             require(used or value == default, name, value, needed)
-        require(self.checkpoint is None, "checkpoint", self.checkpoint, "None: what a round makes is not kept on disk")
+        require(
+            self.checkpoint is None,
+            "checkpoint",
+            self.checkpoint,
+            "None: ICED cannot resume a fit",
+        )
 
     def fit_resample(self, X: Any, answers: Answers, **options: Any) -> tuple[Array, Answers]:
-        """Fit, and return features and answers: the real tasks, then those made in the last round.
+        """Fit, and return features and answers of the real tasks, then of the synthetic ones of the last round.
 
-        Made answers are marked in `pseudo`. Any learner can be fitted on the result. As many tasks were made of each
-        class as it lacked to be as common as the commonest, by the labels that round began with: those the round before
-        inferred, or in the only round those of `first`. The labels inferred after, of real and made tasks, need not be
-        balanced.
+        Synthetic answers are marked in `pseudo`. Any learner can be fitted on the result. The synthetic tasks balance
+        the classes under the labels at the start of the round: those of the round before, or of `first` if there is one
+        round. The labels inferred afterwards need not be balanced.
 
         Parameters
         ----------
@@ -213,13 +217,15 @@ class ICED(NetworkLearner):
         >>> CrowdLayer(epochs=2).fit(X_more, more).predict(X[:3]).shape
         (3,)
         """
-        require(self.decode, "decode", self.decode, "True: made tasks are features only when they are decoded")
+        require(self.decode, "decode", self.decode, "True: only decoded tasks have features")
         features = open_features(X, answers)
         self.fit(features, answers, **options)
         assert self.made_ is not None
         n_used = self.truth_.answers_.n_tasks - len(self.made_)
         made = self.truth_.answers_[n_used:]
-        return np.concatenate([features.matrix(), self.made_]), answers.merge(named(made, answers), pseudo=True)
+        return np.concatenate([features.matrix(), self.made_]), answers.merge(
+            assign_task_ids(made, answers), pseudo=True
+        )
 
     def _module(self, network: Network, answers: Answers) -> LabelModule:
         return LabelModule(network, answers.n_workers)
@@ -230,9 +236,9 @@ class ICED(NetworkLearner):
         module = self._module(self._network(features, answers.n_classes), answers).to(self.device)
         self.module_, self.made_, self.label_history_ = module, None, []
         used = np.flatnonzero(training_mask(kept, weight, gold))
-        whole = len(used) == kept.n_tasks
-        crowd = MixedCrowd(
-            features if whole else SomeRows(features, used), kept if whole else kept[used],
+        complete = len(used) == kept.n_tasks
+        crowd = AugmentedCrowd(
+            features if complete else SomeRows(features, used), kept if complete else kept[used],
             np.ones(len(used)) if weight is None else weight[used], None if gold is None else gold[used],
         )  # fmt: skip
         decoder = self._autoencoder(crowd)
@@ -255,35 +261,37 @@ class ICED(NetworkLearner):
             if trainer.stopped:
                 break
         trainer.finish()
-        self.proba_ = predict_mean(module, features, self.device)  # what is said of tasks without answers
+        self.proba_ = predict_mean(module, features, self.device)  # for tasks without answers
         self.proba_[used] = self.truth_.proba_[: len(used)]
         module.set_confusion(self.confusion_)
 
-    def _autoencoder(self, crowd: MixedCrowd) -> Autoencoder | None:
-        """The autoencoder after its first training, where there is one."""
+    def _autoencoder(self, crowd: AugmentedCrowd) -> Autoencoder | None:
+        """Return the autoencoder after its first training, or None if tasks are not decoded."""
         if not self.decode:
             return None
-        decoder = Autoencoder(  # type: ignore[abstract]  # trained like the others, but it knows no workers
+        decoder = Autoencoder(  # type: ignore[abstract]  # it has no worker model
             self.module_.network, crowd.features, self.random_state
         ).to(self.device)
         decoder.train_on(self._batches(crowd, n_models=1), self._settings(), self.decoder_epochs, phase=1)
         return decoder
 
-    def _round(self, crowd: MixedCrowd, labels: Array, sure: Array, decoder: Autoencoder | None, turn: int) -> Batches:
-        """Make tasks and infer labels: what to train on in this round."""
+    def _round(
+        self, crowd: AugmentedCrowd, labels: Array, sure: Array, decoder: Autoencoder | None, turn: int
+    ) -> Batches:
+        """Create tasks and infer labels. Return the batches to train on in this round."""
         module, rng = self.module_, np.random.default_rng([self.random_state, MAKING, turn])
         assert isinstance(module, LabelModule)
         z = encode(module.network, crowd.features, self.device)  # (tasks, models * width)
-        made = between(
-            z, labels, sure, quotas(labels, crowd.answers.n_classes), k=self.k, delta=self.delta, noise=self.noise,
-            rng=rng, most=self.max_tasks,
+        made = interpolate_tasks(
+            z, labels, sure, balancing_counts(labels, crowd.answers.n_classes), k=self.k, delta=self.delta,
+            noise=self.noise, rng=rng, most=self.max_tasks,
         )  # fmt: skip
-        z_made = made.of(z)
+        z_made = made.apply(z)
         answers = crowd.answers
         if len(z_made):
-            known = np.flatnonzero(np.diff(answers.task_starts))  # gold may be all that is known of a task
+            known = np.flatnonzero(np.diff(answers.task_starts))  # tasks with gold may have no answers
             near = known[nearest(z[known], z_made, self.k, self.max_tasks, rng)]  # (made, k)
-            answers = joined(answers, simulate_answers(answers, near, self.simulate, rng))
+            answers = append_tasks(answers, simulate_answers(answers, near, self.simulate, rng))
         self._infer(crowd, answers, labels)
         if decoder is None:
             features: Features = SomeRows(crowd.features, np.append(np.arange(len(z)), made.first))
@@ -296,21 +304,21 @@ class ICED(NetworkLearner):
             features = MoreRows(crowd.features, self.made_)
             module.learn(self.truth_.codes_)
         weight = np.append(crowd.weight, crowd.weight[made.first])
-        return self._batches(MixedCrowd(features, answers, weight, None))
+        return self._batches(AugmentedCrowd(features, answers, weight, None))
 
-    def _infer(self, crowd: MixedCrowd, answers: Answers, before: Array) -> None:
-        """Labels from answers to real and made tasks; and what became of the real tasks' labels."""
+    def _infer(self, crowd: AugmentedCrowd, answers: Answers, before: Array) -> None:
+        """Infer labels from answers to real and synthetic tasks, and record how the real tasks' labels changed."""
         n_real, n_made = crowd.answers.n_tasks, answers.n_tasks - crowd.answers.n_tasks
         gold = None if crowd.gold is None else np.append(crowd.gold, np.full(n_made, -1, np.int32))
         truth = DawidSkene(self.smoothing, self.prior, hard=True, random_state=self.random_state)
-        if n_made:  # EM goes on from the labels there are; what is made starts from its votes
+        if n_made:  # EM starts from the current labels; synthetic tasks start from their votes
             start = vote_shares(answers)
             start[:n_real] = np.eye(answers.n_classes)[before]
             truth.warm_start, truth.answers_, truth.proba_ = True, answers, start
         self.truth_ = truth.fit(answers, gold)
         codes, proba = truth.codes_[:n_real], truth.proba_[:n_real]
         record = {"round": len(self.label_history_), "made": n_made, "changed": float((codes != before).mean())}
-        if crowd.answers.truth is not None and (known := crowd.answers.truth >= 0).any():  # for the eye alone
+        if crowd.answers.truth is not None and (known := crowd.answers.truth >= 0).any():  # for `label_history_` only
             record["accuracy"] = float((codes == crowd.answers.truth)[known].mean())
         self.label_history_.append(record)
         workers = ConfusionWorkers(crowd.answers, "diagonal", crowd.weight)
@@ -319,8 +327,8 @@ class ICED(NetworkLearner):
         assert isinstance(self.module_, LabelModule)
         self.module_.set_confusion(self.confusion_)
 
-    def _batches(self, crowd: MixedCrowd, tasks: Array | None = None, n_models: int | None = None) -> Batches:
-        """Batches of all tasks, or of some."""
+    def _batches(self, crowd: AugmentedCrowd, tasks: Array | None = None, n_models: int | None = None) -> Batches:
+        """Return batches of all tasks, or of these."""
         return Batches(
             crowd.features, crowd.answers, batch_size=self.batch_size, n_models=n_models or self.n_models,
             task_weight=crowd.weight, active=np.ones(crowd.answers.n_tasks, bool) if tasks is None else tasks,

@@ -16,7 +16,8 @@ from crowdwise.answers.columns import recognise
 from crowdwise.answers.encoding import as_arrow, preview
 from crowdwise.answers.rows import check_ids
 from crowdwise.errors import FeaturesError, MissingColumnError
-from crowdwise.io.files import open_arrow
+from crowdwise.io.csv_escaping import unescape
+from crowdwise.io.files import open_arrow, read_head
 from crowdwise.io.formats.delimited import header
 from crowdwise.io.formats.parquet import check_rows
 from crowdwise.learn.features.arrays import ArrayFeatures

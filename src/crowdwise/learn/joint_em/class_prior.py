@@ -1,14 +1,15 @@
-"""Shares of the classes that a user declares: a statement about the data, which posteriors are drawn towards.
+"""Class shares that a user declares.
 
-    after each E-step:        target  proportional to  declared^strength * (mean over t of T[t])^(1 - strength)
-    and then, five times:     T[t, c]  proportional to  T[t, c] * target[c] / mean over t of T[t, c]
+    after each E-step:    target  proportional to  declared^strength * (mean over t of T[t])^(1 - strength)
+    then, five times:     T[t, c]  proportional to  T[t, c] * target[c] / mean over t of T[t, c]
 
-Votes know little of how frequent the classes are: a class that workers often mistake for another one looks rare. Who
-knows how the tasks were gathered (so many of each class, say) knows more. Declared wrongly, it does harm: where the
-answers of tasks, judged by classifiers that never saw them, become much less likely by it, there is a warning.
+Votes are a poor estimate of how frequent the classes are: a class that is often mistaken for another one looks rare. A
+user who knows how the tasks were collected (so many of each class, say) knows more. A wrong declaration does harm.
+Therefore the fit compares the evidence for the answers with and without it, each task judged by classifiers that never
+saw its answers, and gives a `ClassPriorWarning` if the declaration makes the answers much less likely.
 
-Tasks to come may have other shares than those that were answered: a class that was rare when labels were gathered, and
-is not where the classifier is used. Of them, too, a user may know: see `moved`.
+Tasks to predict may have other class shares than the answered ones, for example if a class was rare when labels were
+collected and is common where the classifier is used. Users can declare those too: see `replace_shares`.
 """
 
 from __future__ import annotations
@@ -26,86 +27,97 @@ from crowdwise.truth.base import fix_gold
 from crowdwise.truth.kernels.shared import FLOOR
 
 ClassPrior = Literal["balanced"] | Mapping[object, float] | None
-PULLS = 5  # in each round
-ERRORS, PART = 2.0, 0.02  # standard errors, and part of what features are worth, from which answers speak against it
-AGAINST = "the answers speak against the declared class_prior"  # so begins the warning
-LEAST = 1e-6  # share of a class that was declared never to occur: no posterior is made impossible
+PULLS = 5  # scaling steps per round
+# Answers contradict a prior if the loss exceeds this many standard errors and this part of the features' gain.
+MAX_ERRORS, MAX_PART = 2.0, 0.02
+LEAST = 1e-6  # share of a class that was declared never to occur: no posterior becomes impossible
 
 
 def check_class_prior(prior: ClassPrior, strength: float = 1.0, name: str = "class_prior") -> None:
-    """Refuse what is no statement about shares; classes are looked at when there are answers."""
+    """Raise unless `prior` and `strength` are valid; class names are checked later, when there are answers."""
     known = prior is None or isinstance(prior, Mapping) or (isinstance(prior, str) and prior == "balanced")
     require(known, name, prior, "None, 'balanced', or a mapping of every class to its share")
-    fits = is_number(strength) and 0 <= strength <= 1
-    require(fits, f"{name}_strength", strength, "a number from 0, not at all, to 1, all the way")
+    valid = is_number(strength) and 0 <= strength <= 1
+    require(valid, f"{name}_strength", strength, "a number from 0 (ignore the prior) to 1 (match it)")
 
 
-def declared_shares(
-    prior: ClassPrior, strength: float, classes: Array, named: Array | None = None
+def parse_class_prior(
+    prior: ClassPrior, strength: float, classes: Array, possible: Array | None = None
 ) -> tuple[Array, float] | None:
-    """Declared shares (classes,), as `shares_of` reads them, and the strength; None where nothing is declared."""
+    """Return the declared shares (classes,), read by `parse_shares`, and the strength; None if none are declared."""
     if prior is None or strength == 0:
         return None
-    return shares_of(prior, classes, named), strength
+    return parse_shares(prior, classes, possible), strength
 
 
-def shares_of(
+def parse_shares(
     prior: Literal["balanced"] | Mapping[object, float],
     classes: Array,
-    named: Array | None = None,
+    possible: Array | None = None,
     *,
     name: str = "class_prior",
     least: float = LEAST,
 ) -> Array:
-    """Declared shares (classes,), which sum to one; `name` is the parameter that declares them.
+    """Return declared shares as an array (classes,) that sums to one.
 
-    Classes that nobody `named`, (classes,) bool, get none: there is nothing to know them by. One that is declared never
-    to occur gets `least`. Keys of a mapping may be written as text, as in JSON.
+    Parameters
+    ----------
+    prior : "balanced" or mapping of class to share
+        Keys may be written as text, as in JSON.
+    classes : (classes,) array
+    possible : (classes,) bool array, optional
+        Classes that can be true. The others get a share of 0, since nothing is known about them.
+    name : str
+        The parameter to name in errors.
+    least : float
+        Share of a class that is declared never to occur.
 
-    >>> shares_of({"cat": 1, "dog": 3}, np.array(["cat", "dog"])).tolist()
+    Examples
+    --------
+    >>> parse_shares({"cat": 1, "dog": 3}, np.array(["cat", "dog"])).tolist()
     [0.25, 0.75]
     """
     check_class_prior(prior, name=name)
-    kept = np.ones(len(classes), bool) if named is None else named
+    allowed = np.ones(len(classes), bool) if possible is None else possible
     if isinstance(prior, str):
-        return np.asarray(kept / kept.sum())
+        return np.asarray(allowed / allowed.sum())
     names = classes.tolist()
     as_text = {str(each): each for each in names}
     if all(isinstance(key, str) for key in prior) and not any(key in names for key in prior):
         prior = {as_text.get(str(key), key): value for key, value in prior.items()}
-    odd = [each for each in prior if each not in names] + [each for each in names if each not in prior]
-    require(not odd, name, prior, f"a share for each class and no other: see {odd[:3]}; classes: {names}")
+    unmatched = [each for each in prior if each not in names] + [each for each in names if each not in prior]
+    require(not unmatched, name, prior, f"a share for each class of {names}; missing or unknown: {unmatched[:3]}")
     values = [prior[each] for each in names]
-    good = all(is_number(value) and value >= 0 for value in values) and sum(values) > 0
-    require(good, name, prior, "shares of 0 or more, some of them above 0")
-    shares = np.where(kept, np.maximum(np.array(values, float) / sum(values), least), 0.0)
-    require(bool(shares.any()), name, prior, "a share above 0 for some class that was named")
+    valid = all(is_number(value) and value >= 0 for value in values) and sum(values) > 0
+    require(valid, name, prior, "shares of 0 or more, at least one of them above 0")
+    shares = np.where(allowed, np.maximum(np.array(values, float) / sum(values), least), 0.0)
+    require(bool(shares.any()), name, prior, "a share above 0 for at least one class in the answers or gold labels")
     return np.asarray(shares / shares.sum())
 
 
-def freed(proba: Array, taught: Array) -> Array:
-    """Beliefs (..., classes) as they would be if all classes were equally likely, and not as `taught`, (classes,)."""
-    out = proba / np.maximum(taught, LEAST)
+def remove_shares(proba: Array, old: Array) -> Array:
+    """Return probabilities (..., classes) under equal class shares, given those under the shares `old` (classes,)."""
+    out = proba / np.maximum(old, LEAST)
     return np.asarray(out / out.sum(axis=-1, keepdims=True))
 
 
-def moved(proba: Array, taught: Array, shares: Array) -> Array:
-    """Beliefs (..., classes) as they would be if the classes had these `shares`, and not those `taught`.
+def replace_shares(proba: Array, old: Array, new: Array) -> Array:
+    """Return probabilities (..., classes) under the class shares `new`, given those under the shares `old`.
 
-    As Saerens, Latinne and Decaestecker (2002) have it: the features of a class stay what they are.
+    The correction of Saerens, Latinne and Decaestecker (2002): the distribution of features within a class stays.
 
-    >>> moved(np.array([0.8, 0.2]), np.array([0.8, 0.2]), np.array([0.5, 0.5])).round(2).tolist()
+    >>> replace_shares(np.array([0.8, 0.2]), np.array([0.8, 0.2]), np.array([0.5, 0.5])).round(2).tolist()
     [0.5, 0.5]
     """
-    out = np.maximum(freed(proba, taught), FLOOR) * shares
+    out = np.maximum(remove_shares(proba, old), FLOOR) * new
     return np.asarray(out / out.sum(axis=-1, keepdims=True))
 
 
-def pulled(proba: Array, shares: Array, strength: float, gold: Array | None, weight: Array | None) -> Array:
-    """Posteriors (tasks, classes) whose mean comes nearer to declared shares; known labels stay.
+def pull_to_shares(proba: Array, shares: Array, strength: float, gold: Array | None, weight: Array | None) -> Array:
+    """Scale posteriors (tasks, classes) so that their mean approaches the declared shares; gold labels stay.
 
     >>> skewed = np.array([[0.9, 0.1], [0.6, 0.4]])
-    >>> pulled(skewed, np.array([0.5, 0.5]), 1.0, None, None).mean(axis=0).round(2).tolist()
+    >>> pull_to_shares(skewed, np.array([0.5, 0.5]), 1.0, None, None).mean(axis=0).round(2).tolist()
     [0.5, 0.5]
     """
     target = shares**strength * _mean(proba, weight) ** (1 - strength)
@@ -117,39 +129,42 @@ def pulled(proba: Array, shares: Array, strength: float, gold: Array | None, wei
 
 
 def _mean(proba: Array, weight: Array | None) -> Array:
-    """Shares of the classes (classes,) among posteriors, none of them zero."""
+    """Return the class shares (classes,) of posteriors, none of them zero."""
     return np.asarray(np.maximum(np.average(proba, axis=0, weights=weight), FLOOR))
 
 
-class Judged(NamedTuple):
-    """How the answers judge shares of the classes, in log-likelihood a task."""
+class PriorEvidence(NamedTuple):
+    """How class shares change the log-likelihood of the answers, per task."""
 
-    loss: float  # by the shares
-    error: float  # standard error of that
-    worth: float  # of all that features say
+    loss: float  # log-likelihood without the shares minus that with them
+    standard_error: float  # of the loss
+    feature_gain: float  # log-likelihood that the features add
 
     @property
-    def against(self) -> bool:
-        """Whether they speak against them: beyond what may be chance, and what matters little."""
-        return self.loss > max(ERRORS * self.error, PART * self.worth)
+    def contradicts(self) -> bool:
+        """Whether the loss is larger than chance, and than a small part of what the features add."""
+        return self.loss > max(MAX_ERRORS * self.standard_error, MAX_PART * self.feature_gain)
 
 
-def judged(without: Array, told: Array, blind: Array) -> Judged:
-    """What answers say of shares, from their log-likelihood (tasks,): without these shares, with them, and blind.
+def compare_evidence(without: Array, with_shares: Array, without_features: Array) -> PriorEvidence:
+    """Compare log-likelihoods (tasks,) of the answers: without the shares, with them, and without features.
 
-    Blind is without features. Classifiers have not seen the answers that they judge, and workers are judged by others.
+    Each task is judged by classifiers that have not seen its answers, and each answer by its worker's other answers.
     """
-    loss = without - told
+    loss = without - with_shares
     error = loss.std(ddof=1) / np.sqrt(len(loss)) if len(loss) > 1 else np.inf
-    return Judged(float(loss.mean()), float(error), max(float((without - blind).mean()), 0.0))
+    return PriorEvidence(float(loss.mean()), float(error), max(float((without - without_features).mean()), 0.0))
 
 
-def warn_against(found: Judged, *, stacklevel: int) -> None:
-    """Warn where answers speak against declared shares; the caller of `fit` is `stacklevel` away."""
-    if found.against:
+def warn_if_contradicted(evidence: PriorEvidence, *, stacklevel: int) -> None:
+    """Give a `ClassPriorWarning` if the answers contradict the declared shares.
+
+    `stacklevel` is the distance to the caller of `fit`.
+    """
+    if evidence.contradicts:
         message = (
-            f"{AGAINST}: with it their log-likelihood is lower by "
-            f"{found.loss:.3f} a task (standard error {found.error:.3f}; all that the features are worth is "
-            f"{found.worth:.3f}). Declare what is known of the tasks that were answered, or leave class_prior out."
+            f"the answers contradict the declared class_prior: it lowers their log-likelihood by {evidence.loss:.3f} "
+            f"per task (standard error {evidence.standard_error:.3f}; the features add {evidence.feature_gain:.3f}). "
+            "Declare the class shares of the answered tasks, or leave class_prior out."
         )
-        warnings.warn(message, ClassPriorWarning, stacklevel=stacklevel)
+        warnings.warn(ClassPriorWarning(message), stacklevel=stacklevel)

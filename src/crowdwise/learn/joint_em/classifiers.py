@@ -1,10 +1,11 @@
-"""The classifier as a piece of joint EM: fitted to soft labels, asked for the probabilities of the training tasks.
+"""Classifiers of joint EM: fitted to soft labels, asked for the class probabilities of the training tasks.
 
-    LogisticClassifier    multinomial logistic regression, warm from the last round
+    LogisticClassifier    multinomial logistic regression, warm-started from the last round
     EstimatorClassifier   any scikit-learn classifier that takes `sample_weight`
-    CrossFitted           one of these for each fold: a task is judged by a classifier that never saw its answers
+    CrossFitted           one of these per fold: a task is judged by a classifier that never saw its answers
+    ClassifierGroup       several classifiers at once
 
-`NetworkClassifier`, for networks in the training loop, is in `network_classifier`.
+`GaussianClassifier` is in `gaussian`, `NetworkClassifier` in `network_classifier`.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ from crowdwise.learn.joint_em.logistic import Solver, fit_logistic, predict_logi
 
 
 class Classifier(Protocol):
-    """What joint EM asks of a classifier. The leading axis is that of models; most have one."""
+    """The interface of a classifier in joint EM. The leading axis counts models; most classifiers have one."""
 
     def fit(self, target: Array) -> None:
-        """Learn from soft labels (models, tasks, classes)."""
+        """Fit to soft labels (models, tasks, classes)."""
 
     def proba(self) -> Array:
-        """Class probabilities of the training tasks, (models, tasks, classes)."""
+        """Return the class probabilities of the training tasks, (models, tasks, classes)."""
 
     def penalty(self) -> float:
-        """Minus the log prior of the parameters, up to a constant: a part of EM's bound."""
+        """Return minus the log prior of the parameters, up to a constant: a part of EM's bound."""
 
 
 class LogisticClassifier:
-    """Logistic regression with a ridge, on standardised features; of some rows of x, where they are given."""
+    """Logistic regression with a ridge penalty, on standardised features; fitted to some `rows` of x, or to all."""
 
     def __init__(
         self,
@@ -53,7 +54,9 @@ class LogisticClassifier:
         self.cost = 0.0
 
     def fit(self, target: Array) -> None:  # noqa: D102
-        x = self.x if self.rows is None else self.x[self.rows]  # taken when needed: folds would keep x many times
+        x = (
+            self.x if self.rows is None else self.x[self.rows]
+        )  # copied only here: otherwise every fold would keep a copy of x
         self.coef, self.cost = fit_logistic(
             x, target[0], weight=self.weight, ridge=self.ridge, coef=self.coef, solver=self.solver,
             max_iter=self.max_iter,
@@ -66,17 +69,17 @@ class LogisticClassifier:
         return self.cost
 
     def predict(self, x: Array) -> Array:
-        """Class probabilities (rows, classes) of other tasks."""
-        return predict_logistic(x, self.numbers()["coef"])
+        """Return class probabilities (rows, classes) of new tasks."""
+        return predict_logistic(x, self.parameters()["coef"])
 
-    def numbers(self) -> dict[str, Array]:
-        """What it has learned: all that predicting needs."""
+    def parameters(self) -> dict[str, Array]:
+        """Return the fitted parameters that prediction needs."""
         assert self.coef is not None
         return {"coef": self.coef}
 
 
 class EstimatorClassifier:
-    """A scikit-learn classifier: each task stands once for each class, weighted by the class's probability."""
+    """A scikit-learn classifier, fitted with one copy of each task per class, weighted by the class probability."""
 
     def __init__(self, estimator: Any, x: Array, weight: Array | None, rows: Array | None = None) -> None:
         self.estimator, self.x, self.rows = estimator, x, slice(None) if rows is None else rows
@@ -93,40 +96,42 @@ class EstimatorClassifier:
         return 0.0
 
     def predict(self, x: Array) -> Array:
-        """Class probabilities (rows, classes) of other tasks."""
+        """Return class probabilities (rows, classes) of new tasks."""
         return predict_soft(self.fitted, x, self.n_classes)
 
 
 def fit_soft(estimator: Any, x: Array, target: Array) -> Any:
-    """A copy of a scikit-learn classifier fitted to soft labels (rows, classes), whose sums are the rows' weights."""
+    """Return a copy of a scikit-learn classifier fitted to soft labels (rows, classes) that sum to the row weights."""
     row, label = np.nonzero(target > 1e-6 * max(float(target.max()), 1e-300))
     weight = target[row, label]
     hard = len(np.unique(row)) == len(row) and np.ptp(weight) <= 1e-6 * weight.max()
-    last = f"{estimator.steps[-1][0]}__" if hasattr(estimator, "steps") else ""  # of a pipeline: its last step
+    last = (
+        f"{estimator.steps[-1][0]}__" if hasattr(estimator, "steps") else ""
+    )  # the last step of a pipeline takes the weights
     try:
         return clone(estimator).fit(x[row], label, **({} if hard else {f"{last}sample_weight": weight}))
     except TypeError as error:
         message = (
-            f"{estimator} cannot be fitted with sample_weight ({error}): use a classifier that can, or one on hard "
-            "labels (Aggregated)."
+            f"{estimator} cannot be fitted with sample_weight ({error}). Use a classifier that takes sample_weight, or "
+            "train on hard labels: Aggregated(soft=False)."
         )
         raise ParameterError(message) from None
 
 
 def predict_soft(estimator: Any, x: Array, n_classes: int) -> Array:
-    """Class probabilities (rows, classes): a class it never saw keeps a trace, so that EM can bring it back."""
+    """Return class probabilities (rows, classes); absent classes keep 1e-6, so that EM can revive them."""
     out = np.full((len(x), n_classes), 1e-6)
     out[:, estimator.classes_] = np.maximum(estimator.predict_proba(x), 1e-6)
     return out / out.sum(axis=1, keepdims=True)
 
 
 class CrossFitted:
-    """A classifier for each fold, fitted without it, and one fitted to all for tasks to come.
+    """One classifier per fold, fitted without that fold, and one fitted to all tasks, for new ones.
 
     Parameters
     ----------
     make : callable
-        Makes a classifier of tasks, given their rows; None is all of them.
+        Returns a classifier to be fitted to the given rows; None stands for all.
     folds : (tasks,) int array
         The fold of each task.
     x : (tasks, features) array
@@ -134,56 +139,56 @@ class CrossFitted:
 
     def __init__(self, make: Callable[[Array | None], Any], folds: Array, x: Array) -> None:
         self.x = x
-        self.held = [np.flatnonzero(folds == k) for k in range(folds.max() + 1)]
+        self.held_out = [np.flatnonzero(folds == k) for k in range(folds.max() + 1)]
         self.rows = [np.flatnonzero(folds != k) for k in range(folds.max() + 1)]
         self.parts = [make(rows) for rows in self.rows]
-        self.whole = make(None)
+        self.full = make(None)
 
     def fit(self, target: Array) -> None:  # noqa: D102
         for part, rows in zip(self.parts, self.rows, strict=True):
             part.fit(target[:, rows])
-        self.whole.fit(target)
+        self.full.fit(target)
 
     def proba(self) -> Array:  # noqa: D102
-        out = [part.predict(self.x[held]) for part, held in zip(self.parts, self.held, strict=True)]
+        out = [part.predict(self.x[rows]) for part, rows in zip(self.parts, self.held_out, strict=True)]
         proba = np.empty((1, len(self.x), out[0].shape[1]))
-        for held, rows in zip(self.held, out, strict=True):
-            proba[0, held] = rows
+        for rows, fold_proba in zip(self.held_out, out, strict=True):
+            proba[0, rows] = fold_proba
         return proba
 
     def penalty(self) -> float:  # noqa: D102
         return float(sum(part.penalty() for part in self.parts))
 
     def predict(self, x: Array) -> Array:
-        """Class probabilities (rows, classes) of other tasks."""
-        return self.whole.predict(x)
+        """Return class probabilities (rows, classes) of new tasks."""
+        return self.full.predict(x)
 
 
-class Several:
-    """Classifiers side by side, for joint EM to hear all of them.
+class ClassifierGroup:
+    """Several classifiers, which joint EM pools.
 
     Parameters
     ----------
-    pieces : list of Classifier
+    classifiers : list of Classifier
         Of one model each.
     """
 
-    def __init__(self, pieces: list[Any]) -> None:
-        self.pieces = pieces
+    def __init__(self, classifiers: list[Any]) -> None:
+        self.classifiers = classifiers
 
     def fit(self, target: Array) -> None:  # noqa: D102
-        for piece in self.pieces:
-            piece.fit(target)
+        for classifier in self.classifiers:
+            classifier.fit(target)
 
     def proba(self) -> Array:  # noqa: D102
-        return np.concatenate([piece.proba() for piece in self.pieces])
+        return np.concatenate([classifier.proba() for classifier in self.classifiers])
 
     def penalty(self) -> float:  # noqa: D102
-        return float(sum(piece.penalty() for piece in self.pieces))
+        return float(sum(classifier.penalty() for classifier in self.classifiers))
 
 
 def draw_folds(n_tasks: int, n_folds: int, seed: int) -> Array:
-    """A fold for each task, sizes as even as can be.
+    """Return the fold of each task (tasks,); the sizes of the folds differ by at most one.
 
     >>> np.bincount(draw_folds(10, 3, seed=0)).tolist()
     [4, 3, 3]

@@ -1,13 +1,14 @@
-"""The experts that `JointEM` hears: a kind of classifier on a view of the features, each cross-fitted.
+"""The experts of `JointEM`: component classifiers, each a kind of classifier on a view of the features, cross-fitted.
 
-lda         Gaussian classes of one covariance
-rda, qda    the same, with 15 % and 40 % of its own covariance for each class
-logistic    logistic regression; unless asked for by name, where there are ten answers to each coefficient, and not on
-            waves: else it learns to imitate the crowd, errors and all, and answers cannot tell that from being right
-estimator   any scikit-learn classifier that takes `sample_weight`
+    lda         Gaussian classes with one covariance
+    rda, qda    the same, with 15 % and 40 % of a covariance of its own per class
+    logistic    logistic regression. Unless requested by name, it is used only with ten answers per coefficient, and not
+                on the view "kernel": otherwise it learns to imitate the crowd, errors included, and the answers cannot
+                tell imitation from being right
+    estimator   any scikit-learn classifier that takes `sample_weight`
 
-What an expert says is freed of the shares of the classes, which stand apart (`pooling`): Gaussians do not know them,
-and the beliefs of the others are divided by those they were taught.
+Experts leave out the class shares, which are estimated apart from them (`pooling`): Gaussian densities do not include
+them, and the probabilities of the other kinds are divided by the shares of their training labels.
 """
 
 from __future__ import annotations
@@ -24,18 +25,17 @@ from crowdwise._core.validation import require
 from crowdwise.answers import Answers
 from crowdwise.errors import ParameterError
 from crowdwise.learn.base import Array
-from crowdwise.learn.joint_em.class_prior import freed
+from crowdwise.learn.joint_em.class_prior import remove_shares
 from crowdwise.learn.joint_em.classifiers import (
     Classifier,
     CrossFitted,
     EstimatorClassifier,
     LogisticClassifier,
-    Several,
 )
 from crowdwise.learn.joint_em.gaussian import GaussianClassifier, predict_gaussian
 from crowdwise.learn.joint_em.logistic import predict_logistic
 from crowdwise.learn.joint_em.pooling import pool
-from crowdwise.learn.joint_em.views import VIEWS, fit_view, numbers_of, view_from
+from crowdwise.learn.joint_em.views import VIEWS, fit_view, restore_view, view_parameters
 from crowdwise.learn.network.architectures import NAMED as SPECS
 
 GAUSSIAN = {
@@ -43,65 +43,69 @@ GAUSSIAN = {
     "rda": {"shrinkage": 0.1, "own": 0.15},
     "qda": {"shrinkage": 0.1, "own": 0.4},
 }
-NAMED = ("auto", *GAUSSIAN, "logistic", "mlp")
+CLASSIFIERS = ("auto", *GAUSSIAN, "logistic", "mlp")
 ANSWERS_PER_COEFFICIENT = 10
-RIDGE, STEPS = 1.0, 10  # of logistic regression; steps in each round, warm from the last
+RIDGE, STEPS = 1.0, 10  # of logistic regression; steps per round, starting from the last coefficients
 
 
 class Expert(NamedTuple):
     """One classifier on one view."""
 
-    place: int  # of the view, among those that are named
+    view_index: int  # position among the requested views
     view: str
     transformer: Any  # fitted
     kind: str
-    piece: Any  # a `Classifier` of one model that predicts other tasks, too
+    classifier: Any  # a `Classifier` of one model that can also predict new tasks
 
-    def saved(self, weight: float) -> dict[str, Any]:
-        """All that predicting needs, in values that a model file keeps."""
-        piece, out = self.piece, {"view": self.view, "kind": self.kind, "weight": weight}
-        out["transformer"] = numbers_of(self.transformer) if self.view in VIEWS else self.transformer
-        if isinstance(piece, Freed):
-            out["taught"], piece = piece.taught, piece.piece
-        whole = piece.whole if isinstance(piece, CrossFitted) else piece
-        if isinstance(whole, EstimatorClassifier):
-            return {**out, "estimator": whole}
-        return {**out, "numbers": whole.numbers()}
+    def to_dict(self, weight: float) -> dict[str, Any]:
+        """Return all that prediction needs, as values that a model file can store."""
+        classifier, out = self.classifier, {"view": self.view, "kind": self.kind, "weight": weight}
+        out["transformer"] = view_parameters(self.transformer) if self.view in VIEWS else self.transformer
+        if isinstance(classifier, ShareFreeClassifier):
+            out["taught"], classifier = classifier.shares, classifier.classifier
+        full = classifier.full if isinstance(classifier, CrossFitted) else classifier
+        if isinstance(full, EstimatorClassifier):
+            return {**out, "estimator": full}
+        return {**out, "numbers": full.parameters()}
 
 
-class Freed:
-    """A classifier whose beliefs are divided by the shares of the classes that it was taught.
+class ShareFreeClassifier:
+    """A classifier whose probabilities are divided by the class shares of its training labels.
 
     Parameters
     ----------
-    piece : Classifier
+    classifier : Classifier
         Of one model.
     weight : (tasks,) array or None
     """
 
-    def __init__(self, piece: Any, weight: Array | None) -> None:
-        self.piece, self.weight = piece, weight
+    def __init__(self, classifier: Any, weight: Array | None) -> None:
+        self.classifier, self.weight = classifier, weight
 
     def fit(self, target: Array) -> None:  # noqa: D102
-        self.piece.fit(target)
-        self.taught = np.average(target[0], axis=0, weights=self.weight)
+        self.classifier.fit(target)
+        self.shares = np.average(target[0], axis=0, weights=self.weight)
 
     def proba(self) -> Array:  # noqa: D102
-        return freed(self.piece.proba(), self.taught)
+        return remove_shares(self.classifier.proba(), self.shares)
 
     def penalty(self) -> float:  # noqa: D102
-        return float(self.piece.penalty())
+        return float(self.classifier.penalty())
 
 
 def check_experts(classifier: Any, features: Any, calibrate: bool) -> None:
-    """Refuse classifiers and views that there are not, and several of them where nothing weighs them."""
+    """Raise unless the classifier and the views are valid, and only one of each is used without `calibrate`."""
     network = is_network(classifier)
-    known = classifier in NAMED if isinstance(classifier, str) else network or _is_made(classifier, "predict_proba")
-    allowed = f"one of {NAMED}, a scikit-learn classifier with predict_proba, or a torch module"
+    known = (
+        classifier in CLASSIFIERS
+        if isinstance(classifier, str)
+        else network or _is_instance_with(classifier, "predict_proba")
+    )
+    allowed = f"one of {CLASSIFIERS}, a scikit-learn classifier with predict_proba, or a torch module"
     require(known, "classifier", classifier, allowed)
-    views = views_of(features)
+    views = list_views(features)
     for view in views or [None]:
-        known = view in VIEWS if isinstance(view, str) else _is_made(view, "transform")
+        known = view in VIEWS if isinstance(view, str) else _is_instance_with(view, "transform")
         require(known, "features", features, f"'auto', some of {VIEWS}, or scikit-learn transformers")
     if network:
         one = (isinstance(features, str) and features == "auto") or (len(views) == 1 and views[0] in VIEWS)
@@ -110,7 +114,7 @@ def check_experts(classifier: Any, features: Any, calibrate: bool) -> None:
     several = len(views) > 1 or (isinstance(classifier, str) and classifier == "auto")
     if several and not calibrate:
         message = (
-            "calibrate=False hears one classifier on one view: name both, as in "
+            "calibrate=False uses one classifier on one view: name both, as in "
             "JointEM('qda', features='standard', calibrate=False)."
         )
         raise ParameterError(message)
@@ -120,11 +124,11 @@ def is_network(classifier: Any) -> bool:
     """Whether a classifier is a network: a name, a specification such as `MLP()`, or a torch module."""
     if isinstance(classifier, str):
         return classifier == "mlp"
-    return isinstance(classifier, tuple(SPECS.values())) or _is_made(classifier, "state_dict")
+    return isinstance(classifier, tuple(SPECS.values())) or _is_instance_with(classifier, "state_dict")
 
 
-def _is_made(value: Any, method: str) -> bool:
-    """Whether a value, and not a class still to be made, has a method."""
+def _is_instance_with(value: Any, method: str) -> bool:
+    """Whether a value is an instance, not a class, that has a method."""
     return hasattr(value, method) and not isinstance(value, type)
 
 
@@ -137,63 +141,74 @@ def make_experts(
     n_answers: int | None = None,
     classifier: Any,
     features: Any,
-    even: bool,
-    apart: bool = True,
+    equal_shares: bool,
+    separate_shares: bool = True,
     only: Collection[tuple[int, str]] | None = None,
-    shown: Array | None = None,
+    rows: Array | None = None,
 ) -> list[Expert]:
-    """Experts for features (tasks, features), by the names of classifier and views, or by estimators.
+    """Return the experts for features (tasks, features).
 
-    Those that are not Gaussian keep the shares of the classes in what they say unless these stand `apart`. With `only`
-    those alone, by place of the view and kind. How many answers there are, where these are not all, is `n_answers`.
-    Views are found from the rows that are `shown`, all unless given.
+    Parameters
+    ----------
+    x : (tasks, features) array
+    answers : Answers
+    weight : (tasks,) array or None
+    folds : (tasks,) int array or None
+    n_answers : int, optional
+        Number of answers in all, if `answers` are only a sample.
+    classifier, features
+        As `JointEM` takes them.
+    equal_shares : bool
+        Whether all classes are taken to be equally likely.
+    separate_shares : bool
+        Whether class shares are estimated apart from the experts; otherwise non-Gaussian experts include them.
+    only : set of (view index, kind), optional
+        Return only these experts.
+    rows : (rows,) int array, optional
+        Rows to fit the views to; all by default.
     """
     n_answers = answers.n_answers if n_answers is None else n_answers
     x = np.asarray(x, np.float64)
     out: list[Expert] = []
-    for place, name in enumerate(views_of(features)):
-        if only is not None and place not in {view for view, _ in only}:
+    for index, name in enumerate(list_views(features)):
+        if only is not None and index not in {view for view, _ in only}:
             continue
-        fit = fit_view if isinstance(name, str) else _fitted
-        transformer, seen = fit(name, x if shown is None else x[shown])
-        if shown is not None:
-            seen = np.asarray(transformer.transform(x), float)
-        for kind in _kinds(classifier, name, (seen.shape[1] + 1) * (answers.n_classes - 1), n_answers):
-            if only is not None and (place, kind) not in only:
+        fit = fit_view if isinstance(name, str) else _fit_transformer
+        transformer, z = fit(name, x if rows is None else x[rows])  # z: (tasks, axes), the view
+        if rows is not None:
+            z = np.asarray(transformer.transform(x), float)
+        for kind in _kinds(classifier, name, (z.shape[1] + 1) * (answers.n_classes - 1), n_answers):
+            if only is not None and (index, kind) not in only:
                 continue
             view = name if isinstance(name, str) else type(name).__name__
-            piece = _piece(classifier, kind, seen, weight, folds, even)
-            heard = piece if kind in GAUSSIAN or not apart else Freed(piece, weight)
-            out.append(Expert(place, view, transformer, kind, heard))
+            fold_classifier = _make_classifier(classifier, kind, z, weight, folds, equal_shares)
+            if separate_shares and kind not in GAUSSIAN:
+                fold_classifier = ShareFreeClassifier(fold_classifier, weight)
+            out.append(Expert(index, view, transformer, kind, fold_classifier))
     return out
 
 
-def views_of(features: Any) -> Sequence[Any]:
-    """The views that a setting names."""
+def list_views(features: Any) -> Sequence[Any]:
+    """Return the views that the parameter `features` stands for."""
     if isinstance(features, str):
         return VIEWS if features == "auto" else (features,)
     return features if isinstance(features, (list, tuple)) else (features,)
 
 
-def predict_experts(saved: Sequence[dict[str, Any]], x: Array, share: Array | None) -> Array:
-    """Class probabilities (rows, classes) by all experts together, from what `Expert.saved` gave; see `pool`."""
-    x = np.asarray(x, np.float64)  # as in the fit: in fewer digits, values that many tasks have fall to the other side
-    says: list[Array] = []
-    seen: dict[Any, Array] = {}
-    for expert in saved:
+def predict_experts(experts: Sequence[dict[str, Any]], x: Array, share: Array | None) -> Array:
+    """Return pooled class probabilities (rows, classes) of experts as `Expert.to_dict` stores them."""
+    x = np.asarray(x, np.float64)  # as in the fit: in single precision, values that many tasks share would change rank
+    each_f: list[Array] = []
+    transformed: dict[Any, Array] = {}
+    for expert in experts:
         view, transformer = expert["view"], expert["transformer"]
         key = view if view in VIEWS else id(transformer)  # experts on the same view share it
-        if key not in seen:
-            made = view_from(view, transformer) if view in VIEWS else transformer
-            seen[key] = np.asarray(made.transform(x), float)
-        said = _predict(expert, seen[key])
-        says.append(freed(said, expert["taught"]) if "taught" in expert else said)
-    return pool(np.stack(says), np.array([expert["weight"] for expert in saved]), share)
-
-
-def together(experts: Sequence[Expert]) -> Several:
-    """The experts as one piece of joint EM."""
-    return Several([expert.piece for expert in experts])
+        if key not in transformed:
+            pipeline = restore_view(view, transformer) if view in VIEWS else transformer
+            transformed[key] = np.asarray(pipeline.transform(x), float)
+        f = _predict(expert, transformed[key])
+        each_f.append(remove_shares(f, expert["taught"]) if "taught" in expert else f)
+    return pool(np.stack(each_f), np.array([expert["weight"] for expert in experts]), share)
 
 
 def _predict(expert: dict[str, Any], x: Array) -> Array:
@@ -214,9 +229,11 @@ def _kinds(classifier: Any, view: Any, n_coefficients: int, n_answers: int) -> t
     return (*GAUSSIAN, "logistic") if enough else tuple(GAUSSIAN)
 
 
-def _piece(classifier: Any, kind: str, x: Array, weight: Array | None, folds: Array | None, even: bool) -> Any:
+def _make_classifier(
+    classifier: Any, kind: str, x: Array, weight: Array | None, folds: Array | None, equal_shares: bool
+) -> Any:
     if kind in GAUSSIAN:
-        return GaussianClassifier(x, weight, folds, even=even, **GAUSSIAN[kind])
+        return GaussianClassifier(x, weight, folds, equal_shares=equal_shares, **GAUSSIAN[kind])
 
     def make(rows: Array | None) -> Classifier:
         if kind == "logistic":
@@ -226,6 +243,6 @@ def _piece(classifier: Any, kind: str, x: Array, weight: Array | None, folds: Ar
     return make(None) if folds is None else CrossFitted(make, folds, x)
 
 
-def _fitted(transformer: Any, x: Array) -> tuple[Any, Array]:
-    fitted = make_pipeline(clone(transformer), StandardScaler(with_std=False)).fit(x)
-    return fitted, np.asarray(fitted.transform(x), float)
+def _fit_transformer(transformer: Any, x: Array) -> tuple[Any, Array]:
+    pipeline = make_pipeline(clone(transformer), StandardScaler(with_std=False)).fit(x)
+    return pipeline, np.asarray(pipeline.transform(x), float)

@@ -1,7 +1,7 @@
-"""How `JointEM` climbs: EM with all experts for a few rounds, then with those that are heard.
+"""One fit of `JointEM`: EM with all experts for a few rounds, then with those that received enough weight.
 
-An expert is a kind of classifier on a view of the features (`experts`). All of them are tried, on a sample where tasks
-are many; those to which answers give a weight worth the name go on.
+An expert is a kind of classifier on a view of the features (`experts`). All of them are tried, on a sample if there are
+many tasks. Only those whose pooling weight (`pooling`) is large enough take part in the remaining rounds.
 """
 
 from __future__ import annotations
@@ -12,39 +12,41 @@ import numpy as np
 
 from crowdwise.answers import Answers
 from crowdwise.learn.base import Array, Callback
-from crowdwise.learn.joint_em.class_prior import Judged, judged
-from crowdwise.learn.joint_em.classifiers import draw_folds
-from crowdwise.learn.joint_em.engine import ConfusionWorkers, Joint
-from crowdwise.learn.joint_em.experts import GAUSSIAN, Expert, make_experts, together
-from crowdwise.learn.methods.raykar import warn_unsettled
+from crowdwise.learn.joint_em.class_prior import PriorEvidence, compare_evidence
+from crowdwise.learn.joint_em.classifiers import ClassifierGroup, draw_folds
+from crowdwise.learn.joint_em.engine import ConfusionWorkers, JointEMEngine
+from crowdwise.learn.joint_em.experts import GAUSSIAN, Expert, make_experts
+from crowdwise.learn.methods.raykar import warn_if_not_converged
 from crowdwise.truth.base import vote_shares
 from crowdwise.truth.kernels.shared import FLOOR
 
-TRIAL, HEARD = 3, 0.02  # rounds in which all experts are heard; share of the weight that an expert needs to stay
-SAMPLE = 8192  # tasks: of more, these are enough to find out which experts to hear
-ROUNDS, EXACT_ROUNDS, STILL = 20, 100, 1e-4  # at most; where the bound is true; change of posteriors that ends them
+TRIAL_ROUNDS = 3  # rounds with all experts
+MIN_WEIGHT_SHARE = 0.02  # share of the total weight that an expert needs to take part after the trial
+SAMPLE = 8192  # with more tasks, a sample of this size selects the experts
+MAX_ROUNDS, MAX_ROUNDS_EXACT = 20, 100  # by default; the second if the bound is exact
+PROBA_TOL = 1e-4  # mean change of the posteriors below which EM stops, if the bound is not exact
 
 
-class FitterInput(NamedTuple):
-    """What EM is given beside the features."""
+class EMProblem(NamedTuple):
+    """The inputs of EM other than features."""
 
     answers: Answers
     gold: Array | None  # codes, -1 unknown
     weight: Array | None  # of the tasks
-    even: bool  # whether classes are held for equally likely
-    declared: tuple[Array, float] | None = None  # shares of the classes, and how far to draw posteriors to them
+    equal_shares: bool  # whether all classes are taken to be equally likely
+    declared_shares: tuple[Array, float] | None = None  # class shares, and how far to pull posteriors to them
 
-    def rows(self, rows: Array) -> FitterInput:
-        """The same of some tasks."""
+    def select(self, rows: Array) -> EMProblem:
+        """Return the same problem for some tasks."""
         gold, weight = (None if each is None else each[rows] for each in (self.gold, self.weight))
-        return FitterInput(self.answers[rows], gold, weight, self.even, self.declared)
+        return EMProblem(self.answers[rows], gold, weight, self.equal_shares, self.declared_shares)
 
 
-class FitterResult(NamedTuple):
-    """Where EM came to its end."""
+class EMResult(NamedTuple):
+    """The state of EM after the last round."""
 
-    joint: Joint
-    experts: list[Expert]  # that were heard
+    engine: JointEMEngine
+    experts: list[Expert]  # that took part in the last round
     bounds: list[float]
     converged: bool
 
@@ -55,99 +57,114 @@ class JointEMFitter:
     Parameters
     ----------
     settings : JointEM
-        Whose parameters say how.
-    named : (classes,) bool array
+        The model whose parameters to use.
+    possible : (classes,) bool array
         Classes that can be true.
     """
 
-    def __init__(self, settings: Any, named: Array) -> None:
-        self.settings, self.named = settings, named
+    def __init__(self, settings: Any, possible: Array) -> None:
+        self.settings, self.possible = settings, possible
 
-    def experts(self, x: Array, crowd: FitterInput, shown: Array | None) -> list[Expert]:
-        """All experts for features (tasks, features), or those that a sample hears; views are of the rows `shown`."""
-        return self._made(x, crowd, only=self._tried(x, crowd) if len(x) > SAMPLE else None, shown=shown)
+    def make_experts(self, x: Array, problem: EMProblem, rows: Array | None) -> list[Expert]:
+        """Return the experts for features (tasks, features), preselected on a sample if there are many tasks.
 
-    def climb(self, crowd: FitterInput, experts: list[Expert], callback: Callback | None) -> FitterResult:
-        """EM to its end, first for a few rounds with all experts, then with those that are heard."""
-        rounds = self.settings.max_iter or (EXACT_ROUNDS if self._exact(crowd) else ROUNDS)
-        first, by_features = vote_shares(crowd.answers), self.settings.calibrate
+        Views are fitted to the given `rows`, or to all of them if None.
+        """
+        only = self._select_on_sample(x, problem) if len(x) > SAMPLE else None
+        return self._make_experts(x, problem, only=only, rows=rows)
+
+    def fit(self, problem: EMProblem, experts: list[Expert], callback: Callback | None) -> EMResult:
+        """Run EM to its end: a few rounds with all experts, the rest with the selected ones."""
+        rounds = self.settings.max_iter or (MAX_ROUNDS_EXACT if self._is_exact(problem) else MAX_ROUNDS)
+        first, by_features = vote_shares(problem.answers), self.settings.calibrate
         bounds: list[float] = []
-        if len(experts) > 1 and rounds > TRIAL:
-            joint = self._engine(crowd, experts, TRIAL)
-            joint.still = 0.0
-            joint.start(first, by_features=by_features)
-            bounds, _ = joint.run(callback, left=rounds - TRIAL)
-            experts, first, rounds, by_features = heard(joint, experts), joint.proba[0], rounds - TRIAL, False
-        joint = self._engine(crowd, experts, rounds)
-        joint.start(first, by_features=by_features)
-        more, converged = joint.run(callback, done=len(bounds))
-        warn_unsettled(self.settings, converged, rounds, joint.tol)
-        return FitterResult(joint, experts, [*bounds, *more], converged)
+        if len(experts) > 1 and rounds > TRIAL_ROUNDS:
+            engine = self._engine(problem, experts, TRIAL_ROUNDS)
+            engine.proba_tol = 0.0
+            engine.start(first, by_features=by_features)
+            bounds, _ = engine.run(callback, left=rounds - TRIAL_ROUNDS)
+            experts, first = select_experts(engine, experts), engine.proba[0]
+            rounds, by_features = rounds - TRIAL_ROUNDS, False
+        engine = self._engine(problem, experts, rounds)
+        engine.start(first, by_features=by_features)
+        more, converged = engine.run(callback, done=len(bounds))
+        warn_if_not_converged(self.settings, converged, rounds, engine.tol)
+        return EMResult(engine, experts, [*bounds, *more], converged)
 
-    def _tried(self, x: Array, crowd: FitterInput) -> set[tuple[int, str]]:
-        """Experts that a sample of the tasks hears, by place and kind: the others need not see all of them."""
-        known = np.arange(len(x)) if crowd.weight is None else np.flatnonzero(crowd.weight)
-        if len(known) > SAMPLE:
-            known = np.sort(np.random.default_rng(self.settings.random_state).choice(known, SAMPLE, replace=False))
-        few = crowd.rows(known)
-        experts = self._made(x[known], few, n_answers=crowd.answers.n_answers)
+    def _select_on_sample(self, x: Array, problem: EMProblem) -> set[tuple[int, str]]:
+        """Return the experts, by view index and kind, that get enough weight on a sample of the tasks."""
+        rows = np.arange(len(x)) if problem.weight is None else np.flatnonzero(problem.weight)
+        if len(rows) > SAMPLE:
+            rows = np.sort(np.random.default_rng(self.settings.random_state).choice(rows, SAMPLE, replace=False))
+        sample = problem.select(rows)
+        experts = self._make_experts(x[rows], sample, n_answers=problem.answers.n_answers)
         if len(experts) > 1:
-            joint = self._engine(few, experts, TRIAL)
-            joint.start(vote_shares(few.answers), by_features=self.settings.calibrate)
-            joint.run(None)
-            experts = heard(joint, experts)
-        return {(expert.place, expert.kind) for expert in experts}
+            engine = self._engine(sample, experts, TRIAL_ROUNDS)
+            engine.start(vote_shares(sample.answers), by_features=self.settings.calibrate)
+            engine.run(None)
+            experts = select_experts(engine, experts)
+        return {(expert.view_index, expert.kind) for expert in experts}
 
-    def _made(self, x: Array, crowd: FitterInput, **options: Any) -> list[Expert]:
-        how = self.settings
-        folds = None if how.cross_fit is None else draw_folds(len(x), how.cross_fit, how.random_state)
+    def _make_experts(self, x: Array, problem: EMProblem, **options: Any) -> list[Expert]:
+        settings = self.settings
+        folds = None if settings.cross_fit is None else draw_folds(len(x), settings.cross_fit, settings.random_state)
         return make_experts(
-            x, crowd.answers, crowd.weight, folds,
-            classifier=how.classifier, features=how.features, even=crowd.even, apart=self.apart, **options,
+            x, problem.answers, problem.weight, folds, classifier=settings.classifier, features=settings.features,
+            equal_shares=problem.equal_shares, separate_shares=self.separate_shares, **options,
         )  # fmt: skip
 
-    def _engine(self, crowd: FitterInput, experts: list[Expert], rounds: int) -> Joint:
-        """Joint EM of these experts."""
-        answers, gold, weight, even, declared = crowd
-        how, exact = self.settings, self._exact(crowd)
-        shares: Literal["even", "learned"] | None = None
-        if self.apart:
-            shares = "even" if even and declared is None else "learned"
-        workers = ConfusionWorkers(answers, how.prior, weight, leave_one_out=how.leave_one_out, renew=not exact)
-        return Joint(
-            answers, gold, [workers], together(experts), max_iter=rounds, tol=how.tol if exact else 0.0,
-            still=STILL if how.tol and not exact else 0.0, calibrate=how.calibrate, declared=declared, weight=weight,
-            shares=shares, named=self.named, count=self.count,
+    def _engine(self, problem: EMProblem, experts: list[Expert], rounds: int) -> JointEMEngine:
+        """Return joint EM with these experts."""
+        answers, gold, weight, equal_shares, declared_shares = problem
+        settings, exact = self.settings, self._is_exact(problem)
+        shares: Literal["equal", "learned"] | None = None
+        if self.separate_shares:
+            shares = "equal" if equal_shares and declared_shares is None else "learned"
+        workers = ConfusionWorkers(
+            answers, settings.prior, weight, leave_one_out=settings.leave_one_out, refresh_prior=not exact
+        )
+        return JointEMEngine(
+            answers, gold, [workers], ClassifierGroup([expert.classifier for expert in experts]), max_iter=rounds,
+            tol=settings.tol if exact else 0.0, proba_tol=PROBA_TOL if settings.tol and not exact else 0.0,
+            calibrate=settings.calibrate, declared_shares=declared_shares, weight=weight, shares=shares,
+            possible=self.possible, answer_weight=self.answer_weight,
             monotone=exact and experts[0].kind in ("lda", "logistic"),
         )  # fmt: skip
 
-    def _exact(self, crowd: FitterInput) -> bool:
-        """Whether nothing breaks the bound."""
-        how = self.settings
-        return not (how.calibrate or how.leave_one_out or how.cross_fit or crowd.declared or self.count != 1)
+    def _is_exact(self, problem: EMProblem) -> bool:
+        """Whether EM maximises the bound: no setting that breaks it is on."""
+        settings = self.settings
+        return not (
+            settings.calibrate
+            or settings.leave_one_out
+            or settings.cross_fit
+            or problem.declared_shares
+            or self.answer_weight != 1
+        )
 
     @property
-    def apart(self) -> bool:
-        """Whether the shares of the classes stand apart from what the classifier says."""
+    def separate_shares(self) -> bool:
+        """Whether the class shares are a parameter of their own, and not part of the classifier."""
         kind = self.settings.classifier
         return self.settings.calibrate or (isinstance(kind, str) and kind in GAUSSIAN)
 
     @property
-    def count(self) -> Any:
-        """For how much each answer is taken, as the engine takes it."""
+    def answer_weight(self) -> Any:
+        """The weight of each answer, or "auto", as the engine takes it."""
         weight = self.settings.answer_weight
         return 1.0 if weight == "auto" and not self.settings.calibrate else weight
 
 
-def judge(told: FitterResult, without: FitterResult) -> Judged:
-    """What the answers say of the shares of the first."""
-    answers, weight = told.joint.answers, told.joint.weight
+def compare_shares(with_shares: EMResult, without: EMResult) -> PriorEvidence:
+    """Compare the evidence of two fits: with the class shares in question, and without them."""
+    answers, weight = with_shares.engine.answers, with_shares.engine.weight
     share = np.maximum(np.average(vote_shares(answers), axis=0, weights=weight), FLOOR)
-    blind = without.joint.workers[0].evidence(np.tile(share, (answers.n_tasks, 1)))
-    return judged(without.joint.evidence(), told.joint.evidence(), blind)
+    without_features = without.engine.workers[0].evidence(np.tile(share, (answers.n_tasks, 1)))
+    return compare_evidence(without.engine.evidence(), with_shares.engine.evidence(), without_features)
 
 
-def heard(joint: Joint, experts: list[Expert]) -> list[Expert]:
-    """Those of the experts that joint EM has given a weight worth the name."""
-    weights = joint.weights[0]
-    return [expert for expert, weight in zip(experts, weights, strict=True) if weight >= HEARD * weights.sum()]
+def select_experts(engine: JointEMEngine, experts: list[Expert]) -> list[Expert]:
+    """Return the experts whose share of the total weight is large enough."""
+    weights = engine.weights[0]
+    least = MIN_WEIGHT_SHARE * weights.sum()
+    return [expert for expert, weight in zip(experts, weights, strict=True) if weight >= least]

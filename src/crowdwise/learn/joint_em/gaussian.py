@@ -1,21 +1,21 @@
-"""Gaussian classes as a piece of joint EM: linear or quadratic discriminants, in closed form, all folds at once.
+"""Gaussian classes as the classifier of joint EM: linear or quadratic discriminants in closed form, all folds at once.
 
     x | c  ~  normal(mean[c], cov[c])
     cov    =  (1 - shrinkage) * within + shrinkage * variance * I      within: scatter about the means of the classes
     cov[c] =  (1 - own) * cov + own * (that of class c alone, shrunk in the same way)
 
-    f(x)[c]  proportional to  normal(x; mean[c], cov[c])       the shares of the classes stand apart: `pooling`
+    f(x)[c]  proportional to  normal(x; mean[c], cov[c])       class shares are separate: see `pooling`
 
-`own` 0 is a linear discriminant (LDA), above it a regularised quadratic one (QDA; Friedman 1989). So rigid a classifier
-cannot learn the errors of single answers by heart, which is what makes it strong inside EM.
+`own` 0 is a linear discriminant (LDA); above 0 it is a regularised quadratic one (QDA; Friedman 1989). Such a rigid
+classifier cannot memorise the errors of single answers, which makes it strong inside EM.
 
-Folds are summed, not fitted: sums of x and of x x' over the tasks of each fold, times the soft labels, are all that is
-needed, and those of the tasks outside a fold are the total less its own. A round costs tasks x features x classes for
-LDA (the scatter about zero does not depend on the labels), times features for QDA.
+Folds need no separate fits. The sums of x and of x x' over the tasks of each fold, weighted by the soft labels, are
+enough, and the sums outside a fold are the total minus its own. A round costs tasks x features x classes for LDA (the
+scatter about zero does not depend on the labels), times features for QDA.
 
-For LDA the bound of joint EM is exact: with log P(x) of the tasks and the prior of `cov` (inverse Wishart around
-`variance` * I, worth shrinkage / (1 - shrinkage) times as many tasks as there are) as its penalty, EM climbs the
-likelihood of features and answers together. QDA's matrices do not maximise that, nor do those of folds.
+For LDA the bound of joint EM is exact. With log P(x) of the tasks and the prior of `cov` (inverse Wishart around
+`variance` * I, worth shrinkage / (1 - shrinkage) times the number of tasks) as its penalty, EM maximises the likelihood
+of features and answers together. The covariances of QDA, and those of folds, do not maximise it.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from scipy.special import logsumexp, softmax
 from crowdwise.learn.base import Array
 from crowdwise.truth.kernels.shared import FLOOR
 
-SMALL = 1e-3  # tasks: a class nobody is in keeps the mean of all, instead of none
+SMALL = 1e-3  # pseudo-tasks at the origin per class, so that an empty class has a mean
 
 
 class GaussianClassifier:
-    """LDA or QDA for each fold, fitted without it, and for all tasks.
+    """LDA or QDA: one per fold, fitted without that fold, and one fitted to all tasks.
 
     Parameters
     ----------
     x : (tasks, features) array
-        Centred, or nearly so: `shrinkage` draws towards the variance about zero.
+        Centred, or nearly so: `shrinkage` pulls towards the variance about zero.
     weight : (tasks,) array or None
     folds : (tasks,) int array or None
-        The fold of each task; without folds, each task is judged by a classifier fitted to all.
+        The fold of each task; None fits one classifier to all tasks.
     shrinkage : float
-        Share of the covariance that is the same in all directions, from 0 to 1.
+        Share of the isotropic part of the covariance, from 0 to 1.
     own : float
-        Share of its own in the covariance of a class, from 0 to 1.
-    even : bool
-        Whether classes are held for equally likely, and not for as frequent as they are, where log P(x) is asked for.
+        Share of the class's own covariance, from 0 to 1.
+    equal_shares : bool
+        Whether log P(x) in the penalty uses equal class shares, instead of those of the soft labels.
     """
 
     def __init__(
@@ -56,57 +56,57 @@ class GaussianClassifier:
         *,
         shrinkage: float = 0.1,
         own: float = 0.0,
-        even: bool = False,
+        equal_shares: bool = False,
     ) -> None:
-        self.shrinkage, self.own, self.even = shrinkage, own, even
+        self.shrinkage, self.own, self.equal_shares = shrinkage, own, equal_shares
         self.weight = np.ones(len(x)) if weight is None else weight
         self.x = x
         self.variance = max(float(np.average(np.square(self.x), axis=0, weights=self.weight).mean()), FLOOR)
         folds = np.zeros(len(x), np.int64) if folds is None else folds
-        self.held = [np.flatnonzero(folds == k) for k in range(folds.max() + 1)]
-        self.crossed = len(self.held) > 1
-        self.scatter = self._by_part([self._scatter(rows, self.weight[rows]) for rows in self.held])
+        self.held_out = [np.flatnonzero(folds == k) for k in range(folds.max() + 1)]
+        self.cross_fitted = len(self.held_out) > 1
+        self.scatter = self._by_part([self._scatter(rows, self.weight[rows]) for rows in self.held_out])
 
     def fit(self, target: Array) -> None:
-        """Learn from soft labels (1, tasks, classes)."""
+        """Fit to soft labels (1, tasks, classes)."""
         mass = target[0] * self.weight[:, None]  # (tasks, classes)
-        n = self._by_part([mass[rows].sum(axis=0) for rows in self.held])  # (parts, classes)
-        sums = self._by_part([mass[rows].T @ self.x[rows] for rows in self.held])  # (parts, classes, features)
+        n = self._by_part([mass[rows].sum(axis=0) for rows in self.held_out])  # (parts, classes)
+        sums = self._by_part([mass[rows].T @ self.x[rows] for rows in self.held_out])  # (parts, classes, features)
         self.mean = sums / (n + SMALL)[:, :, None]
-        total = np.maximum(n.sum(axis=1), SMALL)  # of tasks in a part: none, where one fold has all the weight
-        share = np.full(n.shape[1], 1 / n.shape[1]) if self.even else n[-1] / total[-1]
+        total = np.maximum(n.sum(axis=1), SMALL)  # tasks per part; 0 if one fold has all the weight
+        share = np.full(n.shape[1], 1 / n.shape[1]) if self.equal_shares else n[-1] / total[-1]
         self.log_share = np.log(np.maximum(share, FLOOR))
-        about = np.einsum("pc,pcf,pcg->pfg", n + SMALL, self.mean, self.mean)  # what the means explain
+        about = np.einsum("pc,pcf,pcg->pfg", n + SMALL, self.mean, self.mean)  # scatter of the means
         within = (self.scatter - about) / total[:, None, None]
         cov = self._shrunk(within)[:, None]  # (parts, 1, features, features)
         if self.own:
-            cov = (1 - self.own) * cov + self.own * self._of_classes(mass, n)
+            cov = (1 - self.own) * cov + self.own * self._class_covariances(mass, n)
         self.root = np.linalg.cholesky(cov)  # (parts, 1 or classes, features, features)
         self.half_log_det = np.log(np.diagonal(self.root, axis1=2, axis2=3)).sum(axis=2)
 
     def proba(self) -> Array:
-        """Class probabilities of the training tasks, (1, tasks, classes)."""
+        """Return the class probabilities of the training tasks, (1, tasks, classes)."""
         return softmax(self._densities(), axis=1)[None]
 
     def penalty(self) -> float:
-        """Minus log P(x) of the tasks and the log prior of the covariance, up to a constant."""
-        if self.own or self.crossed or self.shrinkage == 1:
+        """Return minus log P(x) of the tasks and minus the log prior of the covariance, up to a constant."""
+        if self.own or self.cross_fitted or self.shrinkage == 1:
             return 0.0
-        says = self.weight @ logsumexp(self._densities() + self.log_share, axis=1)
+        log_density = self.weight @ logsumexp(self._densities() + self.log_share, axis=1)
         strength = self.shrinkage / (1 - self.shrinkage) * self.weight.sum()
         inverse = np.linalg.inv(self.root[0, 0])
         return float(
             strength * (self.half_log_det[0, 0] + 0.5 * self.variance * np.square(inverse).sum())
             + 0.5 * SMALL * np.square(self.mean[0] @ inverse.T).sum()
-            - says
+            - log_density
         )
 
     def predict(self, x: Array) -> Array:
-        """Class probabilities (rows, classes) of other tasks."""
-        return predict_gaussian(x, self.numbers())
+        """Return class probabilities (rows, classes) of new tasks."""
+        return predict_gaussian(x, self.parameters())
 
-    def numbers(self) -> dict[str, Array]:
-        """What it has learned from all tasks: all that predicting needs."""
+    def parameters(self) -> dict[str, Array]:
+        """Return the parameters fitted to all tasks, which prediction needs."""
         return {
             "mean": self.mean[-1],
             "root": self.root[-1],
@@ -114,15 +114,15 @@ class GaussianClassifier:
         }
 
     def _densities(self) -> Array:
-        """Log normal(x; mean[c], cov[c]) of the training tasks, (tasks, classes), by the folds' own parts."""
+        """Return log normal(x; mean[c], cov[c]) of the training tasks, (tasks, classes), each by its fold's part."""
         out = np.empty((len(self.x), self.mean.shape[1]))
-        for part, rows in enumerate(self.held):
+        for part, rows in enumerate(self.held_out):
             out[rows] = log_densities(self.x[rows], self.mean[part], self.root[part], -self.half_log_det[part])
         return out
 
-    def _of_classes(self, mass: Array, n: Array) -> Array:
-        """Covariance of each class alone, shrunk, (parts, classes, features, features)."""
-        scatter = [np.stack([self._scatter(rows, share) for share in mass[rows].T]) for rows in self.held]
+    def _class_covariances(self, mass: Array, n: Array) -> Array:
+        """Return the shrunk covariance of each class alone, (parts, classes, features, features)."""
+        scatter = [np.stack([self._scatter(rows, share) for share in mass[rows].T]) for rows in self.held_out]
         about = np.einsum("pc,pcf,pcg->pcfg", n + SMALL, self.mean, self.mean)
         return self._shrunk((self._by_part(scatter) - about) / (n + SMALL)[:, :, None, None])
 
@@ -134,37 +134,37 @@ class GaussianClassifier:
         return (x * weight[:, None]).T @ x
 
     def _by_part(self, sums: list[Array]) -> Array:
-        """Sums over the tasks outside each fold, and over all of them (the last), from those of the folds."""
+        """Return sums over the tasks outside each fold, and over all tasks (last), from the sums per fold."""
         total = np.sum(sums, axis=0)
-        return np.stack([*(total - own for own in sums), total]) if self.crossed else total[None]
+        return np.stack([*(total - own for own in sums), total]) if self.cross_fitted else total[None]
 
 
 def log_densities(x: Array, mean: Array, root: Array, offset: Array) -> Array:
-    """Log of normal(x; mean[c], cov[c]), (rows, classes), up to a constant.
+    """Return log normal(x; mean[c], cov[c]), (rows, classes), up to a constant.
 
     Parameters
     ----------
     x, mean : (rows, features) and (classes, features) arrays
     root : (1 or classes, features, features) array
-        Cholesky factors of the covariance, or covariances.
+        Cholesky factor of the common covariance, or one per class.
     offset : (1 or classes,) array
         Minus half the log determinant.
     """
     out = np.empty((len(x), len(mean)))
-    if len(root) == 1:  # turned to where the covariance is one, once for all classes
-        x, mean = _turned(root[0], x.T).T, _turned(root[0], mean.T).T
+    if len(root) == 1:  # a common covariance: whiten once for all classes
+        x, mean = _whiten(root[0], x.T).T, _whiten(root[0], mean.T).T
     for c in range(len(mean)):
-        apart = (x - mean[c]).T  # (features, rows)
+        difference = (x - mean[c]).T  # (features, rows)
         if len(root) > 1:
-            apart = _turned(root[c], apart)
-        out[:, c] = offset[c if len(root) > 1 else 0] - 0.5 * np.einsum("fr,fr->r", apart, apart)
+            difference = _whiten(root[c], difference)
+        out[:, c] = offset[c if len(root) > 1 else 0] - 0.5 * np.einsum("fr,fr->r", difference, difference)
     return out
 
 
-def _turned(root: Array, columns: Array) -> Array:
+def _whiten(root: Array, columns: Array) -> Array:
     return np.asarray(solve_triangular(root, columns, lower=True, check_finite=False))
 
 
-def predict_gaussian(x: Array, numbers: dict[str, Array]) -> Array:
-    """Class probabilities (rows, classes), from what a `GaussianClassifier` had learned."""
-    return np.asarray(softmax(log_densities(x, **numbers), axis=1))
+def predict_gaussian(x: Array, parameters: dict[str, Array]) -> Array:
+    """Return class probabilities (rows, classes), from `GaussianClassifier.parameters`."""
+    return np.asarray(softmax(log_densities(x, **parameters), axis=1))

@@ -1,26 +1,29 @@
-"""JointEM: truth, workers and a rigid, cross-fitted, calibrated classifier together. Our own, and the default of `run`.
+"""JointEM: labels, workers and a rigid, cross-fitted, calibrated classifier together. The default of `crowdwise run`.
 
-    T[t, c]  proportional to  f(x_t)[c] * prod over a to t of confusion[worker[a], c, label[a]]^count
-    f(x)[c]  proportional to  share[c] * prod over experts e of f_e(x)[c]^weight[e]    cross-fitted, on a view of x each
+    T[t, c]  proportional to  f(x_t)[c] * prod over a to t of confusion[worker[a], c, label[a]]^answer_weight
+    f(x)[c]  proportional to  share[c] * prod over experts e of f_e(x)[c]^weight[e]
 
-Raykar's EM with five changes, each of which can be turned off:
+An expert is a component classifier: a kind of classifier on a view of the features, cross-fitted (`experts`). The
+method is our own. It is Raykar's EM with five changes, each of which can be turned off:
 
-    rigid         Gaussian classes (LDA, RDA, QDA) cannot learn single wrong answers by heart (`classifier`, `experts`)
-    cross-fitted  f(x_t) comes from tasks outside the fold of t: nobody confirms what he was taught (`cross_fit`)
-    calibrated    weights of the experts in each round by how likely they make the answers (`calibrate`, `pooling`):
-                  this tempers them, and picks the view of the features and the kind of classifier
-    hierarchical  a worker's confusion is drawn towards that of the whole crowd (`prior`), and with `leave_one_out` his
-                  answer to a task is judged by what he said to the others
-    counted       an answer counts for as much of one as foretells the next answer best (`answer_weight`, `pooling`):
-                  workers who err together are not as many as they are
+    rigid           Gaussian classes (LDA, RDA, QDA) cannot memorise single wrong answers (`classifier`)
+    cross-fitted    f(x_t) comes from tasks outside the fold of t, so that no task is judged by a classifier trained on
+                    its own answers (`cross_fit`)
+    calibrated      each round chooses the weights of the experts by the likelihood of the answers (`calibrate`,
+                    `pooling`): this tempers them, and selects views and kinds of classifier
+    hierarchical    the confusion matrix of a worker is shrunk towards that of the crowd (`prior`); with `leave_one_out`
+                    an answer is judged by its worker's answers to other tasks
+    answer weight   each answer is weighted as predicts held-out answers best (`answer_weight`, `pooling`): workers who
+                    err together are worth less than independent ones
 
-Where votes, freed of errors, are spread over the classes about evenly, all classes are held for equally likely
-(`shares`), unless the answers speak against it: shares learned in EM drift, as a class that is often mistaken for
-another one is slowly swallowed by it. Workers are judged by features before their own votes can confirm them.
+If the votes, corrected for errors, are spread roughly evenly over the classes, all classes are taken to be equally
+likely (`vote_prior`), unless the answers contradict it. Shares learned in EM drift: a class that is often mistaken for
+another one slowly loses its tasks to it. Before the first round workers are judged by the features, so that their own
+votes do not confirm them.
 
-Without cross-fitting, calibration, counting and leaving out, EM with one LDA or logistic regression climbs the
-likelihood that `em` states, and `bounds_` never fall. Each of the four breaks that: a task's likelihood then rewards
-others than those who judge it. Then EM goes on until posteriors hardly change.
+Without cross-fitting, calibration, answer weights and leaving out, EM with one LDA or logistic regression maximises the
+likelihood that `engine` states, and `bounds_` never falls. Each of the four breaks that, since a task's likelihood then
+rewards other classifiers than those that judge it. EM then stops when the posteriors hardly change.
 """
 
 from __future__ import annotations
@@ -37,75 +40,77 @@ from crowdwise.learn.features import Features
 from crowdwise.learn.joint_em.class_prior import (
     ClassPrior,
     check_class_prior,
-    declared_shares,
-    judged,
-    moved,
-    shares_of,
-    warn_against,
+    compare_evidence,
+    parse_class_prior,
+    parse_shares,
+    replace_shares,
+    warn_if_contradicted,
 )
-from crowdwise.learn.joint_em.engine import answers_given_truth
-from crowdwise.learn.joint_em.experts import check_experts, is_network, predict_experts, views_of
-from crowdwise.learn.joint_em.fitter import FitterInput, JointEMFitter, judge
-from crowdwise.learn.joint_em.views import fit_view, numbers_of, view_from
-from crowdwise.learn.joint_em.vote_prior import held_even
-from crowdwise.learn.methods.raykar import answered, check_em
+from crowdwise.learn.joint_em.engine import label_proba
+from crowdwise.learn.joint_em.experts import check_experts, is_network, list_views, predict_experts
+from crowdwise.learn.joint_em.fitter import EMProblem, JointEMFitter, compare_shares
+from crowdwise.learn.joint_em.views import fit_view, restore_view, view_parameters
+from crowdwise.learn.joint_em.vote_prior import has_balanced_classes
+from crowdwise.learn.methods.raykar import answered_weights, check_em
 from crowdwise.truth.kernels.shared import FLOOR
 from crowdwise.truth.methods.dawid_skene import Prior, check_prior
 
 
 class JointEM(CrowdClassifier):
-    """A rigid classifier, cross-fitted and calibrated by the answers, and confusion matrices by joint EM.
+    """A rigid, cross-fitted, calibrated classifier and confusion matrices, by joint EM.
 
     Parameters
     ----------
     classifier : {"auto", "lda", "rda", "qda", "logistic", "mlp"}, scikit-learn classifier, or torch module
-        What judges the features. "auto" hears the Gaussian three, and logistic regression where answers are many; "mlp"
-        or a module is a network, trained a little in each round, as many side by side as there are folds; it lacks the
-        last ones of the attributes below, from `experts_` on.
+        The classifier of the features. "auto" pools the three Gaussian ones, and logistic regression if there are many
+        answers. "mlp" or a module is a network, trained a little in each round, one per fold side by side; the
+        attributes below from `experts_` on are then missing.
     features : {"auto", "plain", "root", "standard", "rank", "kernel"}, sequence of these, or scikit-learn transformer
-        Views of the features (`views`); of several, the answers pick. Networks take them as they come with "auto".
+        Views of the features (`views`). Several are weighted by the answers. For networks "auto" leaves them unchanged.
     cross_fit : int or None
-        Folds: a task's own answers never train the classifier that judges it.
+        Number of folds. The classifier that judges a task is never trained on its answers.
     calibrate : bool
-        Choose in each round, by the likelihood of the answers, how far to trust the classifiers; needs `cross_fit`.
+        Choose the weights of the classifiers in each round by the likelihood of the answers; needs `cross_fit`.
     prior : as `DawidSkene` takes
         Pseudo-counts of the confusion matrices.
     class_prior : "balanced", mapping of class to share, or None
-        What is known of how frequent the classes are among the tasks: a statement of yours, never a guess.
+        How frequent the classes are among the answered tasks. Declare only what you know.
     class_prior_strength : float
-        How far posteriors are drawn to it, from 0, not at all, to 1.
+        How far posteriors are pulled towards `class_prior`, from 0 (ignore it) to 1 (match it).
     new_class_prior : "balanced", mapping of class to share, or None
-        How frequent the classes are among the tasks that `predict` is asked about, if not as among those that were
-        answered: say, a class is rare here and is not there. Labels of the tasks that were answered, and
-        `answer_proba`, do not hang on it, so that it may be set after the fit, too (`set_params`).
+        How frequent the classes are among the tasks to predict, if that differs from the answered tasks. It affects
+        only `predict` and `predict_proba`, and may be set after the fit (`set_params`).
     leave_one_out : bool
-        Judge an answer by what its worker said to other tasks.
+        Judge an answer by its worker's answers to other tasks.
     answer_weight : "auto" or float
-        For how much of an answer each one counts, from 0 to 1: less than 1 where workers err together. "auto" finds
-        what foretells answers best, in each round; without `calibrate` it is 1.
-    max_iter, tol, random_state
-        Rounds at most (None: 20, or 100 where nothing breaks the bound); rise of the bound per answer that ends them,
-        where nothing breaks it (else posteriors that hardly change do; with 0, nothing does); seed of the folds, and of
-        networks.
+        Weight of each answer, from 0 to 1; less than 1 if workers err together. "auto" chooses the weight that best
+        predicts held-out answers, in each round; without `calibrate` it is 1.
+    max_iter : int or None
+        Maximum number of rounds. None is 20, or 100 if no setting breaks the bound.
+    tol : float
+        Increase of the bound per answer below which EM stops, if no setting breaks the bound; otherwise EM stops when
+        the posteriors hardly change. 0 runs all rounds.
+    random_state : int
+        Seed of the folds and of networks.
 
     Attributes
     ----------
     confusion_ : (workers, classes, classes) array
         `confusion_[w, c, l]` = P(worker w says l | truth c).
     answer_weight_ : float
-        For how much of an answer each one counted at last.
+        Weight of each answer in the last round.
     class_share_ : (classes,) array or None
-        Shares of the classes, where they stand apart from the classifier; None where it has its own.
+        Class shares, if they are estimated apart from the classifier; otherwise None.
     taught_share_ : (classes,) array
-        Shares of the classes behind what `predict_proba` says, unless `new_class_prior` tells others.
+        Class shares that `predict_proba` assumes, unless `new_class_prior` is given.
     named_ : (classes,) bool array
-        Classes that somebody named; of the others nothing is believed.
+        Classes that occur in answers or gold; the others get no probability.
     experts_ : list of dict
-        The classifiers that were heard, with "view", "kind" and "weight".
+        The classifiers that received weight, with "view", "kind" and "weight".
     even_ : bool
-        Whether all classes are held for equally likely.
+        Whether all classes are taken to be equally likely.
     bounds_, converged_ : array and bool
-        The bound of each round, and whether rounds ended before there were too many.
+        The bound of each round, and whether EM stopped before `max_iter`.
 
     Examples
     --------
@@ -162,129 +167,142 @@ class JointEM(CrowdClassifier):
     def _check_parameters(self) -> None:
         check_experts(self.classifier, self.features, self.calibrate)
         check_prior(self.prior)
-        alone = self.prior is None and self.leave_one_out  # a label that a worker gave once has no other count
-        require(not alone, "prior", None, "leave_one_out=False with it, or another prior, such as 'hierarchical'")
+        # without a prior, a label that a worker gave once would have a count of 0
+        undefined = self.prior is None and self.leave_one_out
+        require(not undefined, "prior", None, "another prior, such as 'hierarchical', or add leave_one_out=False")
         check_class_prior(self.class_prior, self.class_prior_strength)
         check_class_prior(self.new_class_prior, name="new_class_prior")
         check_em(self.cross_fit, self.calibrate, self.max_iter, self.tol)
         weight = self.answer_weight
-        fits = weight == "auto" if isinstance(weight, str) else is_number(weight) and 0 <= weight <= 1
-        require(fits, "answer_weight", weight, "'auto' or a number from 0 to 1")
-        require(is_integer(self.random_state, 0), "random_state", self.random_state, "a whole number, 0 or more")
+        valid = weight == "auto" if isinstance(weight, str) else is_number(weight) and 0 <= weight <= 1
+        require(valid, "answer_weight", weight, "'auto' or a number from 0 to 1")
+        require(is_integer(self.random_state, 0), "random_state", self.random_state, "an integer, 0 or more")
 
     def _fit(self, inputs: FitInput) -> None:
         self._network = None
-        answers, weight, gold = inputs.answers, answered(inputs.answers, inputs.weight, inputs.gold), inputs.gold
+        answers, weight, gold = (
+            inputs.answers,
+            answered_weights(inputs.answers, inputs.weight, inputs.gold),
+            inputs.gold,
+        )
         self.named_ = np.bincount(answers.label, minlength=answers.n_classes) > 0
         if gold is not None:
             self.named_[gold[gold >= 0]] = True
-        self._new_shares()  # refuses, before the work, what names other classes
+        self._new_shares()  # raises before the fit if new_class_prior names other classes
         if is_network(self.classifier):
             self._fit_network(inputs)
             return
         x = inputs.features.matrix()
-        climber = JointEMFitter(self, self.named_)
-        crowd = FitterInput(answers, gold, weight, even=held_even(answers, weight, self.named_))
-        experts = climber.experts(x, crowd, _counted(inputs.weight))
-        declared = declared_shares(self.class_prior, self.class_prior_strength, answers.classes, self.named_)
-        climb = climber.climb(crowd, experts, inputs.callback if declared is None else None)
-        if crowd.even and self.calibrate:  # votes were for that; are the answers against it, given all?
-            learned = climber.climb(crowd._replace(even=False), climb.experts, None)
-            if judge(climb, learned).against:
-                crowd, climb = crowd._replace(even=False), learned
-        if declared is not None:  # whether answers speak against it is a matter of both
-            told = climber.climb(crowd._replace(declared=declared), experts, inputs.callback)
-            warn_against(judge(told, climb), stacklevel=4)
-            climb = told
-        joint, self.even_ = climb.joint, crowd.even
-        self.bounds_, self.converged_ = np.array(climb.bounds), climb.converged
+        fitter = JointEMFitter(self, self.named_)
+        problem = EMProblem(answers, gold, weight, equal_shares=has_balanced_classes(answers, weight, self.named_))
+        experts = fitter.make_experts(x, problem, _rows_with_weight(inputs.weight))
+        declared = parse_class_prior(self.class_prior, self.class_prior_strength, answers.classes, self.named_)
+        result = fitter.fit(problem, experts, inputs.callback if declared is None else None)
+        if problem.equal_shares and self.calibrate:  # the votes look balanced: do features and answers contradict it?
+            unequal = problem._replace(equal_shares=False)
+            learned = fitter.fit(unequal, result.experts, None)
+            if compare_shares(result, learned).contradicts:
+                problem, result = unequal, learned
+        if declared is not None:  # comparing fits with and without the prior tells whether the answers contradict it
+            with_prior = fitter.fit(problem._replace(declared_shares=declared), experts, inputs.callback)
+            warn_if_contradicted(compare_shares(with_prior, result), stacklevel=4)
+            result = with_prior
+        engine, self.even_ = result.engine, problem.equal_shares
+        self.bounds_, self.converged_ = np.array(result.bounds), result.converged
         self.history_ = [{"iteration": i + 1, "bound": float(bound)} for i, bound in enumerate(self.bounds_)]
-        self.proba_, self.confusion_ = joint.proba[0], joint.workers[0].confusion()
-        self.class_share_, self.answer_weight_ = (joint.share[0] if climber.apart else None), float(joint.counts[0])
-        self.taught_share_ = taught(self.class_share_, self.proba_, weight)
-        joint.classifier.fit(joint.proba)  # what is kept has learned from the labels that are kept
-        self.experts_ = [expert.saved(float(w)) for expert, w in zip(climb.experts, joint.weights[0], strict=True)]
+        self.proba_, self.confusion_ = engine.proba[0], engine.workers[0].confusion()
+        self.class_share_ = engine.share[0] if fitter.separate_shares else None
+        self.answer_weight_ = float(engine.answer_weights[0])
+        self.taught_share_ = _training_shares(self.class_share_, self.proba_, weight)
+        engine.classifier.fit(engine.proba)  # the saved classifiers are fitted to the final labels
+        self.experts_ = [expert.to_dict(float(w)) for expert, w in zip(result.experts, engine.weights[0], strict=True)]
 
     def _fit_network(self, inputs: FitInput) -> None:
-        """The same engine, with networks that the training loop trains between the E-steps."""
+        """Fit with networks, which the training loop trains between the E-steps."""
         X: Any = inputs.features
         if self.features != "auto":
-            (view,) = views_of(self.features)
-            x, shown = np.asarray(X.matrix(), np.float64), _counted(inputs.weight)
-            transformer, X = fit_view(view, x if shown is None else x[shown])
-            X = X if shown is None else transformer.transform(x)
-            self.view_ = {"view": view, "transformer": numbers_of(transformer)}
+            (view,) = list_views(self.features)
+            x, rows = np.asarray(X.matrix(), np.float64), _rows_with_weight(inputs.weight)
+            transformer, X = fit_view(view, x if rows is None else x[rows])
+            X = X if rows is None else transformer.transform(x)
+            self.view_ = {"view": view, "transformer": view_parameters(transformer)}
         options = {"sample_weight": inputs.weight, "gold": inputs.gold}
         without = None
         if self.class_prior is not None:
-            without = self._made_network(None).fit(X, inputs.answers, **options)
-        network = self._made_network(self.class_prior).fit(X, inputs.answers, callback=inputs.callback, **options)
+            without = self._make_network(None).fit(X, inputs.answers, **options)
+        network = self._make_network(self.class_prior).fit(X, inputs.answers, callback=inputs.callback, **options)
         if without is not None:
-            warn_against(judged(without.evidence, network.evidence, without.blind), stacklevel=5)
+            evidence = compare_evidence(without.evidence, network.evidence, without.evidence_without_features)
+            warn_if_contradicted(evidence, stacklevel=5)
         self._network, self.proba_, self.confusion_ = network, network.proba_, network.confusion_
-        self.class_share_, self.answer_weight_ = None, network.count_
-        self.taught_share_ = taught(None, self.proba_, answered(inputs.answers, inputs.weight, inputs.gold))
+        self.class_share_, self.answer_weight_ = None, network.answer_weight_
+        weight = answered_weights(inputs.answers, inputs.weight, inputs.gold)
+        self.taught_share_ = _training_shares(None, self.proba_, weight)
         self.history_ = network.history_
 
-    def _made_network(self, class_prior: ClassPrior) -> Any:
-        from crowdwise.learn.joint_em.network import JointNetwork  # which imports torch
+    def _make_network(self, class_prior: ClassPrior) -> Any:
+        from crowdwise.learn.joint_em.network import JointNetwork  # imports torch
 
         rounds = {} if self.max_iter is None else {"epochs": self.max_iter}
-        declared, count = (class_prior, self.class_prior_strength), JointEMFitter(self, self.named_).count
+        declared, answer_weight = (
+            (class_prior, self.class_prior_strength),
+            JointEMFitter(self, self.named_).answer_weight,
+        )
         return JointNetwork(
-            declared, self.leave_one_out, count, self.named_, network=self.classifier, prior=self.prior,
+            declared, self.leave_one_out, answer_weight, self.named_, network=self.classifier, prior=self.prior,
             cross_fit=self.cross_fit, calibrate=self.calibrate, random_state=self.random_state, **rounds,
         )  # fmt: skip
 
     def _predict_proba(self, features: Features) -> Array:
-        proba, new = np.concatenate([self._says(lines) for lines in features.matrix_blocks()]), self._new_shares()
-        return proba if new is None else moved(proba, self.taught_share_, new)
+        proba = np.concatenate([self._classify(lines) for lines in features.matrix_blocks()])
+        new = self._new_shares()
+        return proba if new is None else replace_shares(proba, self.taught_share_, new)
 
     def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:
-        return answers_given_truth(self._says(features.rows(rows)), self.confusion_, row, worker)
+        return label_proba(self._classify(features.rows(rows)), self.confusion_, row, worker)
 
-    def _says(self, x: Array) -> Array:
-        """Class probabilities (rows, classes) from rows of features in their own shape."""
+    def _classify(self, x: Array) -> Array:
+        """Return class probabilities (rows, classes) from rows of features in their original shape."""
         if self._network is None:
             out = predict_experts(self.experts_, x.reshape(len(x), -1), self.class_share_)
         else:
-            out = self._network.predict_proba(self._seen(x))
+            out = self._network.predict_proba(self._network_input(x))
         if self.named_.all():
             return out
-        named = np.maximum(out, FLOOR) * self.named_
-        return np.asarray(named / named.sum(axis=1, keepdims=True))
+        out = np.maximum(out, FLOOR) * self.named_
+        return np.asarray(out / out.sum(axis=1, keepdims=True))
 
-    def _seen(self, x: Array) -> Array:
-        """Rows of features as the network takes them."""
+    def _network_input(self, x: Array) -> Array:
+        """Return rows of features as the network takes them."""
         if not hasattr(self, "view_"):
             return x.reshape(len(x), *self.shape_in_)
-        return np.asarray(view_from(**self.view_).transform(np.asarray(x.reshape(len(x), -1), np.float64)))
+        return np.asarray(restore_view(**self.view_).transform(np.asarray(x.reshape(len(x), -1), np.float64)))
 
     def _new_shares(self) -> Array | None:
-        """Shares of the classes (classes,) among tasks to come, where they are declared."""
+        """Return the declared class shares (classes,) of tasks to predict, or None."""
         if self.new_class_prior is None:
             return None
-        return shares_of(self.new_class_prior, self.classes_, self.named_, name="new_class_prior", least=0.0)
+        return parse_shares(self.new_class_prior, self.classes_, self.named_, name="new_class_prior", least=0.0)
 
     def _tensors(self) -> dict[str, Array]:
         return {} if self._network is None else self._network._tensors()
 
     def _restore(self, tensors: dict[str, Array]) -> None:
-        if not hasattr(self, "class_share_"):  # of the first form, whose experts knew the shares of the classes
-            message = "this JointEM was saved by an earlier form of the method: fit it again."
+        if not hasattr(self, "class_share_"):  # the first version, whose experts included the class shares
+            message = "This JointEM was saved by an earlier version of the method. Fit it again."
             raise ModelFileError(message)
         self._network = None
         if tensors:
-            self._network = self._made_network(self.class_prior)
-            shape = self._seen(np.zeros((1, *self.shape_in_))).shape[1:]
-            self._network.restored(self.answers_, shape, tensors)
+            self._network = self._make_network(self.class_prior)
+            shape = self._network_input(np.zeros((1, *self.shape_in_))).shape[1:]
+            self._network.restore(self.answers_, shape, tensors)
 
 
-def _counted(weight: Array | None) -> Array | None:
-    """Rows of the tasks that are not left out by a weight of zero; None where none is."""
+def _rows_with_weight(weight: Array | None) -> Array | None:
+    """Return the rows of tasks whose weight is not zero; None if that is all of them."""
     return None if weight is None or weight.all() else np.flatnonzero(weight)
 
 
-def taught(share: Array | None, proba: Array, weight: Array | None) -> Array:
-    """Shares of the classes (classes,) behind a classifier: those that stand apart, or of what it was taught."""
+def _training_shares(share: Array | None, proba: Array, weight: Array | None) -> Array:
+    """Return the class shares (classes,) that the classifier assumes: separate ones, or those of its labels."""
     return np.asarray(np.average(proba, axis=0, weights=weight) if share is None else share)

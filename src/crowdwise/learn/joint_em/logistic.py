@@ -3,8 +3,9 @@
     f(x)[c]    = softmax(x W)[c]                            x has a last entry 1
     objective  = sum over t of weight[t] * sum over c of target[t, c] * log f(x_t)[c]  -  ridge / 2 * |W without bias|^2
 
-scikit-learn's own takes hard labels only. Newton needs the (features x classes)^2 Hessian: few features. Both start
-from given coefficients, so that a step of EM goes on from the last, and neither ever ends below where it began.
+scikit-learn's own takes only hard labels. Newton's method needs the (features x classes)^2 Hessian, so it suits few
+features. Both solvers take initial coefficients, so that a round of EM continues from the last one, and neither ends
+with a lower objective than it started from.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from scipy.special import log_softmax, softmax
 from crowdwise.learn.base import Array
 
 Solver = Literal["auto", "newton", "lbfgs"]
-NEWTON_SIZE = 300  # coefficients up to which "auto" takes Newton's method
-BIAS_RIDGE = 1e-8  # the biases may all shift together: a trace of a penalty keeps the Hessian invertible
+NEWTON_SIZE = 300  # coefficients up to which "auto" uses Newton's method
+BIAS_RIDGE = 1e-8  # the biases can shift together: a small penalty keeps the Hessian invertible
 
 
 def fit_logistic(
@@ -34,7 +35,7 @@ def fit_logistic(
     max_iter: int = 100,
     tol: float = 1e-8,
 ) -> tuple[Array, float]:
-    """Coefficients (features + 1, classes), bias last, and the penalty they cost.
+    """Return coefficients (features + 1, classes), bias last, and their penalty.
 
     >>> x = np.array([[-1.0], [1.0]])
     >>> coef, _ = fit_logistic(x, np.eye(2), ridge=0.1)
@@ -51,26 +52,26 @@ def fit_logistic(
     if solver == "newton":
         coef = _newton(x, target, ridge, coef, max_iter, tol)
     else:
-        done = minimize(
+        result = minimize(
             lambda flat: _value_and_slope(x, target, ridge, flat.reshape(coef.shape)),
             coef.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": max_iter, "gtol": tol * len(x), "ftol": 0.0},
         )  # fmt: skip
-        coef = done.x.reshape(coef.shape)
+        coef = result.x.reshape(coef.shape)
     return coef, penalty(coef, ridge)
 
 
 def predict_logistic(x: Array, coef: Array) -> Array:
-    """Class probabilities (rows, classes)."""
+    """Return class probabilities (rows, classes)."""
     return softmax(x @ coef[:-1] + coef[-1], axis=1)
 
 
 def penalty(coef: Array, ridge: float) -> float:
-    """What the coefficients cost: minus their log prior, up to a constant."""
+    """Return minus the log prior of the coefficients, up to a constant."""
     return 0.5 * (ridge * float(np.square(coef[:-1]).sum()) + BIAS_RIDGE * float(np.square(coef[-1]).sum()))
 
 
 def _value_and_slope(x: Array, target: Array, ridge: float, coef: Array) -> tuple[float, Array]:
-    """Minus the objective and its gradient."""
+    """Return minus the objective, and its gradient."""
     log_f = log_softmax(x @ coef[:-1] + coef[-1], axis=1)
     value = -float((target * log_f).sum()) + penalty(coef, ridge)
     error = np.exp(log_f) * target.sum(axis=1, keepdims=True) - target  # (rows, classes)
@@ -97,7 +98,7 @@ def _newton(x: Array, target: Array, ridge: float, coef: Array, max_iter: int, t
         flat[np.diag_indices(coef.size)] += ridges
         step = solve(flat, slope, assume_a="sym").reshape(coef.shape)
         length = 1.0
-        while length > 1e-10:  # halve until it is better: far from the optimum a whole step may overshoot
+        while length > 1e-10:  # halve until it improves: far from the optimum a full step may overshoot
             trial = coef - length * step
             new_value, new_slope = _value_and_slope(x, target, ridge, trial)
             if new_value <= value:

@@ -1,10 +1,10 @@
-"""Shares of the classes, as far as votes can tell them: freed of the errors that are spread over all classes.
+"""Class shares estimated from the votes, corrected for errors that are spread over all classes.
 
     vote[c]  =  right * share[c] + wrong * (1 - share[c])          wrong = (1 - right) / (classes - 1)
-    agree    =  right^2 + (classes - 1) * wrong^2                  share of pairs of answers to a task that agree
+    agree    =  right^2 + (classes - 1) * wrong^2                  share of pairs of answers to one task that agree
 
-Errors make classes look more alike than they are: a tenth of the tasks looks like a sixth. How many of the answers are
-right is told by how often two of them agree, as if all workers were as good and erred evenly (one coin for the crowd).
+Errors make the classes look more alike than they are: a share of a tenth looks like a sixth. The rate of right answers
+follows from how often two answers agree, if all workers are equally good and err evenly (one coin for the crowd).
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from crowdwise.evaluate.agreement import pairwise_agreement
 from crowdwise.learn.base import Array
 from crowdwise.truth.base import vote_shares
 
-EVEN = 0.4  # of an equal share: where every class has that much, classes are held for equally likely
+MIN_EQUAL_SHARE = 0.4  # classes count as balanced if each has at least this part of an equal share
 
 
-def held_even(answers: Answers, weight: Array | None, named: Array) -> bool:
-    """Whether each class that is `named`, (classes,) bool, has at least `EVEN` of an equal share.
+def has_balanced_classes(answers: Answers, weight: Array | None, possible: Array) -> bool:
+    """Whether each of the `possible` classes, (classes,) bool, has at least `MIN_EQUAL_SHARE` of an equal share.
 
-    Never where agreement does not tell how many answers are right, with one answer a task, say, or by chance alone:
-    errors make any shares look even.
+    Return False if agreement does not tell how many answers are right, for example with one answer per task or
+    agreement at chance level: errors make any shares look even.
 
     >>> answers = Answers.from_arrays(list("aabbccdd"), list("uv" * 4), list("xxxxxxyy"))
-    >>> held_even(answers, None, np.array([True, True]))
+    >>> has_balanced_classes(answers, None, np.array([True, True]))
     True
     """
-    vote = np.average(vote_shares(answers)[:, named], axis=0, weights=weight)
+    vote = np.average(vote_shares(answers)[:, possible], axis=0, weights=weight)
     agree = pairwise_agreement(answers if weight is None else answers[np.flatnonzero(weight)])
     if agree is None or agree * len(vote) <= 1:
         return False
-    return bool(freed_shares(vote / vote.sum(), agree).min() >= EVEN / len(vote))
+    return bool(denoise_shares(vote / vote.sum(), agree).min() >= MIN_EQUAL_SHARE / len(vote))
 
 
-def freed_shares(vote: Array, agree: float) -> Array:
-    """Shares of the classes (classes,), from those of the votes; below zero where errors explain more than all votes.
+def denoise_shares(vote: Array, agree: float) -> Array:
+    """Return class shares (classes,) from those of the votes; negative where errors explain more than all votes.
 
-    `agree` is the share of pairs of answers that do, more than by chance.
+    `agree` is the share of pairs of answers that agree; it must be above chance.
 
-    >>> freed_shares(np.array([0.8 * 0.9 + 0.2 * 0.1, 0.8 * 0.1 + 0.2 * 0.9]), 0.8**2 + 0.2**2).round(3).tolist()
+    >>> denoise_shares(np.array([0.8 * 0.9 + 0.2 * 0.1, 0.8 * 0.1 + 0.2 * 0.9]), 0.8**2 + 0.2**2).round(3).tolist()
     [0.9, 0.1]
     """
     n = len(vote)

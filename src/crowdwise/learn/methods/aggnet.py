@@ -1,11 +1,13 @@
-"""AggNet: Raykar's joint EM with a network for a classifier.
+"""AggNet: Raykar's joint EM with a network as the classifier.
 
     E   T[t, c]  proportional to f(x_t)[c] * prod over a to t of confusion[worker[a], c, label[a]]
-    M   confusion from T, as Dawid-Skene's; f trained for an epoch on the soft labels T
+    M   confusion from T, as in Dawid-Skene; f trained for an epoch on the soft labels T
 
 Albarqouni et al., "AggNet: deep learning from crowds for mitosis detection", IEEE TMI 35 (2016), for any number of
-classes, with one epoch a round as in the code that made it known. A network that learns its own beliefs by heart
-confirms them: `cross_fit` lets a task be judged only by networks that never saw its answers.
+classes, with one epoch per round as in the widely used code.
+
+Fails when the network memorises its own labels and confirms them: with `cross_fit`, only networks that never saw the
+answers to a task judge it.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from crowdwise._core.validation import is_integer, require
 from crowdwise.answers import Answers
 from crowdwise.learn.base import Array, FitInput
 from crowdwise.learn.joint_em.classifiers import draw_folds
-from crowdwise.learn.joint_em.engine import ConfusionWorkers, Joint
-from crowdwise.learn.joint_em.network_classifier import NetworkClassifier, fold_weights, members_of
+from crowdwise.learn.joint_em.engine import ConfusionWorkers, JointEMEngine
+from crowdwise.learn.joint_em.network_classifier import NetworkClassifier, fold_weights, networks_per_model
 from crowdwise.learn.methods.raykar import check_em
 from crowdwise.learn.network.learner import NetworkLearner, TrainingOptions
 from crowdwise.learn.network.modules import Network
@@ -36,14 +38,14 @@ class AggNet(NetworkLearner):
     Parameters
     ----------
     prior : as `DawidSkene` takes
-        Pseudo-counts of the confusion matrices; 0.01 is the usual code's.
+        Pseudo-counts of the confusion matrices; 0.01 is the value in the usual code.
     cross_fit : int or None
-        Folds: a task's own answers never train the network that judges it.
+        Number of folds. The network that judges a task is never trained on its answers.
     calibrate : bool
         Choose a temperature of the network in each round by the likelihood of the answers; needs `cross_fit`.
-        The last one is that of `predict_proba` too.
+        `predict_proba` uses the last one.
     epochs_per_round : int
-        Epochs of training between two E-steps; `epochs` is their number in all.
+        Epochs of training between two E-steps; `epochs` is the total.
     **training
         See `TrainingOptions`.
 
@@ -83,8 +85,8 @@ class AggNet(NetworkLearner):
         super()._check_parameters()
         self._check_prior()
         check_em(self.cross_fit, self.calibrate, None, 0.0)
-        whole = is_integer(self.epochs_per_round, 1) and self.epochs % self.epochs_per_round == 0
-        require(whole, "epochs_per_round", self.epochs_per_round, f"a divisor of epochs={self.epochs}")
+        divides = is_integer(self.epochs_per_round, 1) and self.epochs % self.epochs_per_round == 0
+        require(divides, "epochs_per_round", self.epochs_per_round, f"a divisor of epochs={self.epochs}")
 
     def _check_prior(self) -> None:
         check_prior(self.prior)
@@ -92,76 +94,78 @@ class AggNet(NetworkLearner):
     def _module(self, network: Network, answers: Answers) -> TargetModule:
         return TargetModule(network, answers)
 
-    def _workers(self, answers: Answers, weight: Array | None) -> Any:
-        """The model of the workers, of one network."""
+    def _make_workers(self, answers: Answers, weight: Array | None) -> Any:
+        """Return the worker model for one network."""
         return ConfusionWorkers(answers, self.prior, weight)
 
-    def _declared(self, answers: Answers) -> tuple[Array, float] | None:
-        """Shares of the classes that are declared, and how strongly."""
+    def _declared_shares(self, answers: Answers) -> tuple[Array, float] | None:
+        """Return the declared class shares and their strength, or None."""
         return None
 
-    def _count(self) -> Any:
-        """For how much of an answer each one is taken."""
+    def _em_answer_weight(self) -> Any:
+        """Return the weight of each answer."""
         return 1.0
 
-    def _named(self) -> Array | None:
-        """Classes that can be true, (classes,) bool; all unless given."""
+    def _possible_classes(self) -> Array | None:
+        """Return the classes that can be true, (classes,) bool; None for all."""
         return None
 
     def _fit(self, inputs: FitInput) -> None:
         features, answers, weight, gold, validation, callback = inputs
-        kept, monitor = self._epoch_selection(features, answers, validation)
-        folds = None if self.cross_fit is None else draw_folds(kept.n_tasks, self.cross_fit, self.random_state)
-        each = members_of(folds)
-        module = self._module(self._network(features, kept.n_classes, self.n_models * each), kept).to(self.device)
+        train, monitor = self._epoch_selection(features, answers, validation)
+        folds = None if self.cross_fit is None else draw_folds(train.n_tasks, self.cross_fit, self.random_state)
+        per_model = networks_per_model(folds)
+        module = self._module(self._network(features, train.n_classes, self.n_models * per_model), train)
+        module = module.to(self.device)
         by_network = weight if folds is None else fold_weights(folds, self.n_models, weight)
-        trainer = self._trainer(module, features, kept, by_network, gold, monitor=monitor, callback=callback)
-        workers = [self._workers(kept, weight) for _ in range(self.n_models)]
+        trainer = self._trainer(module, features, train, by_network, gold, monitor=monitor, callback=callback)
+        workers = [self._make_workers(train, weight) for _ in range(self.n_models)]
         classifier = NetworkClassifier(trainer, features, folds, self.epochs_per_round)
-        joint = _Rounds(
-            kept, gold, workers, classifier, max_iter=1, tol=0.0, calibrate=self.calibrate,
-            declared=self._declared(kept), weight=weight, count=self._count(), named=self._named(),
+        engine = _ResumableEngine(
+            train, gold, workers, classifier, max_iter=1, tol=0.0, calibrate=self.calibrate,
+            declared_shares=self._declared_shares(train), weight=weight, answer_weight=self._em_answer_weight(),
+            possible=self._possible_classes(),
         )  # fmt: skip
         if trainer.epoch == 0:
-            joint.start(vote_shares(kept))
-        else:  # a run that was cut short: on from the labels of its last round
-            first = fix_gold(vote_shares(kept), gold)
-            for each_workers in workers:
-                each_workers.fit(first, first)  # what is fixed by the first labels, as the prior may be
-            joint.resume()
-        joint.max_iter = (self.epochs - trainer.epoch) // self.epochs_per_round + 1
-        joint.run(None)
+            engine.start(vote_shares(train))
+        else:  # an interrupted run: continue from the labels of its last round
+            first = fix_gold(vote_shares(train), gold)
+            for worker_model in workers:
+                worker_model.fit(first, first)  # sets what the first labels determine, such as the prior
+            engine.resume()
+        engine.max_iter = (self.epochs - trainer.epoch) // self.epochs_per_round + 1
+        engine.run(None)
         trainer.finish()
-        if trainer.best_state:  # the labels and workers of the epoch that was kept
-            joint.resume()
-            joint.max_iter = 1
-            joint.run(None)
-        module.keep([m * each + each - 1 for m in range(self.n_models)])
-        module.temperature.copy_(torch.from_numpy(1 / np.maximum(joint.weights[:, 0], FLOOR)))
+        if trainer.best_state:  # return to the labels and workers of the selected epoch
+            engine.resume()
+            engine.max_iter = 1
+            engine.run(None)
+        module.keep([m * per_model + per_model - 1 for m in range(self.n_models)])
+        module.temperature.copy_(torch.from_numpy(1 / np.maximum(engine.weights[:, 0], FLOOR)))
         self.module_ = module
-        self._finish(joint)
+        self._finish(engine)
 
-    def _finish(self, joint: Joint) -> None:
-        """Take the results out of the engine."""
-        self.proba_ = joint.proba.mean(axis=0)
-        self.confusion_ = np.mean([workers.confusion() for workers in joint.workers], axis=0)
+    def _finish(self, engine: JointEMEngine) -> None:
+        """Set the fitted attributes from the engine."""
+        self.proba_ = engine.proba.mean(axis=0)
+        self.confusion_ = np.mean([workers.confusion() for workers in engine.workers], axis=0)
 
 
-class _Rounds(Joint):
-    """Joint EM that leaves in the module what a checkpoint needs: the labels and the workers."""
+class _ResumableEngine(JointEMEngine):
+    """Joint EM that stores in the module what a checkpoint needs: the labels and the workers."""
 
     classifier: NetworkClassifier
 
     def resume(self) -> None:
-        """Stand where the module does, at the end of a round."""
+        """Take the state from the module, at the end of a round."""
         trainer = self.classifier.trainer
-        trainer.run(-trainer.epoch % self.classifier.epochs)  # what is left of a round that was cut short
+        trainer.run(-trainer.epoch % self.classifier.epochs)  # the rest of an interrupted round
         self.classifier.module.recall(self.workers)
-        self.fit_workers(self.classifier.module.target[:: self.classifier.each].double().cpu().numpy())
+        self.fit_workers(self.classifier.module.target[:: self.classifier.per_model].double().cpu().numpy())
 
     def fit_workers(self, proba: Array) -> None:
-        """As for all joint EM; and the module learns how workers answer, to predict hidden answers with."""
-        super().fit_workers(proba.astype(np.float32).astype(np.float64))  # as a checkpoint keeps them
+        """Fit the workers, and store their confusion matrices in the module, which predicts held-out answers."""
+        super().fit_workers(proba.astype(np.float32).astype(np.float64))  # in the precision of a checkpoint
         self.classifier.module.remember(self.workers)
         confusion = np.array([workers.confusion() for workers in self.workers])
-        self.classifier.module.set_confusion(np.repeat(confusion, self.classifier.each, axis=0))
+        self.classifier.module.set_confusion(np.repeat(confusion, self.classifier.per_model, axis=0))

@@ -6,7 +6,7 @@
     Aggregated("majority-vote", "logistic", soft=False)    MV+LR;  "dawid-skene": D&S+LR
     Aggregated("wds"), Aggregated("glad")                  WDS, GLAD: soft labels, as WAUM trains them
 
-Errors of the first stage are learned by the second: that is what the other learners try to avoid.
+Fails where the first stage errs: the classifier learns its errors, which the other learners try to avoid.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from crowdwise.answers import Answers
 from crowdwise.learn.base import Array, FitInput, training_mask
 from crowdwise.learn.features import Features
 from crowdwise.learn.joint_em.classifiers import fit_soft, predict_soft
-from crowdwise.learn.joint_em.engine import ConfusionWorkers, answers_given_truth
+from crowdwise.learn.joint_em.engine import ConfusionWorkers, label_proba
 from crowdwise.learn.network.architectures import Spec
 from crowdwise.learn.network.learner import NetworkLearner, reject_epoch_options
 from crowdwise.learn.network.modules import Network
@@ -36,20 +36,20 @@ class Aggregated(NetworkLearner):
     Parameters
     ----------
     truth : truth model or its name
-        Where the labels come from.
+        The model that infers the labels.
     network : as in `TrainingOptions`, or a scikit-learn classifier
-        What is trained on them. An estimator takes soft labels as weights, or hard ones.
+        The classifier trained on them. An estimator takes soft labels as weights, or hard labels.
     soft : bool
-        Train on the truth model's probabilities, or on its decisions.
+        Train on the truth model's probabilities; False trains on its labels.
     **training
         See `TrainingOptions`.
 
     Attributes
     ----------
     truth_ : TruthModel
-        The fitted truth model; `proba_` is what it inferred.
+        The fitted truth model; its `proba_` is also that of this model.
     confusion_ : (workers, classes, classes) array
-        Confusion matrices of the workers against the labels inferred.
+        Confusion matrices of the workers against the inferred labels.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class Aggregated(NetworkLearner):
         return not hasattr(self.network, "predict_proba")
 
     def member_proba(self, X: Any) -> Array:
-        """What each of the `n_models` networks says, (models, tasks, classes)."""
+        """Return the probabilities of each of the `n_models` networks, (models, tasks, classes)."""
         if hasattr(self.network, "predict_proba"):
             return self.predict_proba(X)[None]
         return super().member_proba(X)
@@ -102,7 +102,7 @@ class Aggregated(NetworkLearner):
             super()._fit(inputs)
 
     def _labels(self, answers: Answers, weight: Array | None, gold: Array | None) -> Array:
-        """The first stage: labels (tasks, classes) to train on."""
+        """Run the first stage; return the labels (tasks, classes) to train on."""
         truth = make(self.truth) if isinstance(self.truth, str) else clone(self.truth)
         self.truth_ = truth.fit(answers, gold)
         workers = ConfusionWorkers(answers, "diagonal", weight)
@@ -133,5 +133,5 @@ class Aggregated(NetworkLearner):
         if hasattr(self, "estimator_"):
             x = features.rows(rows).reshape(len(rows), -1)
             f = predict_soft(self.estimator_, x, self._fitted.n_classes)
-            return answers_given_truth(f, self.confusion_, row, worker)
+            return label_proba(f, self.confusion_, row, worker)
         return super()._proba_of_answers(features, rows, row, worker)

@@ -6,20 +6,20 @@
     loss        sum over answers a of -log P(worker[a] says label[a])
     ties        personal:   lam / 2 * sum over workers k of |w_k - w_0|^2
                 clustered:  mu / n * sum over pairs j < k of |w_j - w_k|
-    n           pairs that a worker is in, on average: with all pairs, the number of workers
+    n           average number of pairs per worker: with all pairs, the number of workers
 
-The target has no answers: it is where the workers pull it. Personal workers pull it to their mean,
+The target has no answers; the workers pull it. Personal workers pull it to their mean,
 
     w_0 = lam * sum over k of w_k / (eta + lam * workers)
 
-clustered ones to their median, for the norm is not squared: a minority of spammers moves it little. Workers alike merge
-into clusters. Both problems are convex and solved by L-BFGS: personal with w_0 put in as above, clustered with
-sqrt(|.|^2 + eps^2) for |.|, in rounds of falling eps, each from where the last ended. So the objective only falls. (The
-paper uses ADMM. On a real crowd of 176 workers this ended lower, and sooner, than the method of multipliers did.)
+clustered ones to their median, since the norm is not squared: a minority of spammers moves it little. Similar workers
+merge into clusters. Both problems are convex and solved by L-BFGS: personal with w_0 replaced as above, clustered with
+sqrt(|.|^2 + eps^2) for |.|, in rounds of decreasing eps, each from the end of the last. So the objective only falls.
+(The paper uses ADMM. On a real crowd of 176 workers this reached a lower value, and sooner.)
 
 Kajino, Tsuboi and Kashima, "A convex formulation for learning from crowds", AAAI 2012 (personal), and "Clustering
-crowds", AAAI 2013 (clustered, two classes). As in the authors' code, all pairs weigh the same. Many classes, and pairs
-that are left out, are ours.
+crowds", AAAI 2013 (clustered, two classes). As in the authors' code, all pairs have the same weight. More than two
+classes, and a subset of the pairs, are our extension.
 """
 
 from __future__ import annotations
@@ -41,42 +41,46 @@ from crowdwise.learn.base import Array, Callback, CrowdClassifier, FitInput
 from crowdwise.learn.features import Features
 from crowdwise.learn.features.scaling import mean_and_scale
 
-# Value and gradient of an objective at parameters given as one flat array.
+# Returns the value and the gradient of an objective.
 Objective = Callable[[Array], tuple[float, Array]]
 
-ROUNDS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)  # eps
+SMOOTHING = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)  # eps of each round
 MAX_CELLS = 100_000_000  # pairs x features
 
 
 class CPC(CrowdClassifier):
-    """Personal classifiers of the workers, and a target classifier among them.
+    """A personal classifier per worker, and a target classifier among them.
 
     Parameters
     ----------
     kind : {"auto", "clustered", "personal"}
         How workers are tied to the target: by distances, so that they form clusters (two classes only), or by squared
-        distances. "auto" takes clusters where it can.
+        distances. "auto" is clustered with two classes, and personal with more.
     lam, mu : float
-        Strength of the ties, personal and clustered. Losses are summed over answers: a worker of many is freer.
+        Strength of the ties, personal and clustered. The loss is a sum over answers, so a worker with many answers is
+        tied less.
     eta : float or None
-        Strength of the ridge on the target. None is 10 for personal and 0.1 for clustered classifiers, where no pull is
-        stronger than mu: |w_0| is at most mu / eta. (All defaults did well on three real crowds, seen with the truth.)
+        Ridge penalty of the target. None is 10 for personal and 0.1 for clustered classifiers, where |w_0| is at most
+        mu / eta. (The defaults were chosen on three real crowds with known truth.)
     pairs : "auto", "all" or int
-        Which workers are tied to each other in clusters: all, or each to so many of those they agree with most (and all
-        to the target). "auto" is all of up to 200 workers, and 10 each of more: time and memory grow with the pairs.
-    max_iter, tol
-        Iterations at most; relative fall of the objective that ends a round.
+        Which workers are tied to each other in clusters: all, or each to this number of workers they agree with most
+        (and all to the target). "auto" is all for up to 200 workers, and 10 for more: time and memory grow with the
+        pairs.
+    max_iter : int
+        Maximum number of iterations.
+    tol : float
+        Relative decrease of the objective below which a round stops.
     standardise : bool
-        Whether features are shifted and scaled to mean 0 and deviation 1 first.
+        Whether to scale features to mean 0 and standard deviation 1 first.
     random_state : int
-        Seed of ties in `labels_`; the fit has nothing random.
+        Seed for breaking ties in `labels_`; the fit is deterministic.
 
     Attributes
     ----------
     coef_ : (classes, features + 1) array
         The target classifier on standardised features, bias last. With two classes the first row is zero.
     worker_coef_ : (workers, classes, features + 1) array
-        Those of the workers.
+        The classifiers of the workers.
     cluster_ : (workers,) array
         The cluster of each worker, numbered from 0; personal classifiers are clusters of one.
 
@@ -122,24 +126,24 @@ class CPC(CrowdClassifier):
         require(self.kind in ("auto", "clustered", "personal"), "kind", self.kind, "'auto', 'clustered' or 'personal'")
         for name, value in (("lam", self.lam), ("mu", self.mu), ("eta", 1.0 if self.eta is None else self.eta)):
             require(0 < value < np.inf, name, value, "a number above 0")
-        named = self.pairs in ("auto", "all")
-        require(named or is_integer(self.pairs, 1), "pairs", self.pairs, "'auto', 'all' or a number of workers")
-        require(self.max_iter >= 1, "max_iter", self.max_iter, "a whole number, 1 or more")
+        valid = self.pairs in ("auto", "all") or is_integer(self.pairs, 1)
+        require(valid, "pairs", self.pairs, "'auto', 'all' or an integer, 1 or more")
+        require(self.max_iter >= 1, "max_iter", self.max_iter, "an integer, 1 or more")
         require(0 <= self.tol < np.inf, "tol", self.tol, "a number, 0 or more")
 
     def _fit(self, inputs: FitInput) -> None:
         features, answers, weight, gold, _, callback = inputs
         if gold is not None:
-            message = "CPC does not infer labels, so it cannot use gold: leave it out, or add it as a worker's answers."
+            message = "CPC does not infer labels, so it cannot use gold. Leave gold out, or add it as a worker."
             raise ParameterError(message)
         if self.kind == "clustered" and answers.n_classes > 2:
-            message = f"kind='clustered' takes two classes, the answers hold {answers.n_classes}: use kind='personal'."
+            message = f"kind='clustered' takes two classes; the answers have {answers.n_classes}. Use kind='personal'."
             raise ParameterError(message)
         x = features.matrix()
         self.mean_, self.scale_ = (
             mean_and_scale(features) if self.standardise else (np.zeros(x.shape[1]), np.ones(x.shape[1]))
         )
-        x = self._standardised(x)  # (tasks, features + 1)
+        x = self._standardise(x)  # (tasks, features + 1)
         if weight is not None:
             weight = weight[answers.task] if answers.weight is None else answers.weight * weight[answers.task]
         loss = AnswerLoss(x, answers, answers.weight if weight is None else weight)
@@ -148,43 +152,44 @@ class CPC(CrowdClassifier):
             target, own = fit_personal(loss, self.lam, 10.0 if self.eta is None else self.eta, descent)
             self.cluster_ = np.arange(answers.n_workers)
         else:
-            pairs = self._joined(answers, x.shape[1])
+            pairs = self._worker_pairs(answers, x.shape[1])
             eta = 0.1 if self.eta is None else self.eta
             target, own, self.cluster_ = fit_clustered(loss, pairs, self.mu, eta, descent)
         self.coef_, self.worker_coef_ = by_class(target), by_class(own)
         self.proba_ = softmax(x @ self.coef_.T, axis=1)
         if not descent.converged:
-            message = f"CPC stopped after max_iter={self.max_iter} iterations before it settled: raise it or tol."
+            message = f"CPC did not converge in max_iter={self.max_iter} iterations. Increase max_iter or tol."
             warnings.warn(message, ConvergenceWarning, stacklevel=4)
 
-    def _joined(self, answers: Answers, n_features: int) -> Array:
+    def _worker_pairs(self, answers: Answers, n_features: int) -> Array:
+        """Return the pairs that are tied, (pairs, 2); see `fit_clustered`."""
         n, pairs = answers.n_workers, self.pairs
         if pairs == "auto":
             pairs = "all" if n <= 200 else 10
         n_pairs = n * (n + 1) // 2 if pairs == "all" else n * (int(pairs) + 1)
         if n_pairs * n_features > MAX_CELLS:
-            message = f"pairs={pairs!r} ties {n_pairs:,} pairs of {n_features:,} features each: use a lower number."
+            message = f"pairs={pairs!r} ties {n_pairs:,} pairs of {n_features:,} features. Use a lower number."
             raise TooLargeError(message)
         return all_pairs(n) if pairs == "all" else nearest_pairs(answers, int(pairs))
 
-    def _standardised(self, x: Array) -> Array:
+    def _standardise(self, x: Array) -> Array:
         return np.column_stack([(x.reshape(len(x), -1) - self.mean_) * self.scale_, np.ones(len(x))])
 
     def _predict_proba(self, features: Features) -> Array:
-        return np.concatenate([softmax(self._standardised(b) @ self.coef_.T, axis=1) for b in features.blocks()])
+        return np.concatenate([softmax(self._standardise(b) @ self.coef_.T, axis=1) for b in features.blocks()])
 
     def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:
-        x = self._standardised(features.rows(rows))
-        asked, at = np.unique(worker, return_inverse=True)
-        logits = np.tensordot(x, self.worker_coef_[asked], axes=(1, 2))  # (rows, workers, classes)
-        return softmax(logits[row, at], axis=1)
+        x = self._standardise(features.rows(rows))
+        some, index = np.unique(worker, return_inverse=True)
+        logits = np.tensordot(x, self.worker_coef_[some], axes=(1, 2))  # (rows, workers, classes)
+        return softmax(logits[row, index], axis=1)
 
 
 class AnswerLoss:
-    """Sum over answers of -log P(label), each by its worker's own classifier.
+    """The sum over answers of -log P(label), each by the classifier of its worker.
 
-    All answers are one sparse matrix with a block of columns for each worker, so that one product serves them all: 12
-    bytes for each answer and feature.
+    All answers form one sparse matrix with a block of columns per worker, so that one product serves them all. It takes
+    12 bytes per answer and feature.
     """
 
     def __init__(self, x: Array, answers: Answers, weight: Array | None) -> None:
@@ -198,7 +203,7 @@ class AnswerLoss:
         self.weight = np.ones(n) if weight is None else weight
 
     def __call__(self, w: Array) -> tuple[float, Array]:
-        """Value and gradient at classifiers (workers, features, columns)."""
+        """Return value and gradient at classifiers (workers, features, columns)."""
         logits = self.design @ w.reshape(-1, self.shape[2])  # (answers, columns)
         if self.shape[2] == 1:
             logits = np.column_stack([np.zeros(len(logits)), logits])
@@ -212,14 +217,14 @@ class AnswerLoss:
 
 
 class Descent:
-    """L-BFGS in one or more rounds that share a history and a limit of iterations."""
+    """L-BFGS in one or more rounds that share a history and a maximum number of iterations."""
 
     def __init__(self, max_iter: int, tol: float, history: list[dict[str, Any]], callback: Callback | None) -> None:
         self.max_iter, self.tol, self.history, self.callback = max_iter, tol, history, callback
         self.converged = True
 
     def run(self, objective: Objective, start: Array) -> Array:
-        """The minimum, in the shape of the start."""
+        """Return the minimum, in the shape of the start."""
 
         def flat(w: Array) -> tuple[float, Array]:
             value, slope = objective(w.reshape(start.shape))
@@ -230,9 +235,9 @@ class Descent:
             self.converged = False
             return start
         options = {"maxiter": left, "maxfun": 20 * left, "ftol": self.tol, "gtol": 1e-8}
-        done = minimize(flat, start.ravel(), jac=True, method="L-BFGS-B", callback=self._record, options=options)
-        self.converged &= done.status != 1  # 2 is a search that finds nothing lower: settled too
-        return done.x.reshape(start.shape)
+        result = minimize(flat, start.ravel(), jac=True, method="L-BFGS-B", callback=self._record, options=options)
+        self.converged &= result.status != 1  # status 2, a failed line search, counts as converged
+        return result.x.reshape(start.shape)
 
     def _record(self, intermediate_result: OptimizeResult) -> None:
         loss = float(intermediate_result.fun)
@@ -242,14 +247,14 @@ class Descent:
 
 
 def fit_personal(loss: AnswerLoss, lam: float, eta: float, descent: Descent) -> tuple[Array, Array]:
-    """Target (features, columns) and workers' classifiers (workers, features, columns), tied by squared distances."""
+    """Return the target (features, columns) and the workers' classifiers (workers, features, columns)."""
 
     def target(w: Array) -> Array:
         return lam * w.sum(axis=0) / (eta + lam * len(w))
 
     def objective(w: Array) -> tuple[float, Array]:
         value, slope = loss(w)
-        away = w - target(w)  # at the best target its own gradient is zero, so the slope has no part through it
+        away = w - target(w)  # the gradient by the target is zero at its optimum
         value += 0.5 * lam * float(np.square(away).sum()) + 0.5 * eta * float(np.square(target(w)).sum())
         return value, slope + lam * away
 
@@ -260,19 +265,19 @@ def fit_personal(loss: AnswerLoss, lam: float, eta: float, descent: Descent) -> 
 def fit_clustered(
     loss: AnswerLoss, pairs: Array, mu: float, eta: float, descent: Descent
 ) -> tuple[Array, Array, Array]:
-    """Target, workers' classifiers and clusters; pairs (pairs, 2) name the target as 0 and the workers from 1."""
+    """Return target, workers' classifiers and clusters; in pairs (pairs, 2) 0 is the target, workers count from 1."""
     n = loss.shape[0]
-    pull = mu * n / (2 * len(pairs) - n)  # mu / pairs a worker is in, on average: n pairs are with the target
+    pull = mu * n / (2 * len(pairs) - n)  # mu / average number of pairs per worker; n pairs include the target
     sign = np.tile([1.0, -1.0], len(pairs))
     difference = csr_array((sign, pairs.ravel(), 2 * np.arange(len(pairs) + 1)), shape=(len(pairs), n + 1))
 
     def smoothed(eps: float) -> Objective:
         def objective(w: Array) -> tuple[float, Array]:
             value, slope = loss(w[1:])
-            apart = difference @ w[..., 0]  # (pairs, features)
-            norm = np.sqrt(np.square(apart).sum(axis=1) + eps**2)
+            delta = difference @ w[..., 0]  # (pairs, features)
+            norm = np.sqrt(np.square(delta).sum(axis=1) + eps**2)
             value += pull * float(norm.sum()) + 0.5 * eta * float(np.square(w[0]).sum())
-            total = (difference.T @ (apart * (pull / norm)[:, None]))[..., None]  # (1 + workers, features, 1)
+            total = (difference.T @ (delta * (pull / norm)[:, None]))[..., None]  # (1 + workers, features, 1)
             total[0] += eta * w[0]
             total[1:] += slope
             return value, total
@@ -280,16 +285,16 @@ def fit_clustered(
         return objective
 
     w = np.zeros((n + 1, *loss.shape[1:]))
-    for eps in ROUNDS:
+    for eps in SMOOTHING:
         w = descent.run(smoothed(eps), w)
-    merged = pairs[np.linalg.norm(difference @ w[..., 0], axis=1) < 10 * ROUNDS[-1]]
+    merged = pairs[np.linalg.norm(difference @ w[..., 0], axis=1) < 10 * SMOOTHING[-1]]
     graph = coo_array((np.ones(len(merged)), merged.T), shape=(n + 1, n + 1))
     cluster = connected_components(graph, directed=False)[1][1:]
     return w[0], w[1:], np.unique(cluster, return_inverse=True)[1]
 
 
 def all_pairs(n_workers: int) -> Array:
-    """Every pair (j, k), j < k, of the target (0) and the workers (from 1), as (pairs, 2).
+    """Return every pair (j, k), j < k, of the target (0) and the workers (from 1), as (pairs, 2).
 
     >>> all_pairs(2).tolist()
     [[0, 1], [0, 2], [1, 2]]
@@ -298,20 +303,20 @@ def all_pairs(n_workers: int) -> Array:
 
 
 def nearest_pairs(answers: Answers, k: int) -> Array:
-    """The target with every worker, and each worker with the k who agree most with them on tasks both answered.
+    """Return the pairs of the target and every worker, and of each worker and the k they agree with most.
 
     >>> crowd = Answers.from_arrays([1, 1, 1, 2, 2], list("abcab"), list("xxyyy"))
     >>> nearest_pairs(crowd, 1).tolist()
     [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3]]
     """
     n, ones = answers.n_workers, np.ones(answers.n_answers)
-    said = answers.task.astype(np.int64) * answers.n_classes + answers.label
-    did = csr_array((ones, (answers.worker, answers.task)), shape=(n, answers.n_tasks))
-    says = csr_array((ones, (answers.worker, said)), shape=(n, answers.n_tasks * answers.n_classes))
-    both = (did @ did.T).tocoo()
-    other = both.row != both.col
-    row, col = both.row[other], both.col[other]
-    share = ((says @ says.T).tocsr()[row, col] + 1) / (both.data[other] + 2)  # of agreement; few tasks: near a half
+    cell = answers.task.astype(np.int64) * answers.n_classes + answers.label
+    by_task = csr_array((ones, (answers.worker, answers.task)), shape=(n, answers.n_tasks))
+    by_label = csr_array((ones, (answers.worker, cell)), shape=(n, answers.n_tasks * answers.n_classes))
+    shared = (by_task @ by_task.T).tocoo()
+    other = shared.row != shared.col
+    row, col = shared.row[other], shared.col[other]
+    share = ((by_label @ by_label.T).tocsr()[row, col] + 1) / (shared.data[other] + 2)  # smoothed agreement
     order = np.lexsort((col, -share, row))
     first = np.searchsorted(row[order], np.arange(n))
     near = order[np.arange(len(order)) - first[row[order]] < k]
@@ -321,6 +326,6 @@ def nearest_pairs(answers: Answers, k: int) -> Array:
 
 
 def by_class(w: Array) -> Array:
-    """Classifiers (..., features, columns) as (..., classes, features)."""
+    """Return classifiers (..., features, columns) as (..., classes, features)."""
     rows = np.swapaxes(w, -1, -2)
     return np.concatenate([np.zeros_like(rows), rows], axis=-2) if rows.shape[-2] == 1 else np.ascontiguousarray(rows)

@@ -1,10 +1,10 @@
-"""CROWDLAB: a classifier's probabilities and the workers' answers, averaged by how far each can be trusted.
+"""CROWDLAB: a classifier's probabilities and the workers' answers, averaged with estimated weights.
 
-    p[t]      what a classifier that did not see task t's answers says of it
+    p[t]      probabilities of a classifier that did not see the answers to task t
     label[t]  the consensus: at first majority vote, ties to the classifier
     A[w]      share of the others' answers, on w's tasks, that agree with w's
     P         share of a task's answers that agree with its consensus, mean over tasks
-    base      error of always naming the most frequent consensus
+    base      error of always predicting the most frequent consensus class
 
     weight[w] = max(1 - (1 - A[w]) / base, 1e-6)
     weight_f  = max(1 - (share of tasks where argmax p is not the consensus) / base, 1e-6) * sqrt(answers per task)
@@ -12,17 +12,17 @@
     proba[t]  = ( weight_f * p[t] + sum over answers a to t of weight[worker[a]] * q[label[a]] ) / sum of the weights
     q[l]      = P for class l, (1 - P) / (classes - 1) for the others
 
-The most probable class is the next consensus, and all is computed once more with it. A, P, base and the classifier's
-error are taken over tasks with two answers or more; a worker who shares no task gets the mean A of the others. Where no
-task has two answers nothing tells workers apart: A and P are then the share of answers that the classifier predicts.
+The most probable class is the next consensus, and everything is computed once more with it. A, P, base and the
+classifier's error use only tasks with two answers or more; a worker who shares no task gets the mean A of the others.
+If no task has two answers, workers cannot be compared: A and P are the share of answers that the classifier predicts.
 
     quality[w] = s * mean over w's answers of proba[task, label] + (1 - s) * share of them that are the consensus
     s          = weight_f / (weight_f + mean weight of a worker * answers per task)
 
 Goh, Tkachenko and Mueller, "CROWDLAB: Supervised learning to infer consensus labels and quality scores for data with
-multiple annotators", 2022. The figures are those of cleanlab, the authors' package, but for three things: a tie that
-the classifier cannot break goes to the first class; `quality` is that of the class most probable in the end, where
-cleanlab keeps the consensus of the first round; and a worker who shares no task has a quality, not NaN.
+multiple annotators", 2022. The results equal those of cleanlab, the authors' package, with three exceptions: a tie that
+the classifier cannot break goes to the first class; `quality` is that of the final class, where cleanlab keeps the
+consensus of the first round; and a worker who shares no task has a quality, not NaN.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from crowdwise._core.validation import require
+from crowdwise._core.validation import is_integer, require
 from crowdwise.answers import Answers
 from crowdwise.errors import ParameterError
 from crowdwise.learn.base import Array, CrowdClassifier, FitInput
@@ -43,15 +43,15 @@ from crowdwise.learn.joint_em.classifiers import predict_soft
 from crowdwise.learn.joint_em.logistic import fit_logistic, predict_logistic
 from crowdwise.truth.base import fix_gold, pick, vote_shares
 
-LEAST = 1e-6  # of a weight, and of the error of always naming one class
+LEAST = 1e-6  # lower limit of a weight, and of the error of always predicting one class
 
 
 class Consensus(NamedTuple):
-    """What CROWDLAB says of a crowd."""
+    """The result of `crowdlab`."""
 
     proba: Array  # (tasks, classes)
-    quality: Array  # (tasks,): probability of the class believed
-    worker_quality: Array  # (workers,): about the share of a worker's answers that are right
+    quality: Array  # (tasks,): probability of the most probable class
+    worker_quality: Array  # (workers,): roughly the share of right answers
     worker_weight: Array  # (workers,)
     model_weight: float
 
@@ -59,9 +59,9 @@ class Consensus(NamedTuple):
 class CrowdLab(CrowdClassifier):
     """Consensus of the workers and a classifier that judges each task without having seen its answers.
 
-    `proba_` is the consensus. `predict` is the classifier trained again: on the consensus labels of all answered tasks,
-    or, when it learns from answers itself, on all answers. A worker is taken to be right as often as `worker_quality_`
-    says, and to err evenly otherwise.
+    `proba_` is the consensus. `predict` uses the classifier trained again: on the consensus labels of all answered
+    tasks, or on all answers if it is a crowd classifier. `answer_proba` takes a worker to be right with probability
+    `worker_quality_`, and to err evenly otherwise.
 
     Parameters
     ----------
@@ -69,23 +69,23 @@ class CrowdLab(CrowdClassifier):
         Trained on majority-vote labels, or on answers if it is a crowd classifier. None is logistic regression on
         standardised features.
     cross_fit : int
-        Folds: each is judged by a classifier trained on the others. No more than there are tasks.
+        Number of folds. Each is judged by a classifier trained on the others. Limited to the number of tasks.
     ridge : float
-        Strength of the logistic regression's penalty.
+        Penalty of the logistic regression.
     random_state : int
-        Seed of the folds and of ties.
+        Seed of the folds and for breaking ties.
 
     Attributes
     ----------
     quality_ : (tasks,) array
-        How sure the consensus of each task is.
+        Confidence of the consensus of each task.
     worker_quality_ : (workers,) array
-        About the share of a worker's answers that are right.
+        Roughly the share of right answers of each worker.
     worker_weight_ : (workers,) array
     model_weight_ : float
-        How much a worker's answer and the classifier's word count in the consensus.
+        Weights of the workers and of the classifier in the consensus.
     classifier_ : estimator or tuple
-        The classifier trained again; that of None as coefficients, means and scales.
+        The final classifier; for `classifier=None` a tuple of coefficients, means and scales.
 
     Examples
     --------
@@ -111,8 +111,7 @@ class CrowdLab(CrowdClassifier):
     classifier_: Any
 
     def _check_parameters(self) -> None:
-        whole = isinstance(self.cross_fit, (int, np.integer)) and not isinstance(self.cross_fit, bool)
-        require(whole and self.cross_fit >= 2, "cross_fit", self.cross_fit, "a number of folds, 2 or more")
+        require(is_integer(self.cross_fit, 2), "cross_fit", self.cross_fit, "an integer, 2 or more")
         require(self.ridge >= 0, "ridge", self.ridge, "a number, 0 or more")
         usable = self.classifier is None or hasattr(self.classifier, "predict_proba")
         require(usable, "classifier", self.classifier, "a classifier with predict_proba, or None")
@@ -120,31 +119,31 @@ class CrowdLab(CrowdClassifier):
     def _fit(self, inputs: FitInput) -> None:
         features, answers, weight, gold, _, callback = inputs
         rng = np.random.default_rng(self.random_state)
-        known = np.diff(answers.task_starts) > 0  # nothing is learned from tasks without answers
+        known = np.diff(answers.task_starts) > 0  # tasks without answers or gold are not trained on
         if gold is not None:
             known |= gold >= 0
         if weight is not None:
             known &= weight > 0
         n_folds = min(self.cross_fit, int(known.sum()))
         if n_folds < 2:
-            message = "CrowdLab judges each task by a classifier trained on others: give two answered tasks or more."
+            message = "CrowdLab trains on some tasks to judge others: pass at least two answered tasks."
             raise ParameterError(message)
         vote = _with_gold(pick(vote_shares(answers), rng), gold)
-        fold = even_folds(np.where(known, vote, answers.n_classes), n_folds, rng)
+        fold = stratified_folds(np.where(known, vote, answers.n_classes), n_folds, rng)
         proba = np.empty((answers.n_tasks, answers.n_classes))
         for k in range(n_folds):
-            train, held = np.flatnonzero(known & (fold != k)), np.flatnonzero(fold == k)
-            judge = self._trained(features, answers, vote, weight, train)
-            proba[held] = _says_all(judge, SomeRows(features, held), answers.n_classes)
+            train, held_out = np.flatnonzero(known & (fold != k)), np.flatnonzero(fold == k)
+            classifier = self._train(features, answers, vote, weight, train)
+            proba[held_out] = _predict_blocks(classifier, SomeRows(features, held_out), answers.n_classes)
             if callback is not None:
                 callback({"iteration": k + 1, "iterations": n_folds})
-        found = crowdlab(answers, proba, weight=weight, gold=gold)
-        self.proba_, self.quality_, self.worker_quality_, self.worker_weight_, self.model_weight_ = found
-        believed = found.proba.argmax(axis=1)
-        self.classifier_ = self._trained(features, answers, believed, weight, np.flatnonzero(known))
+        consensus = crowdlab(answers, proba, weight=weight, gold=gold)
+        self.proba_, self.quality_, self.worker_quality_, self.worker_weight_, self.model_weight_ = consensus
+        label = consensus.proba.argmax(axis=1)
+        self.classifier_ = self._train(features, answers, label, weight, np.flatnonzero(known))
 
-    def _trained(self, features: Features, answers: Answers, label: Array, weight: Array | None, rows: Array) -> Any:
-        """A classifier that learned from these tasks; logistic regression as coefficients, means and scales."""
+    def _train(self, features: Features, answers: Answers, label: Array, weight: Array | None, rows: Array) -> Any:
+        """Return a classifier trained on these rows; logistic regression as coefficients, means and scales."""
         some, part = SomeRows(features, rows), None if weight is None else weight[rows]
         if isinstance(self.classifier, CrowdClassifier):
             return clone(self.classifier).fit(some, answers[rows], sample_weight=part)
@@ -158,27 +157,27 @@ class CrowdLab(CrowdClassifier):
 
     def _predict_proba(self, features: Features) -> Array:
         n_classes = self._fitted.n_classes
-        return _says_all(self.classifier_, features, n_classes)
+        return _predict_blocks(self.classifier_, features, n_classes)
 
     def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:
-        f = _says(self.classifier_, features.rows(rows), self._fitted.n_classes)[row]  # (answers, classes)
+        f = _predict(self.classifier_, features.rows(rows), self._fitted.n_classes)[row]  # (answers, classes)
         right = self.worker_quality_[worker, None]
         return right * f + (1 - right) * (1 - f) / (f.shape[1] - 1)
 
 
 def crowdlab(answers: Answers, proba: Any, *, weight: Array | None = None, gold: Array | None = None) -> Consensus:
-    """Consensus of the answers and the probabilities of a classifier.
+    """Return the consensus of the answers and the probabilities of a classifier.
 
     Parameters
     ----------
     answers : Answers
-        What the workers said; their weights count.
+        The answers; their weights are used.
     proba : (tasks, classes) array
-        Out-of-sample probabilities: what a classifier says of each task that was not trained on its answers.
+        Out-of-sample class probabilities: of a classifier that was not trained on the answers to the task.
     weight : (tasks,) array, optional
-        How much each task counts in judging workers and classifier.
+        Weight of each task in judging workers and classifier.
     gold : (tasks,) int array, optional
-        Codes of known labels, -1 where unknown, held fixed.
+        Codes of gold labels, -1 where unknown; they stay fixed.
 
     Examples
     --------
@@ -189,26 +188,28 @@ def crowdlab(answers: Answers, proba: Any, *, weight: Array | None = None, gold:
     p = np.asarray(proba, dtype=float)
     shape = (answers.n_tasks, answers.n_classes)
     if p.shape != shape or not (p >= 0).all() or not np.allclose(p.sum(axis=1), 1, atol=1e-3):
-        message = f"proba of shape {p.shape}: give class probabilities of shape {shape}, rows as in answers.tasks."
+        message = f"proba has shape {p.shape}. Pass class probabilities of shape {shape}, rows as in answers.tasks."
         raise ParameterError(message)
     votes = answers.counts(dense=True)  # (tasks, classes)
     task_weight = np.ones(len(p)) if weight is None else weight
     tied = votes >= votes.max(axis=1, keepdims=True) - 1e-12
     label = _with_gold(np.where(tied, p, -1).argmax(axis=1), gold)
     for _ in range(2):
-        worker_weight, model_weight, likely = _weigh(answers, p, votes, label, task_weight)
+        worker_weight, model_weight, likely = _estimate_weights(answers, p, votes, label, task_weight)
         mixed = _mix(answers, p, worker_weight, model_weight, likely)
         consensus = label
-        stays = mixed[np.arange(len(p)), label] >= mixed.max(axis=1)  # a tie leaves the vote as it is
+        stays = mixed[np.arange(len(p)), label] >= mixed.max(axis=1)  # a tie keeps the vote
         label = _with_gold(np.where(stays, label, mixed.argmax(axis=1)), gold)
     side = model_weight / (model_weight + worker_weight.mean() * _answers_per_task(votes))
-    worker_quality = _rate(answers, mixed, consensus, side)
+    worker_quality = _worker_quality(answers, mixed, consensus, side)
     mixed = fix_gold(mixed, gold)
     return Consensus(mixed, mixed.max(axis=1), worker_quality, worker_weight, model_weight)
 
 
-def _weigh(answers: Answers, p: Array, votes: Array, label: Array, task_weight: Array) -> tuple[Array, float, float]:
-    """Weights of the workers and of the classifier, and P, given the consensus."""
+def _estimate_weights(
+    answers: Answers, p: Array, votes: Array, label: Array, task_weight: Array
+) -> tuple[Array, float, float]:
+    """Return the weights of the workers and of the classifier, and P, given the consensus."""
     task, worker, vote = answers.task, answers.worker, _votes(answers)
     total = votes.sum(axis=1)  # (tasks,)
     mass = vote * task_weight[task]  # (answers,)
@@ -217,43 +218,43 @@ def _weigh(answers: Answers, p: Array, votes: Array, label: Array, task_weight: 
     overlaps = others > 1e-12
     guess = p.argmax(axis=1)
     if overlaps.any():
-        judged = task_weight * (np.diff(answers.task_starts) > 1)
+        used_weight = task_weight * (np.diff(answers.task_starts) > 1)
         share = votes[np.arange(len(p)), label] / np.maximum(total, LEAST)
-        likely, wrong = np.average(share, weights=judged), np.average(guess != label, weights=judged)
+        likely, wrong = np.average(share, weights=used_weight), np.average(guess != label, weights=used_weight)
         agreement = np.divide(agreeing, others, out=np.zeros(len(others)), where=overlaps)
         agreement[~overlaps] = agreement[overlaps].mean()
     else:
-        judged = task_weight * (total > 0)
+        used_weight = task_weight * (total > 0)
         likely = np.average(guess[task] == answers.label, weights=mass)
         agreement, wrong = np.full(answers.n_workers, likely), 1 - likely
-    base = max(1 - np.bincount(label, judged).max() / judged.sum(), LEAST)
+    base = max(1 - np.bincount(label, used_weight).max() / used_weight.sum(), LEAST)
     model_weight = max(1 - wrong / base, LEAST) * np.sqrt(_answers_per_task(votes))
     return np.maximum(1 - (1 - agreement) / base, LEAST), float(model_weight), float(likely)
 
 
 def _mix(answers: Answers, p: Array, worker_weight: Array, model_weight: float, likely: float) -> Array:
-    """The weighted mean of what the classifier and the answers say, (tasks, classes)."""
+    """Return the weighted mean of the classifier and the answers, (tasks, classes)."""
     cell = answers.task.astype(np.int64) * p.shape[1] + answers.label
-    said = np.bincount(cell, _votes(answers) * worker_weight[answers.worker], p.size).reshape(p.shape)
-    heard = said.sum(axis=1, keepdims=True)
-    mixed = model_weight * p + likely * said + (1 - likely) / (p.shape[1] - 1) * (heard - said)
-    return mixed / (model_weight + heard)
+    votes = np.bincount(cell, _votes(answers) * worker_weight[answers.worker], p.size).reshape(p.shape)
+    total = votes.sum(axis=1, keepdims=True)
+    mixed = model_weight * p + likely * votes + (1 - likely) / (p.shape[1] - 1) * (total - votes)
+    return mixed / (model_weight + total)
 
 
-def _rate(answers: Answers, mixed: Array, consensus: Array, side: float) -> Array:
-    """Quality of each worker."""
+def _worker_quality(answers: Answers, mixed: Array, consensus: Array, side: float) -> Array:
+    """Return the quality of each worker, (workers,)."""
     task, vote = answers.task, _votes(answers)
     shared = vote * (np.diff(answers.task_starts) > 1)[task]
-    believed = _mean(answers.worker, mixed[task, answers.label], vote, answers.n_workers)
-    consents = _mean(answers.worker, answers.label == consensus[task], shared, answers.n_workers)
-    quality = np.where(np.isnan(consents), believed, side * believed + (1 - side) * consents)
-    return np.where(np.isnan(quality), np.nanmean(quality), quality)  # a worker without answers is an average one
+    confidence = _mean(answers.worker, mixed[task, answers.label], vote, answers.n_workers)
+    agreement = _mean(answers.worker, answers.label == consensus[task], shared, answers.n_workers)
+    quality = np.where(np.isnan(agreement), confidence, side * confidence + (1 - side) * agreement)
+    return np.where(np.isnan(quality), np.nanmean(quality), quality)  # a worker without answers gets the mean
 
 
-def even_folds(label: Array, n_folds: int, rng: np.random.Generator) -> Array:
-    """A fold for each task, drawn so that each fold has its share of every class.
+def stratified_folds(label: Array, n_folds: int, rng: np.random.Generator) -> Array:
+    """Return the fold of each task, drawn so that each fold has its share of every class.
 
-    >>> folds = even_folds(np.repeat([0, 1], [6, 3]), 3, np.random.default_rng(0))
+    >>> folds = stratified_folds(np.repeat([0, 1], [6, 3]), 3, np.random.default_rng(0))
     >>> np.bincount(folds[:6]).tolist(), np.bincount(folds[6:]).tolist()
     ([2, 2, 2], [1, 1, 1])
     """
@@ -264,22 +265,22 @@ def even_folds(label: Array, n_folds: int, rng: np.random.Generator) -> Array:
     return folds
 
 
-def _says_all(judge: Any, features: Features, n_classes: int) -> Array:
-    """The same of all rows of features, block by block."""
-    if isinstance(judge, CrowdClassifier):
-        return judge.predict_proba(features)
-    return np.concatenate([_says(judge, block, n_classes) for block in features.blocks()])
+def _predict_blocks(classifier: Any, features: Features, n_classes: int) -> Array:
+    """Return class probabilities (rows, classes) of all rows of features, block by block; see `_predict`."""
+    if isinstance(classifier, CrowdClassifier):
+        return classifier.predict_proba(features)
+    return np.concatenate([_predict(classifier, block, n_classes) for block in features.blocks()])
 
 
-def _says(judge: Any, x: Array, n_classes: int) -> Array:
-    """Class probabilities (rows, classes) of tasks, by a classifier that `CrowdLab._trained` gave."""
-    if isinstance(judge, CrowdClassifier):
-        return judge.predict_proba(x)
+def _predict(classifier: Any, x: Array, n_classes: int) -> Array:
+    """Return class probabilities (rows, classes) by a classifier that `CrowdLab._train` returned."""
+    if isinstance(classifier, CrowdClassifier):
+        return classifier.predict_proba(x)
     x = x.reshape(len(x), -1)
-    if isinstance(judge, tuple):
-        coef, mean, scale = judge
+    if isinstance(classifier, tuple):
+        coef, mean, scale = classifier
         return predict_logistic((x - mean) * scale, coef)
-    return predict_soft(judge, x, n_classes)
+    return predict_soft(classifier, x, n_classes)
 
 
 def _with_gold(label: Array, gold: Array | None) -> Array:
@@ -295,7 +296,7 @@ def _answers_per_task(votes: Array) -> float:
     return float(total[total > 0].mean())
 
 
-def _mean(of: Array, value: Array, weight: Array, n: int) -> Array:
-    """Weighted mean of the values of each; NaN where there are none."""
-    mass = np.bincount(of, weight, n)
-    return np.divide(np.bincount(of, weight * value, n), mass, out=np.full(n, np.nan), where=mass > 0)
+def _mean(group: Array, value: Array, weight: Array, n: int) -> Array:
+    """Return the weighted mean of the values of each group, (n,); NaN for an empty group."""
+    mass = np.bincount(group, weight, n)
+    return np.divide(np.bincount(group, weight * value, n), mass, out=np.full(n, np.nan), where=mass > 0)

@@ -1,23 +1,25 @@
-"""CrowdLayer: a layer for each worker on top of the classifier, trained with it and left out at test time.
+"""CrowdLayer: a layer per worker on top of the classifier, trained with it and left out for prediction.
 
-    f(x)        class probabilities of the network (a softmax already: the bottleneck)
-    logits_w    what worker w says of x, before a softmax
+    f(x)        class probabilities of the network (after the softmax: the bottleneck)
+    logits_w    logits of worker w's answer to x
 
-    mw      f W_w              a matrix for each worker, from the identity
-    vw      f * v_w            a weight for each class, from one
-    vb      f + b_w            a bias for each class, from zero
+    mw      f W_w              a matrix per worker, initially the identity
+    vw      f * v_w            a weight per class, initially one
+    vb      f + b_w            a bias per class, initially zero
     vw+b    f * v_w + b_w
-    sw      f * s_w            one weight, from one
+    sw      f * s_w            one weight, initially one
 
     loss    mean over answers of -log softmax(logits_w)[label]
 
-Rodrigues and Pereira, "Deep learning from crowds", AAAI 2018. Nothing ties W_w to probabilities: on little data it may
-swap classes, and then the classifier does too. AnnoReg or an EM learner is safer there.
+Rodrigues and Pereira, "Deep learning from crowds", AAAI 2018.
+
+Fails on little data: nothing ties W_w to probabilities, so it may swap classes, and then the classifier does too.
+AnnoReg or an EM learner is safer there.
 """
 
 from __future__ import annotations
 
-from typing import Literal, Unpack
+from typing import ClassVar, Literal, Unpack
 
 import numpy as np
 
@@ -35,14 +37,14 @@ Kind = Literal["mw", "vw", "vb", "vw+b", "sw"]
 
 
 class CrowdLayer(NetworkLearner):
-    """Deep learning from crowds: a linear map for each worker on top of the classifier's softmax.
+    """A linear map per worker on top of the classifier's softmax.
 
     Parameters
     ----------
     kind : {"mw", "vw", "vb", "vw+b", "sw"}
-        What each worker's map is: a matrix, weights, biases, both, or one weight.
+        The map of each worker: a matrix, weights, biases, weights and biases, or one weight.
     scale : float
-        First value of the weights (the diagonal of the matrices); CoNAL's code starts from 2.
+        Initial value of the weights (the diagonal of the matrices); 2 in CoNAL's code.
     **training
         See `TrainingOptions`.
 
@@ -53,6 +55,8 @@ class CrowdLayer(NetworkLearner):
     >>> CrowdLayer(epochs=5).fit(X, answers).predict(X[:3]).shape
     (3,)
     """
+
+    separate_answers: ClassVar[bool] = True
 
     def __init__(self, kind: Kind = "mw", *, scale: float = 1.0, **training: Unpack[TrainingOptions]) -> None:
         super().__init__(**training)
@@ -69,14 +73,15 @@ class CrowdLayer(NetworkLearner):
 
     @property
     def confusion_(self) -> Array:
-        """P(worker w says l | the classifier is sure of c) as [w, c, l]; the mean over models."""
-        self._fitted  # noqa: B018 (says when the model is not fitted)
+        """P(worker w says l | class c is certain) as [w, c, l]; the mean over models."""
+        self._fitted  # noqa: B018 (raises if the model is not fitted)
         module: CrowdLayerModule = self.module_  # type: ignore[assignment]
         n, c = module.n_models * module.n_workers, module.n_classes
-        sure = torch.eye(c).repeat(n, 1)  # (models * workers * classes, classes)
+        certain = torch.eye(c).repeat(n, 1)  # (models * workers * classes, classes)
         with torch.no_grad():
-            says = module.map(sure.to(self.device), torch.arange(n, device=self.device).repeat_interleave(c)).softmax(1)
-        return np.asarray(says.view(module.n_models, -1, c, c).mean(0).cpu().double().numpy())
+            worker = torch.arange(n, device=self.device).repeat_interleave(c)
+            confusion = module.map(certain.to(self.device), worker).softmax(1)
+        return np.asarray(confusion.view(module.n_models, -1, c, c).mean(0).cpu().double().numpy())
 
 
 class CrowdLayerModule(CrowdModule):
@@ -94,7 +99,7 @@ class CrowdLayerModule(CrowdModule):
             self.bias = nn.Parameter(torch.zeros(n, c))
 
     def map(self, f: Tensor, worker: Tensor) -> Tensor:
-        """Logits (answers, labels) of each answer's worker, from class probabilities (answers, classes)."""
+        """Return logits (answers, labels) of each answer's worker, from class probabilities (answers, classes)."""
         if self.kind == "mw":
             return torch.bmm(f[:, None], self.matrix[worker])[:, 0]
         if self.kind in ("vw", "vw+b", "sw"):
@@ -105,7 +110,7 @@ class CrowdLayerModule(CrowdModule):
         return functional.log_softmax(self.map(log_f.exp()[row], worker), dim=1)
 
     def backward(self, batch: Batch) -> Tensor:
-        """As for every loss on answers; matrices have a fused kernel."""
+        """Compute the gradients, for matrices with a fused kernel."""
         if self.kind != "mw" or not batch.supports_fused:
             return super().backward(batch)
         logits = batch.logits(self.network)

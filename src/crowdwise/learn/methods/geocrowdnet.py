@@ -1,24 +1,25 @@
-"""GeoCrowdNet: a confusion matrix for each worker behind the classifier, told from its likes by geometry.
+"""GeoCrowdNet: a confusion matrix per worker after the classifier, identified by a geometric regularisation.
 
     f(x)     class probabilities of the network; F = those of the rows of a batch, (rows, classes)
     S_w      confusion matrix of worker w, [c, l] = P(w says l | truth c): the softmax of each row of free logits
-    p        = f(x) S_w, what worker w says of x
+    p        = f(x) S_w, the distribution of worker w's answer to x
 
     loss     mean over answers of -log p[label]  -  lam * volume
-    F        volume = log det F' F                  the classifier's answers spread to the corners: some tasks are sure
-    W        volume = log det sum over w of S_w S_w'    the rows of the matrices spread: some workers tell classes apart
+    F        volume = log det F' F                      spreads f to the corners: some tasks are certain
+    W        volume = log det sum over w of S_w S_w'    spreads the rows of the matrices: some workers separate classes
 
 Ibrahim, Nguyen and Fu, "Deep learning from crowdsourced labels: coupled cross-entropy minimization, identifiability,
-and regularization", ICLR 2023. f and S_w are not unique, as (f A)(A^-1 S_w) = f S_w; the largest volume picks one. The
-paper stacks the S_w' to W and writes W' W, which is the sum above. The logits start at the identity, as in their code.
+and regularization", ICLR 2023. f and S_w are not unique, as (f A)(A^-1 S_w) = f S_w; the largest volume selects one.
+The paper stacks the S_w' to W and writes W' W, which is the sum above. The logits start at the identity, as in their
+code.
 
-A batch of fewer rows than classes has no volume, nor has one in which two classes are never told apart: there the term
-is left out, for the model concerned.
+A batch with fewer rows than classes has no volume, and neither has one in which two classes have the same
+probabilities. The term is then left out for that model.
 """
 
 from __future__ import annotations
 
-from typing import Literal, Unpack
+from typing import ClassVar, Literal, Unpack
 
 from crowdwise._core.validation import require
 from crowdwise.answers import Answers
@@ -32,16 +33,16 @@ Kind = Literal["F", "W"] | None
 
 
 class GeoCrowdNet(ConfusionLearner):
-    """Confusion matrices of workers, trained with the classifier, with a volume as large as the answers allow.
+    """A confusion matrix per worker, trained with the classifier, with a reward for volume.
 
     Parameters
     ----------
     kind : {"F", "W", None}
-        Whose volume: the classifier's answers, the confusion matrices, or none.
+        Whose volume is rewarded: the classifier's probabilities ("F"), the confusion matrices ("W"), or none.
     lam : float
         Weight of the volume.
     start : float
-        First logits are this times the identity.
+        The initial logits are this times the identity.
     **training
         See `TrainingOptions`.
 
@@ -58,6 +59,8 @@ class GeoCrowdNet(ConfusionLearner):
     >>> model.confusion_.shape
     (40, 10, 10)
     """
+
+    separate_answers: ClassVar[bool] = True
 
     def __init__(
         self, kind: Kind = "F", *, lam: float = 1e-3, start: float = 1.0, **training: Unpack[TrainingOptions]
@@ -77,7 +80,7 @@ class GeoCrowdNet(ConfusionLearner):
 
 
 class GeoCrowdNetModule(ConfusionModule):
-    """With the volume."""
+    """A `ConfusionModule` with the volume term."""
 
     def __init__(self, network: Network, answers: Answers, start: float, kind: Kind, lam: float) -> None:
         super().__init__(network, answers, start)
@@ -93,12 +96,12 @@ class GeoCrowdNetModule(ConfusionModule):
 
 
 def log_volume(gram: Tensor) -> Tensor:
-    """Log determinant of each symmetric matrix (models, n, n); 0, without a gradient, where it is singular.
+    """Return the log determinant of each symmetric matrix (models, n, n); 0, without a gradient, if it is singular.
 
     >>> log_volume(torch.stack([2 * torch.eye(2), torch.ones(2, 2)]))
     tensor([1.3863, 0.0000])
     """
-    if not gram.isfinite().all():  # which would be an error of LAPACK's: the loss says so, and the training loop
+    if not gram.isfinite().all():  # LAPACK would fail; the training loop reports the loss
         return gram.sum((1, 2))
     value = torch.linalg.eigvalsh(gram)  # (models, n): ascending
     tiny = gram.shape[-1] * torch.finfo(gram.dtype).eps

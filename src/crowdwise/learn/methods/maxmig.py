@@ -1,4 +1,4 @@
-"""Max-MIG: a classifier of features and an aggregator of answers are trained to tell as much as they can of each other.
+"""Max-MIG: a classifier of features and an aggregator of answers, trained to maximise their mutual information.
 
     f(x)      class probabilities of the network
     g(y)      softmax(sum over a task's answers a of B[worker[a], :, label[a]] + log p)
@@ -8,12 +8,12 @@
 
     truth     f g / p, normalised, from features and answers
 
-B starts from log(confusion + 0.01), the confusion counted from vote shares, p is uniform or learnt. Workers may err
-together: g is free to give those who do little weight.
+B starts from log(confusion + 0.01), with the confusion counted from vote shares; p is uniform or learnt. Workers may
+err together: g is free to give them little weight.
 
 Cao, Xu, Kong and Wang, "Max-MIG: an information theoretic approach for joint learning from crowds", ICLR 2019. The sum
 of M over pairs factors into sums over tasks, so M is never formed. Weights of tasks multiply the terms of i and of j.
-B need not be normalised; P(worker says l | truth c) is here the softmax of B[worker, c, :], which is our reading.
+B need not be normalised; we define P(worker says l | truth c) as the softmax of B[worker, c, :].
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ SMOOTHING = 0.01
 
 
 class MaxMIG(NetworkLearner):
-    """A classifier and an aggregator of answers that agree as far as they can.
+    """A classifier and an aggregator of answers, trained to maximise their mutual information.
 
-    The paper trains 20 epochs on 10,000 images at a low rate; the default here is as many steps on 1,000 tasks: lower
-    `epochs` when there are more.
+    The paper trains 20 epochs on 10,000 images at a low learning rate. The default here takes as many steps on 1,000
+    tasks: lower `epochs` if there are more.
 
     Parameters
     ----------
     learn_prior : bool
-        Whether the share of each class is learnt; uniform otherwise.
+        Whether the class shares are learnt; otherwise they are equal.
     **training
         See `TrainingOptions`.
 
@@ -75,7 +75,7 @@ class MaxMIG(NetworkLearner):
         assert isinstance(module, MaxMIGModule)
         workers, shares = ConfusionWorkers(answers, None, weight), fix_gold(vote_shares(answers), gold)
         workers.fit(shares, shares)
-        module.start(workers.confusion())
+        module.set_confusion(workers.confusion())
         if gold is not None:
             module.gold = torch.from_numpy(gold.astype(np.int64)).to(self.device)
 
@@ -83,15 +83,15 @@ class MaxMIG(NetworkLearner):
         assert isinstance(self.module_, MaxMIGModule)
         f = predict_members(self.module_, features, self.device)  # (models, tasks, classes)
         log_f = np.log(np.maximum(f, 1e-300))
-        return fix_gold(softmax(log_f + self.module_.evidence_of(answers), axis=2).mean(axis=0), gold)
+        return fix_gold(softmax(log_f + self.module_.task_evidence(answers), axis=2).mean(axis=0), gold)
 
     @property
     def confusion_(self) -> Array:
         """P(worker w says l | truth c) as [w, c, l], from the aggregator; the mean over models."""
         module = self._aggregator()
         with torch.no_grad():
-            said = module.table.softmax(1).view(module.n_models, -1, module.n_classes, module.n_classes).mean(0)
-        return np.asarray(said.transpose(1, 2).cpu().double().numpy())
+            by_label = module.table.softmax(1).view(module.n_models, -1, module.n_classes, module.n_classes).mean(0)
+        return np.asarray(by_label.transpose(1, 2).cpu().double().numpy())
 
     @property
     def class_prior_(self) -> Array:
@@ -100,7 +100,7 @@ class MaxMIG(NetworkLearner):
             return np.asarray(self._aggregator().log_prior().exp().mean(0)[0].cpu().double().numpy())
 
     def _aggregator(self) -> MaxMIGModule:
-        self._fitted  # noqa: B018 (says when the model is not fitted)
+        self._fitted  # noqa: B018 (raises if the model is not fitted)
         assert isinstance(self.module_, MaxMIGModule)
         return self.module_
 
@@ -108,7 +108,7 @@ class MaxMIG(NetworkLearner):
 class MaxMIGModule(CrowdModule):
     """The classifier and the aggregator."""
 
-    gold: Tensor | None = None  # (tasks,): known classes, -1 where unknown; the aggregator is sure of them
+    gold: Tensor | None = None  # (tasks,): gold classes, -1 where unknown, which the aggregator returns
 
     def __init__(self, network: Network, n_workers: int, *, learn_prior: bool) -> None:
         super().__init__(network, n_workers)
@@ -116,8 +116,8 @@ class MaxMIGModule(CrowdModule):
         self.table = nn.Parameter(torch.zeros(n, c, c))  # (models * workers, labels, classes): an answer reads one row
         self.prior = nn.Parameter(torch.zeros(self.n_models, 1, c), requires_grad=learn_prior)
 
-    def start(self, confusion: Array) -> None:
-        """Start the aggregator from confusion matrices (workers, classes, labels)."""
+    def set_confusion(self, confusion: Array) -> None:
+        """Initialise the aggregator with confusion matrices (workers, classes, labels)."""
         first = torch.from_numpy(np.log(confusion + SMOOTHING)).transpose(1, 2)
         with torch.no_grad():
             self.table.copy_(first.repeat(self.n_models, 1, 1))
@@ -130,47 +130,47 @@ class MaxMIGModule(CrowdModule):
         log_g = functional.log_softmax(evidence.view_as(log_f) + log_p, dim=2)
         if self.gold is not None:
             known = self.gold[batch.tensor(batch.task)].view(log_f.shape[:2])  # (models, rows)
-            sure = functional.one_hot(known.clamp_min(0), self.n_classes).to(log_g).log()
-            log_g = torch.where(known[..., None] >= 0, sure, log_g)
+            certain = functional.one_hot(known.clamp_min(0), self.n_classes).to(log_g).log()
+            log_g = torch.where(known[..., None] >= 0, certain, log_g)
         log_m = torch.logsumexp(log_f + log_g - log_p, dim=2)  # (models, rows): log M[i, i]
         f, g, same, n = log_f.exp(), log_g.exp(), log_m.exp(), log_m.shape[1]
         if batch.task_weight is not None:
             weight = batch.tensor(batch.task_weight).view_as(log_m).to(f.dtype)
             f, g, same = f * weight[..., None], g * weight[..., None], same * weight**2
-        everyone = (f.sum(1) * g.sum(1) / log_p[:, 0].exp()).sum(1)  # (models,): sum of M over all i and j
-        others = (everyone - same.sum(1)) / max(n * (n - 1), 1)
+        all_pairs = (f.sum(1) * g.sum(1) / log_p[:, 0].exp()).sum(1)  # (models,): sum of M over all i and j
+        others = (all_pairs - same.sum(1)) / max(n * (n - 1), 1)
         return batch.task_loss(-(1 + log_m.flatten())) + others.sum()
 
     def answer_log_proba(self, x: Tensor, log_f: Tensor, row: Tensor, worker: Tensor) -> Tensor:  # noqa: D102
-        said = functional.log_softmax(self.table[worker], dim=1)  # (answers, labels, classes)
-        return torch.logsumexp(said + log_f[row, None], dim=2)
+        log_proba = functional.log_softmax(self.table[worker], dim=1)  # (answers, labels, classes)
+        return torch.logsumexp(log_proba + log_f[row, None], dim=2)
 
     def log_prior(self) -> Tensor:
-        """Log p, (models, 1, classes)."""
+        """Return log p, (models, 1, classes)."""
         return functional.log_softmax(self.prior, dim=2)
 
-    def evidence_of(self, answers: Answers) -> Array:
-        """What the answers say of their tasks, log g - log p up to a constant: (models, tasks, classes)."""
+    def task_evidence(self, answers: Answers) -> Array:
+        """Return log g - log p of each task, up to a constant, (models, tasks, classes)."""
         weight = None if answers.weight is None else torch.from_numpy(answers.weight / answers.weight.mean())
         at = [torch.from_numpy(column.astype(np.int64)) for column in (answers.task, answers.worker, answers.label)]
         device, out = self.table.device, np.empty((self.n_models, answers.n_tasks, self.n_classes))
         task, worker, label = (column.to(device) for column in at)
         with torch.no_grad():
             for m in range(self.n_models):
-                said = self._evidence(answers.n_tasks, task, worker + m * self.n_workers, label, weight)
-                out[m] = said.cpu().numpy()
+                evidence = self._evidence(answers.n_tasks, task, worker + m * self.n_workers, label, weight)
+                out[m] = evidence.cpu().numpy()
         return out
 
     def _evidence(self, n_rows: int, row: Tensor, worker: Tensor, label: Tensor, weight: Tensor | None) -> Tensor:
-        """Sums of B over the answers of each row, (rows, classes)."""
-        said = self.table.flatten(0, 1).index_select(0, worker * self.n_classes + label)  # (answers, classes)
+        """Return the sums of B over the answers of each row, (rows, classes)."""
+        entries = self.table.flatten(0, 1).index_select(0, worker * self.n_classes + label)  # (answers, classes)
         if weight is not None:
-            said = said * weight[:, None].to(said)
-        return said.new_zeros(n_rows, self.n_classes).index_add(0, row, said)
+            entries = entries * weight[:, None].to(entries)
+        return entries.new_zeros(n_rows, self.n_classes).index_add(0, row, entries)
 
 
 def _own_weight(batch: Batch) -> Tensor | None:
-    """Weights of the answers as such, without those of their tasks."""
+    """Return the weights of the answers without the weights of their tasks."""
     if batch.weight is None:
         return None
     weight = batch.tensor(batch.weight)

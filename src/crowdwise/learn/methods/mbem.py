@@ -1,20 +1,22 @@
-"""MBEM, model bootstrapped EM: the classifier's decisions stand for the truth when workers are judged.
+"""MBEM, model bootstrapped EM: the classifier's predictions serve as the truth when workers are judged.
 
     f              trained on the vote shares
     repeat:
       t            argmax f(x)
       confusion    counted from the answers as if t were the truth; class_prior likewise, or uniform
       T[t, c]      proportional to class_prior[c] * prod over a to t of confusion[worker[a], c, label[a]]
-      f            trained anew on the soft labels T
+      f            trained again from its initial weights on the soft labels T
 
-The classifier enters T only through the workers: unlike AggNet, its own belief about a task is no part of it. What it
-gains over Dawid-Skene: with one answer a task there is no agreement among workers to go by, but tasks that look alike
-have been answered by many.
+The classifier enters T only through the workers: unlike in AggNet, its own prediction for a task is not part of T. The
+gain over Dawid-Skene: with one answer per task workers cannot be compared with each other, but similar tasks have
+answers of many workers.
 
 Khetan, Lipton and Anandkumar, "Learning from noisy singly-labeled data", ICLR 2018. Each training starts from the same
-first weights. Workers are judged once more after the last one, for `proba_`, `confusion_` and `answer_proba`. The
-authors' code takes a uniform class prior. An estimated one feeds on itself: soft labels carry it, f learns it and
-decides for the larger class where it is unsure, and the prior grows; rare classes can die out in two rounds.
+initial weights. Workers are judged once more after the last one, for `proba_`, `confusion_` and `answer_proba`. The
+authors' code uses a uniform class prior.
+
+Fails with an estimated class prior, which reinforces itself: soft labels carry it, f learns it and predicts the larger
+class where it is uncertain, and the prior grows. Rare classes can vanish in two rounds.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from typing import ClassVar, Literal, Unpack
 
 import numpy as np
 
-from crowdwise._core.validation import require
+from crowdwise._core.validation import is_integer, require
 from crowdwise.answers import Answers
 from crowdwise.learn.base import Array
 from crowdwise.learn.features import Features
@@ -41,16 +43,16 @@ from crowdwise.truth.methods.dawid_skene import Prior, check_prior
 
 
 class MBEM(NetworkLearner):
-    """Workers judged by the classifier's decisions, the classifier retrained on what the workers then say.
+    """Workers judged by the classifier's predictions, and the classifier retrained on the resulting labels, in turn.
 
     Parameters
     ----------
     rounds : int
-        How often workers are judged and the classifier is trained anew, each time for all `epochs`.
+        How often to judge the workers and retrain the classifier, each time for all `epochs`.
     prior : as `DawidSkene` takes
-        Pseudo-counts of the confusion matrices; "diagonal" where workers gave a handful of answers.
+        Pseudo-counts of the confusion matrices; use "diagonal" if workers gave only a few answers each.
     class_prior : {"uniform", "estimated"}
-        Whether the share of each class is counted from the classifier's decisions.
+        Class shares: equal, or counted from the classifier's predictions.
     **training
         See `TrainingOptions`.
 
@@ -79,8 +81,7 @@ class MBEM(NetworkLearner):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        whole = isinstance(self.rounds, (int, np.integer)) and not isinstance(self.rounds, bool)
-        require(whole and self.rounds >= 1, "rounds", self.rounds, "a whole number, 1 or more")
+        require(is_integer(self.rounds, 1), "rounds", self.rounds, "an integer, 1 or more")
         check_prior(self.prior)
         require(self.class_prior in ("uniform", "estimated"), "class_prior", self.class_prior,
                 "'uniform' or 'estimated'")  # fmt: skip
@@ -95,7 +96,7 @@ class MBEM(NetworkLearner):
         self._workers, self._gold = ConfusionWorkers(answers, self.prior, weight), gold
         shares = fix_gold(vote_shares(answers), gold)  # (tasks, classes)
         module.set_target(shares)
-        module.judge(self._workers, np.repeat(shares[None], self.n_models, axis=0))
+        module.fit_workers(self._workers, np.repeat(shares[None], self.n_models, axis=0))
 
     def _train(self, trainer: Trainer) -> None:
         module, features, answers = trainer.module, trainer.batches.features, trainer.batches.answers
@@ -104,17 +105,17 @@ class MBEM(NetworkLearner):
             if phase > 0:
                 module.set_target(module.posterior(answers, self._gold))
                 module.network.load_state_dict(self._network(features, answers.n_classes).state_dict())
-                trainer = Trainer(  # goes on from the checkpoint, if there is one of this phase or a later one
+                trainer = Trainer(  # resumes from a checkpoint of this phase or a later one
                     module, trainer.batches, trainer.settings, monitor=trainer.monitor, history=trainer.history,
                     callback=trainer.callback, checkpoint_file=trainer.checkpoint_file, phase=phase,
                 )  # fmt: skip
             trainer.run()
             trainer.finish()
-            trainer.best_state = {}  # of this phase alone
-            decided = predict_members(module, features, self.device).argmax(axis=2)  # (models, tasks)
+            trainer.best_state = {}  # belongs to this phase only
+            label = predict_members(module, features, self.device).argmax(axis=2)  # (models, tasks)
             if self._gold is not None:
-                decided = np.where(self._gold >= 0, self._gold, decided)
-            module.judge(self._workers, np.eye(answers.n_classes)[decided])
+                label = np.where(self._gold >= 0, self._gold, label)
+            module.fit_workers(self._workers, np.eye(answers.n_classes)[label])
         del self._workers, self._gold
 
     def _infer_truth(self, features: Features, answers: Answers, gold: Array | None) -> Array:
@@ -124,15 +125,15 @@ class MBEM(NetworkLearner):
     @property
     def confusion_(self) -> Array:
         """P(worker w says l | truth c) as [w, c, l]; the mean over models."""
-        return self._judged().matrices().mean(axis=0)
+        return self._fitted_module().matrices().mean(axis=0)
 
     @property
     def class_prior_(self) -> Array:
         """Share of each class, (classes,); the mean over models."""
-        return np.asarray(self._judged().class_prior.cpu().numpy().mean(axis=0))
+        return np.asarray(self._fitted_module().class_prior.cpu().numpy().mean(axis=0))
 
-    def _judged(self) -> MBEMModule:
-        self._fitted  # noqa: B018 (says when the model is not fitted)
+    def _fitted_module(self) -> MBEMModule:
+        self._fitted  # noqa: B018 (raises if the model is not fitted)
         assert isinstance(self.module_, MBEMModule)
         return self.module_
 
@@ -148,8 +149,8 @@ class MBEMModule(TargetModule):
         uniform = torch.full((self.n_models, self.n_classes), 1 / self.n_classes, dtype=torch.float64)
         self.register_buffer("class_prior", uniform)
 
-    def judge(self, workers: ConfusionWorkers, truth: Array) -> None:
-        """Confusion matrices and class prior of each model against its own truth, (models, tasks, classes)."""
+    def fit_workers(self, workers: ConfusionWorkers, truth: Array) -> None:
+        """Set confusion matrices and class prior of each model from its own labels (models, tasks, classes)."""
         confusion: list[Array] = []
         for proba in truth:
             workers.fit(proba, proba)
@@ -160,7 +161,7 @@ class MBEMModule(TargetModule):
             self.class_prior.copy_(torch.from_numpy(np.maximum(shares, FLOOR)))
 
     def posterior(self, answers: Answers, gold: Array | None) -> Array:
-        """T, (models, tasks, classes), of these answers."""
+        """Return T, (models, tasks, classes), of these answers."""
         work = ConfusionWork(answers.task_starts, answers.pairs, answers.weight, answers.n_classes)
         worker = np.repeat(np.arange(self.n_workers), np.diff(answers.pairs.worker_starts))  # (pairs,)
         out = np.empty((self.n_models, answers.n_tasks, self.n_classes))
@@ -170,6 +171,6 @@ class MBEMModule(TargetModule):
         return out
 
     def matrices(self) -> Array:
-        """Confusion matrices (models, workers, classes, labels), float64."""
+        """Return the confusion matrices (models, workers, classes, labels), float64."""
         shape = (self.n_models, self.n_workers, self.n_classes, self.n_classes)
         return np.asarray(self.confusion.view(shape).cpu().double().numpy())

@@ -1,13 +1,15 @@
-"""Raykar et al.: a logistic classifier and the workers' confusion matrices, found together with the truth by EM.
+"""Raykar et al.: a logistic classifier and the workers' confusion matrices, estimated together with the truth by EM.
 
     truth[t]   ~ f(x_t) = softmax(x_t W)                  W ~ normal, precision `ridge`
     label[a]   ~ confusion[worker[a], truth]              confusion[w, c] ~ Dirichlet(1 + prior[c])
 
     E   T[t, c]  proportional to f(x_t)[c] * prod over a to t of confusion[worker[a], c, label[a]]
-    M   confusion as Dawid-Skene's; W by Newton's method or L-BFGS on the soft labels T
+    M   confusion as in Dawid-Skene; W by Newton's method or L-BFGS on the soft labels T
 
 Raykar et al., "Learning from crowds", JMLR 11 (2010), for two classes (the sensitivity and specificity of a worker are
-confusion[w, 1, 1] and confusion[w, 0, 0]) and any more. With features that say nothing it is Dawid-Skene.
+confusion[w, 1, 1] and confusion[w, 0, 0]) and for more. With uninformative features it is Dawid-Skene.
+
+Fails with many features and few tasks: the classifier memorises its first labels and confirms them. Use `cross_fit`.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from crowdwise.learn.joint_em.classifiers import (
     LogisticClassifier,
     draw_folds,
 )
-from crowdwise.learn.joint_em.engine import ConfusionWorkers, Joint, answers_given_truth
+from crowdwise.learn.joint_em.engine import ConfusionWorkers, JointEMEngine, label_proba
 from crowdwise.learn.joint_em.logistic import Solver, predict_logistic
 from crowdwise.truth.base import vote_shares
 from crowdwise.truth.kernels.shared import FLOOR
@@ -45,21 +47,24 @@ class Raykar(CrowdClassifier):
     Parameters
     ----------
     classifier : "logistic" or scikit-learn classifier
-        What judges the features; an estimator must take `sample_weight` and have `predict_proba`.
+        The classifier of the features. An estimator must take `sample_weight` and have `predict_proba`.
     prior : as `DawidSkene` takes
         Pseudo-counts of the confusion matrices; None is the paper.
     ridge : float
         Strength of the penalty on the logistic coefficients (of standardised features).
     solver : {"auto", "newton", "lbfgs"}
-        How the logistic regression is fitted.
+        Solver of the logistic regression.
     cross_fit : int or None
-        Folds: a task's own answers never train the classifier that judges it.
+        Number of folds. The classifier that judges a task is never trained on its answers.
     calibrate : bool
-        Choose a temperature of the classifier in each round by the likelihood of the answers; needs `cross_fit`. The
-        last one is that of `predict_proba` too.
-    max_iter, tol, random_state
-        Rounds at most (None: 100, or 12 with `cross_fit`, whose bound need not settle: all of them are run); rise of
-        the bound per answer that ends them; seed of the folds.
+        Choose a temperature of the classifier in each round by the likelihood of the answers; needs `cross_fit`.
+        `predict_proba` uses the last one.
+    max_iter : int or None
+        Maximum number of rounds. None is 100, or 12 with `cross_fit`, which always runs all rounds.
+    tol : float
+        Increase of the bound per answer below which EM stops.
+    random_state : int
+        Seed of the folds.
 
     Attributes
     ----------
@@ -115,34 +120,34 @@ class Raykar(CrowdClassifier):
         require(self.solver in ("auto", "newton", "lbfgs"), "solver", self.solver, "'auto', 'newton' or 'lbfgs'")
         check_prior(self.prior)
         check_em(self.cross_fit, self.calibrate, self.max_iter, self.tol)
-        require(is_integer(self.random_state, 0), "random_state", self.random_state, "a whole number, 0 or more")
+        require(is_integer(self.random_state, 0), "random_state", self.random_state, "an integer, 0 or more")
 
     def _fit(self, inputs: FitInput) -> None:
         features, answers, weight, gold, _, callback = inputs
         self.mean_, self.scale_ = mean_and_scale(features)
-        x = self._standardised(features.matrix())
-        weight = answered(answers, weight, gold)
-        piece = self._piece(x, weight)
+        x = self._standardise(features.matrix())
+        weight = answered_weights(answers, weight, gold)
+        classifier = self._make_classifier(x, weight)
         workers = ConfusionWorkers(answers, self.prior, weight)
-        rounds, tol = rounds_of(self.max_iter, self.tol, self.cross_fit)
-        joint = Joint(
-            answers, gold, [workers], piece, max_iter=rounds, tol=tol, calibrate=self.calibrate,
-            monotone=isinstance(piece, LogisticClassifier),
+        rounds, tol = em_rounds(self.max_iter, self.tol, self.cross_fit)
+        engine = JointEMEngine(
+            answers, gold, [workers], classifier, max_iter=rounds, tol=tol, calibrate=self.calibrate,
+            monotone=isinstance(classifier, LogisticClassifier),
         )  # fmt: skip
-        joint.start(vote_shares(answers))
-        bounds, self.converged_ = joint.run(callback)
-        self.proba_, self.confusion_ = joint.proba[0], workers.confusion()
-        self.temperature_ = float(1 / max(joint.weights[0, 0], FLOOR))
+        engine.start(vote_shares(answers))
+        bounds, self.converged_ = engine.run(callback)
+        self.proba_, self.confusion_ = engine.proba[0], workers.confusion()
+        self.temperature_ = float(1 / max(engine.weights[0, 0], FLOOR))
         self.history_ = [{"iteration": i + 1, "bound": bound} for i, bound in enumerate(bounds)]
-        whole = piece.whole if isinstance(piece, CrossFitted) else piece
-        if isinstance(whole, LogisticClassifier):
-            assert whole.coef is not None
-            self.coef_ = whole.coef
+        full = classifier.full if isinstance(classifier, CrossFitted) else classifier
+        if isinstance(full, LogisticClassifier):
+            assert full.coef is not None
+            self.coef_ = full.coef
         else:
-            self.estimator_ = whole
-        warn_unsettled(self, self.converged_, rounds, tol)
+            self.estimator_ = full
+        warn_if_not_converged(self, self.converged_, rounds, tol)
 
-    def _piece(self, x: Array, weight: Array | None) -> Any:
+    def _make_classifier(self, x: Array, weight: Array | None) -> Any:
         def make(rows: Array | None) -> Classifier:
             if isinstance(self.classifier, str):
                 return LogisticClassifier(x, weight, rows, ridge=self.ridge, solver=self.solver, max_iter=30)
@@ -152,51 +157,50 @@ class Raykar(CrowdClassifier):
             return make(None)
         return CrossFitted(make, draw_folds(len(x), self.cross_fit, self.random_state), x)
 
-    def _standardised(self, x: Array) -> Array:
+    def _standardise(self, x: Array) -> Array:
         return (x - self.mean_) * self.scale_
 
     def _predict_proba(self, features: Features) -> Array:
-        return np.concatenate([self._says(lines) for lines in features.matrix_blocks()])
+        return np.concatenate([self._classify(lines) for lines in features.matrix_blocks()])
 
     def _proba_of_answers(self, features: Features, rows: Array, row: Array, worker: Array) -> Array:
-        f = self._says(features.rows(rows).reshape(len(rows), -1))
-        return answers_given_truth(f, self.confusion_, row, worker)
+        f = self._classify(features.rows(rows).reshape(len(rows), -1))
+        return label_proba(f, self.confusion_, row, worker)
 
-    def _says(self, x: Array) -> Array:
-        x = self._standardised(x)
+    def _classify(self, x: Array) -> Array:
+        """Return class probabilities (rows, classes)."""
+        x = self._standardise(x)
         f = predict_logistic(x, self.coef_) if hasattr(self, "coef_") else self.estimator_.predict(x)
         return tempered(f, self.temperature_)
 
 
-def warn_unsettled(model: CrowdClassifier, settled: bool, rounds: int, tol: float) -> None:
-    """Say that EM stopped too early."""
-    if not settled and tol > 0:
-        message = (
-            f"{type(model).__name__} stopped after max_iter={rounds} rounds before its bound settled: raise it or tol."
-        )
+def warn_if_not_converged(model: CrowdClassifier, converged: bool, rounds: int, tol: float) -> None:
+    """Give a `ConvergenceWarning` if EM stopped at `max_iter`."""
+    if not converged and tol > 0:
+        message = f"{type(model).__name__} did not converge in max_iter={rounds} rounds. Increase max_iter or tol."
         warnings.warn(message, ConvergenceWarning, stacklevel=5)
 
 
-def rounds_of(max_iter: int | None, tol: float, cross_fit: int | None) -> tuple[int, float]:
-    """Rounds and tolerance: cross-fitted EM runs all rounds, as its bound is no measure of progress."""
+def em_rounds(max_iter: int | None, tol: float, cross_fit: int | None) -> tuple[int, float]:
+    """Return the number of rounds and the tolerance. Cross-fitted EM runs all rounds: its bound may fall."""
     if cross_fit is None:
         return 100 if max_iter is None else max_iter, tol
     return 12 if max_iter is None else max_iter, 0.0
 
 
 def check_em(cross_fit: int | None, calibrate: bool, max_iter: int | None, tol: float) -> None:
-    """Refuse settings of joint EM that make no sense."""
+    """Raise unless the settings of joint EM are valid."""
     folds = cross_fit is None or is_integer(cross_fit, 2)
-    require(folds, "cross_fit", cross_fit, "a number of folds, 2 or more, or None")
-    require(max_iter is None or is_integer(max_iter, 1), "max_iter", max_iter, "a whole number, 1 or more, or None")
+    require(folds, "cross_fit", cross_fit, "an integer, 2 or more, or None")
+    require(max_iter is None or is_integer(max_iter, 1), "max_iter", max_iter, "an integer, 1 or more, or None")
     require(is_number(tol) and tol >= 0, "tol", tol, "a number, 0 or more (0 runs all rounds)")
     if calibrate and cross_fit is None:
-        message = "calibrate=True needs cross_fit: answers that trained the classifier cannot say how sure it may be."
+        message = "calibrate=True needs cross_fit: answers that trained the classifier cannot calibrate it."
         raise ParameterError(message)
 
 
-def answered(answers: Answers, weight: Array | None, gold: Array | None) -> Array | None:
-    """Weights of the tasks, zero for those nobody answered: all that is known of them is the classifier's guess."""
+def answered_weights(answers: Answers, weight: Array | None, gold: Array | None) -> Array | None:
+    """Return task weights that are zero for tasks without answers or gold, so that the classifier ignores them."""
     known = training_mask(answers, None, gold)
     if known.all():
         return weight

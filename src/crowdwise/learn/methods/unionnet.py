@@ -1,4 +1,4 @@
-"""UnionNet: all workers as one: which worker says what of a task is a single draw from all (worker, label) pairs.
+"""UnionNet: all workers as one. The answer to a task is one draw from all (worker, label) pairs.
 
     f(x)     class probabilities of the network
     T        transition matrix, (classes, workers * labels): the softmax of each row of free logits over ALL its columns
@@ -6,15 +6,16 @@
 
     loss     mean over tasks of the mean over a task's answers of -log p[worker, label]
 
-so every task counts the same, however many answers it has: the target is the concatenated one-hot vectors of its
-answers, brought to sum one. Of T only the columns of given answers are gathered; the softmax costs workers x classes^2.
+Every task has the same weight, whatever its number of answers: the target is the concatenated one-hot vectors of its
+answers, scaled to sum one. Only the columns of T that the answers need are gathered; the softmax costs workers x
+classes^2.
 
     P(w says l | truth c)  = T[c, (w, l)] / sum over l' of T[c, (w, l')]        `confusion_`
     P(w says l | x)        = p[w, l] / sum over l' of p[w, l']                  `answer_proba`
 
 Wei, Xie, Feng, Han and An, "Deep learning from multiple noisy annotators as a union", TNNLS 2022, variant B. The
-logits start at the identity for each worker, as in public code. T also learns how often each worker answers tasks of
-each class: that is noise where tasks are dealt out at random.
+logits start at the identity per worker, as in public code. T also learns how often each worker answers tasks of each
+class, which is noise if tasks are assigned at random.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class UnionNet(ConfusionLearner):
     Parameters
     ----------
     start : float
-        First logits are this times the identity, for each worker.
+        The initial logits of each worker are this times the identity.
     **training
         See `TrainingOptions`.
 
@@ -66,15 +67,15 @@ class UnionNet(ConfusionLearner):
 
 
 class UnionNetModule(ConfusionModule):
-    """One softmax over all workers in place of one for each."""
+    """A `ConfusionModule` with one softmax over all workers."""
 
     def log_confusion(self) -> Tensor:
-        """Log of T, (models * workers, labels, classes)."""
+        """Return log T, (models * workers, labels, classes)."""
         by_model = self.logits.view(self.n_models, -1, self.n_classes)  # (models, workers * labels, classes)
         return functional.log_softmax(by_model, dim=1).view_as(self.logits)
 
     def answer_loss(self, batch: Batch, log_p: Tensor) -> Tensor:
-        """Mean loss over tasks: each answer weighs one over the answers of its task."""
+        """Return the mean loss over tasks: the weight of an answer is one over the number of answers to its task."""
         count = np.bincount(batch.row, minlength=len(batch.task))  # (models * rows,)
         share = (len(batch.row) / len(batch.task) / count[batch.row]).astype(np.float32)  # (answers,): mean one
         weight = share if batch.weight is None else share * batch.weight

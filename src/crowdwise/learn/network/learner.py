@@ -98,6 +98,9 @@ class NetworkLearner(CrowdClassifier):
 
     defaults: ClassVar[TrainingOptions] = {}
     answer_loss: ClassVar[bool] = True  # whether the loss is on answers, so that `loss` and `sampling` apply
+    # Whether each network can train on its own answers (`_pools`): the method reads answers only from batches or by
+    # pool. Methods that infer labels from all answers first, or draw pairs without an answer, cannot.
+    separate_answers: ClassVar[bool] = False
 
     network: Spec
     epochs: int
