@@ -275,7 +275,7 @@ def test_demo_scores_every_method_and_unseen_digits(few_folds):
     assert output["unseen"]["balanced_accuracy"] > 0.5
 
 
-# Mistakes
+# Errors
 
 
 @pytest.mark.parametrize(
