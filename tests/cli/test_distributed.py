@@ -111,9 +111,7 @@ def test_a_killed_process_ends_the_fit_and_the_same_command_resumes(folder):
     for name, value in first.items():
         np.testing.assert_array_equal(second[name], value, err_msg=name)
     assert state.stat().st_mtime > at
-    histories = [
-        json.loads((folder / name / "model.json").read_text())["history"] for name in ("complete", "model")
-    ]
+    histories = [json.loads((folder / name / "model.json").read_text())["history"] for name in ("complete", "model")]
     assert histories[0] == histories[1]
 
 
@@ -186,7 +184,7 @@ def test_commands_other_than_fit_are_rejected():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--features nothere.npy", "there is no file or folder 'nothere.npy'"),
+        ("--features nothere.npy", "no file or folder 'nothere.npy'"),
         ("nothere.csv", "no file 'nothere.csv'"),
         ("--gold nothere.csv", "no file 'nothere.csv'"),
         ("--set lr=banana", "lr='banana'"),
