@@ -172,11 +172,12 @@ def test_user_errors_and_notes(crowd):
     }.items():
         assert message in run(line, 1).stderr
     output = run("next answers.csv -b 500").stderr
-    assert "Of 500 asked for, 80 can be bought with at most 1 to a task: raise --per-task." in output
+    assert "Only 80 of 500 answers can be bought with at most 1 per task. Raise --per-task." in output
     output = run("next answers.csv -b 500 --per-worker 3").stderr
-    assert "30 can be bought with at most 1 to a task and 3 by a worker: raise --per-task or --per-worker." in output
-    assert "560 can be bought: there are no others" in run("next answers.csv -b 600 --per-task 10").stderr
-    assert "asked for" not in run("next answers.csv -b 80").stderr
+    assert "Only 30 of 500 answers can be bought with at most 1 per task and 3 per worker." in output
+    output = run("next answers.csv -b 600 --per-task 10").stderr
+    assert "Only 560 of 600 answers can be bought; there are no other pairs" in output
+    assert "can be bought" not in run("next answers.csv -b 80").stderr
     assert run("next answers.csv", 2).stderr
     write(crowd.thin(0.6), "thin.csv")
     assert "Most tasks have one answer" in run("next thin.csv -b 5").stderr

@@ -47,7 +47,9 @@ def interrupt(job, folder, number):
     return process
 
 
-@pytest.mark.parametrize("name", ["run", pytest.param("aggregate", marks=pytest.mark.slow), pytest.param("fit", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["run", pytest.param("aggregate", marks=pytest.mark.slow), pytest.param("fit", marks=pytest.mark.slow)]
+)
 def test_an_interrupted_command_explains_how_to_continue(name, inputs, tmp_path):
     job = jobs(inputs)[name]
     unbroken, folder = tmp_path / "unbroken", tmp_path / name
