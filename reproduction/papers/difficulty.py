@@ -33,7 +33,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from crowdwise.learn.features.opening import open_source
+from crowdwise.learn.features.sources import open_source
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression

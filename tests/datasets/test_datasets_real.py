@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crowdwise.learn.features.opening import open_source
+from crowdwise.learn.features.sources import open_source
 
 from crowdwise import datasets
 from crowdwise.datasets import gas_drift, integrity, labelme, music
