@@ -18,8 +18,8 @@ COMPARE = "Example: crowdwise compare runs/monday runs/today --out changed.csv"
 
 
 def compare(
-    before: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the first run, the one before.")],
-    after: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the second run, the one after.")],
+    before: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the earlier run.")],
+    after: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the later run.")],
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="File for the tasks whose label changed: .csv or .parquet."),
