@@ -29,7 +29,7 @@ def methods(json: options.Json = False) -> None:
         as_json({"methods": [vars(method) for method in registered()]})
         return
     rows = [[m.name, "yes" if m.needs_features else "no", m.paper, m.what_for] for m in registered()]
-    table(["name", "features", "paper", "what for"], rows, left=4)
+    table(["name", "features", "paper", "description"], rows, left=4)
 
 
 def demo(
