@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
-from crowdwise import acquire, choose_pairs, evaluate
+from crowdwise import acquire, choose, evaluate
 from crowdwise.errors import CrowdwiseWarning, EmptyError, ParameterError, WeightError
 from crowdwise.evaluate import summarise
 from crowdwise.run.tables.workers import rate_workers
@@ -202,7 +202,7 @@ def test_answers_proposed(strategy):
 def test_methods_chosen_and_checked():
     for case, answers in CROWDS.items():
         try:
-            choice = choose_pairs.choose(answers, None, ["majority-vote", "one-coin", "dawid-skene"], folds=2)
+            choice = choose.choose(answers, None, ["majority-vote", "one-coin", "dawid-skene"], folds=2)
             assert np.isfinite([t for t in choice.temperatures.values() if t is not None]).all()
             assert np.isfinite(check_against_vote(cw.OneCoin(), answers).difference)
         except cw.errors.CrowdwiseError as error:
