@@ -131,8 +131,8 @@ def summary(results: Results) -> Iterator[str]:
     yield from ("## All orderings in one table", "")
     yield (
         f"The papers claim that one method beats another; {len(GOALS)} such orderings are checked here. "
-        f"{count['yes']} hold by more than two standard errors (SE) of the difference and {count['yes' + NEAR]} by less. "
-        f"{count['no' + NEAR]} fail by less than two and {count['no']} by more; {count[MISSING]} are {MISSING}."
+        f"{count['yes']} hold by more than two standard errors (SE) of the difference and {count['yes' + NEAR]} by "
+        f"less. {count['no' + NEAR]} fail by less than two and {count['no']} by more; {count[MISSING]} are {MISSING}."
     )
     yield ""
     rows = []
