@@ -64,7 +64,7 @@ def test_links_in_a_zip_are_rejected(put):
 def test_members_with_the_same_name_are_rejected(put, rows):
     assert_read_fails(
         errors.FormatError,
-        "two members in different folders",
+        "two files in different folders",
         put("a.zip", packed({"a/ann.jsonl": RECORD, "b/ann.jsonl": RECORD})),
     )
     mac = {"ann.jsonl": RECORD, "__MACOSX/._ann.jsonl": "\0", ".DS_Store": "\0", "folder/": ""}
