@@ -7,9 +7,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from crowdwise.cli import distributed, options
 from crowdwise.cli.interruption import exit_code, interruptible, resume_hint
@@ -182,18 +183,28 @@ def live(chosen: list[Experiment], store: Store, seeds: int | None, *, quick: bo
         yield report
 
 
+class _Command(TyperCommand):
+    """The command: an error of the user ends in a message, not in a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            with notes():
+                return super().invoke(ctx)
+        except BrokenPipeError:  # the reader of our output has closed it
+            raise
+        except (CrowdwiseError, OSError, KeyboardInterrupt) as error:
+            distributed.report_error(error)
+            raise typer.Exit(exit_code(error) if isinstance(error, KeyboardInterrupt) else 1) from None
+
+
 app = typer.Typer(name="reproduction", pretty_exceptions_enable=False, add_completion=False)
-app.command(epilog=EXAMPLE)(reproduce)
+app.command(cls=_Command, epilog=EXAMPLE)(reproduce)
 
 
 def main() -> None:
-    """Run the command. An error of the user ends in a message, not in a traceback."""
-    with interruptible(), notes():
-        try:
-            app(prog_name="python -m reproduction")
-        except (CrowdwiseError, OSError, KeyboardInterrupt) as error:
-            distributed.report_error(error)
-            raise SystemExit(exit_code(error) if isinstance(error, KeyboardInterrupt) else 1) from None
+    """Run the command line."""
+    with interruptible():
+        app(prog_name="python -m reproduction")
 
 
 if __name__ == "__main__":
