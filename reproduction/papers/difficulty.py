@@ -33,7 +33,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from crowdwise.learn.features.opening import open_source
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
@@ -43,6 +42,7 @@ from crowdwise.datasets import load
 from crowdwise.errors import CrowdwiseWarning
 from crowdwise.evaluate.roc import roc_curve
 from crowdwise.learn.features.encoders import encode_images
+from crowdwise.learn.features.sources import open_source
 from crowdwise.learn.methods.aggregated import Aggregated
 from crowdwise.learn.methods.difficulty.models import AdaptiveDifficultyEM, FixedDifficultyEM
 from crowdwise.learn.methods.raykar import Raykar
