@@ -123,7 +123,7 @@ def show_bandwidth(bandwidth: dict[str, float] | None, rows: list[Row]) -> None:
 
 def show(rows: list[Row]) -> None:
     """Print all rows as a table, with the growth in time for ten times as many answers."""
-    table = Table("case", "ids", "answers", "read s", "fit s", "write s", "all s", "s per iteration", "CPU s", "for 10x",
+    table = Table("case", "ids", "answers", "read s", "fit s", "write s", "all s", "s per iteration", "CPU s", "10x",
                   "peak GB", "load")  # fmt: skip
     before = {(r["who"], r["case"], r["ids"], 10 * r["answers"]): r.get("cpu_seconds") for r in rows}
     for r in sorted(rows, key=lambda r: (r["who"] != "ours", r["case"], r["ids"], r["answers"])):
