@@ -1,4 +1,4 @@
-"""Every example runs on small data, leaves a whole run behind, and prints what that run says."""
+"""Every example runs on small data, leaves a complete run, and prints the figures of that run."""
 
 import os
 import re
@@ -32,22 +32,22 @@ def need_data(name):
 
 
 def percents(text):
-    """All shares in a text, as numbers of percent."""
+    """Return all percentages in a text."""
     return [float(number) for number in re.findall(r"([\d.]+)%", text)]
 
 
 def shown(share):
-    """A share as the examples print it."""
+    """Return a share as the examples print it."""
     return float(f"{share:.1%}".removesuffix("%"))
 
 
 def line(text, start):
-    """The one line of a text that starts so."""
+    """Return the only line of a text that starts like this."""
     (found,) = [each for each in text.splitlines() if each.strip().startswith(start)]
     return found
 
 
-def check_whole(run, text):
+def check_complete(run, text):
     assert all((run.path / name).is_file() for name in FILES)
     assert str(run.path / REPORT_FILE) in text
     assert run.metrics["why"] in text
@@ -56,9 +56,9 @@ def check_whole(run, text):
 def test_images_labelme(tmp_path, capsys):
     need_data("labelme")
     run = example("images_labelme").main(tmp_path / "run", small=True)
-    text, told = capsys.readouterr().out, run.metrics["truth"]
-    check_whole(run, text)
-    assert percents(line(text, "Labels by")) == [shown(told["vote_accuracy"]), shown(told["accuracy"])]
+    text, scores = capsys.readouterr().out, run.metrics["truth"]
+    check_complete(run, text)
+    assert percents(line(text, "Labels by")) == [shown(scores["vote_accuracy"]), shown(scores["accuracy"])]
     data = cw.datasets.load("labelme")
     vote, own, ceiling = (percents(line(text, start))[0] for start in ("majority votes", "the run", "the truth"))
     assert own == shown(np.mean(run.classifier.predict(data.X_test) == data.truth_test))
@@ -72,15 +72,15 @@ def test_pairs_product(tmp_path, capsys):
     need_data("product")
     run = example("pairs_product").main(tmp_path / "run", small=True)
     text, scores = capsys.readouterr().out, run.metrics["truth"]["scores"]
-    check_whole(run, text)
+    check_complete(run, text)
     assert run.classifier is None  # the texts are shown, not learned from
     assert "(chosen)" in text
     chosen = line(text, f"{run.metrics['method']} (chosen)")
     assert percents(chosen) == [shown(scores["accuracy"]), shown(scores["balanced_accuracy"])]
     assert chosen.split()[-1] == f"{scores['per_class'][1]['f1']:.3f}"
-    habit, vote = line(text, "always"), line(text, "majority-vote ")
-    assert percents(habit)[1] == 50.0 and float(habit.split()[-1]) == 0.0
-    assert percents(habit)[0] > 85 and float(vote.split()[-1]) > 0.5  # accuracy misleads: the habit finds nothing
+    baseline, vote = line(text, "always"), line(text, "majority-vote ")
+    assert percents(baseline)[1] == 50.0 and float(baseline.split()[-1]) == 0.0
+    assert percents(baseline)[0] > 85 and float(vote.split()[-1]) > 0.5  # accuracy misleads: the baseline finds nothing
     found = [percents(line(text, f"{level:.2f}:"))[2] for level in (0.8, 0.9, 0.99)]
     assert found == sorted(found, reverse=True)
     if cw.datasets.load("product").texts is not None:
@@ -88,45 +88,45 @@ def test_pairs_product(tmp_path, capsys):
 
 
 def test_label_studio(tmp_path, capsys):
-    made = example("label_studio")
-    run = made.main(tmp_path / "project", small=True)
-    text, told = capsys.readouterr().out, run.metrics["truth"]
-    check_whole(run, text)
+    module = example("label_studio")
+    run = module.main(tmp_path / "project", small=True)
+    text, scores = capsys.readouterr().out, run.metrics["truth"]
+    check_complete(run, text)
     answers = cw.read(tmp_path / "project" / "export.json")
-    assert answers.n_workers == made.TEAM and told["tasks"] == made.CHECKED
+    assert answers.n_workers == module.TEAM and scores["tasks"] == module.CHECKED
     assert sum(answers.removed.values()) > 0 and f"{dict(answers.removed)}" in text
     assert (run.path / CLASSIFIER).is_file() or hasattr(run.model, "predict_proba")
     assert percents(line(text, "The model of the run"))[0] > 50
-    assert str(run.feedback(made.MIXES_UP)) in text
-    confusions = {(each.truth, each.said) for each in run.feedback(made.MIXES_UP).confusions}
+    assert str(run.feedback(module.MIXES_UP)) in text
+    confusions = {(each.truth, each.said) for each in run.feedback(module.MIXES_UP).confusions}
     assert ("7", "1") in confusions
     assert None not in run.workers.column("seconds").to_pylist()
 
 
-def test_a_vote_of_llm_judges_loses_to_one_of_families(tmp_path, capsys):
-    made = example("llm_judges")
-    table = made.main(tmp_path, small=True)
+def test_vote_of_llm_judges_loses_to_a_vote_of_families(tmp_path, capsys):
+    module = example("llm_judges")
+    table = module.main(tmp_path, small=True)
     text = capsys.readouterr().out
     vote, families = np.array(table["majority vote"]), np.array(table["vote, families known"])
     assert (families > vote + 0.05).all()
-    assert (np.array(table[made.FIND]) > vote).all()
-    assert np.mean(table["Dawid-Skene"]) < vote.mean()  # who agrees is trusted
+    assert (np.array(table[module.FIND]) > vote).all()
+    assert np.mean(table["Dawid-Skene"]) < vote.mean()  # judges who agree are trusted
     assert percents(line(text, "majority vote"))[0] == shown(vote.mean())
-    judges = float(re.search(r"worth ([\d.]+) who", text)[1])
-    assert len(made.OTHERS) < judges < len(made.OTHERS) + 2
+    judges = float(re.search(r"worth ([\d.]+) independent", text)[1])
+    assert len(module.OTHERS) < judges < len(module.OTHERS) + 2
     counted, by_family = (cw.run.Run(tmp_path / name) for name in ("counted", "families"))
     for run in (counted, by_family):
         assert all((run.path / name).is_file() for name in FILES)
-        told = run.metrics["truth"]
-        figures = [run.metrics["expected_accuracy"], told["accuracy"], told["vote_accuracy"]]
+        scores = run.metrics["truth"]
+        figures = [run.metrics["expected_accuracy"], scores["accuracy"], scores["vote_accuracy"]]
         assert percents(line(text, f"Run '{run.path.name}'")) == [shown(figure) for figure in figures]
-    assert counted.metrics["expected_accuracy"] > counted.metrics["truth"]["high"]  # sure, and wrong
+    assert counted.metrics["expected_accuracy"] > counted.metrics["truth"]["high"]  # confident, and wrong
     assert by_family.metrics["truth"]["accuracy"] > counted.metrics["truth"]["vote_accuracy"]
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
-def test_examples_say_how_to_run_them(file):
+def test_examples_document_how_to_run_them(file):
     assert f"    python examples/{file.name} [--out runs/" in file.read_text()
     assert 60 <= len(file.read_text().splitlines()) <= 140
-    told = subprocess.run([sys.executable, file, "--help"], capture_output=True, text=True, check=True)
-    assert "--out" in told.stdout and example(file.stem).__doc__.splitlines()[0] in told.stdout
+    printed = subprocess.run([sys.executable, file, "--help"], capture_output=True, text=True, check=True)
+    assert "--out" in printed.stdout and example(file.stem).__doc__.splitlines()[0] in printed.stdout
