@@ -37,13 +37,13 @@ WEIGH, FIND = f"gold vote, {GOLD} gold", f"vote, families found by {GOLD} gold"
 
 def panel(n_tasks: int, seed: int) -> cw.Answers:
     """Return the answers of seven judges to pairs of replies, with the truth."""
-    draw, base, copy, alone, speak = np.random.default_rng(seed).spawn(5)
+    draw, base, copy, alone, independent = np.random.default_rng(seed).spawn(5)
     k = len(VERDICTS)
     truth = draw_truth(n_tasks, k, seed=draw)
     opinion = answer(truth, crowd(1, k, "one-coin", accuracy=(BASE, BASE)), 1, seed=base).label  # (tasks,)
     tuned = answer(opinion, crowd(len(FAMILY), k, "one-coin", accuracy=(COPY, COPY)), len(FAMILY), seed=copy)
     skills = crowd(len(OTHERS), k, "one-coin", accuracy=ALONE, seed=alone)
-    others = answer(truth, skills, len(OTHERS), seed=speak)
+    others = answer(truth, skills, len(OTHERS), seed=independent)
     labels = np.hstack([part.label.reshape(n_tasks, -1) for part in (tuned, others)])  # (tasks, judges)
     task, judge = (index.ravel() for index in np.indices(labels.shape))
     return cw.Answers.from_codes(

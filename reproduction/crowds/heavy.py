@@ -95,13 +95,13 @@ def heavy_binary(X: Any, y: Any, positive: Any, shape: str | Heavy = "data1-2", 
         message = f"X of shape {X.shape}: pass one row for each of the {len(code)} tasks in y."
         raise ParameterError(message)
     n_positive = round(heavy.n_train / (1 + heavy.ratio))
-    split, make, speak = streams(seed, 3)
+    split, make, answering = streams(seed, 3)
     test, train = draw_rows(code, [balanced(heavy.n_test, 2), [heavy.n_train - n_positive, n_positive]], split)
     accuracy = match_moments(make.random(heavy.n_workers), mean, sd, heavy.answers_per_worker)  # (workers,)
     errs = (1 - accuracy[:, None]) / (1 - mean) * (1 - _skill(heavy))  # (workers, classes)
     answers = answer(
         code[train], uniform_confusion(1 - np.minimum(errs, 1)),
-        heavy.n_workers * heavy.answers_per_worker / heavy.n_train, seed=speak,
+        heavy.n_workers * heavy.answers_per_worker / heavy.n_train, seed=answering,
     )  # fmt: skip
     return TrainTest(X[train], with_task_ids(answers, train), X[test], code[test])
 

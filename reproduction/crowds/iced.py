@@ -138,10 +138,10 @@ def iced_crowd(truth: Any, n_workers: int, *, accuracy: float, spread: float = 0
         "numbers with accuracy - spread and accuracy + spread between 0 and 1",
     )
     truth = class_codes(truth, "truth")
-    make, speak = streams(seed, 2)
+    make, answering = streams(seed, 2)
     slices = make.permuted(np.tile(np.arange(n_workers), (max(int(truth.max()) + 1, 2), 1)), axis=1).T
     skill = accuracy + spread * (2 * (slices + make.random(slices.shape)) / n_workers - 1)  # (workers, classes)
-    return answer(truth, uniform_confusion(skill), n_workers, seed=speak)
+    return answer(truth, uniform_confusion(skill), n_workers, seed=answering)
 
 
 def gisette_like(images: Any, source: Any = None, *, n_features: int = 5000, seed: Seed = 0) -> Array:

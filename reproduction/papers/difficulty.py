@@ -226,24 +226,24 @@ PUBLISHED |= {("Fixed prior=votes", problem): PUBLISHED["Fixed", problem] for pr
 
 EXPERIMENTS = (
     Experiment(
-        "difficulty-tables", "Data difficulty, tables 1 to 3: test accuracy, and what was inferred of training tasks",
-        "Fixed above Adaptive above Raykar with structural answers; the vote's 50.0 is a network that did not train",
+        "difficulty-tables", "Data difficulty, tables 1 to 3: test accuracy, and labels inferred for training tasks",
+        "Fixed above Adaptive above Raykar with structural answers; MV's 50.0 is a network that did not train",
         FAMILY, (*COMPARED, BEST), (*GAUSSIAN, *DOGS), CEILING, measures=("last", "labels", "auc", "skill"),
         published=PUBLISHED, except_for=frozenset((BEST, problem) for problem in DOGS),
     ),
     Experiment(
         "difficulty-figures", "Data difficulty, figures 2 and 4: ROC curves of the inferred truth",
-        "Adaptive and Fixed above Raykar, and that above the vote",
+        "Adaptive and Fixed above Raykar, and Raykar above majority vote",
         FAMILY, INFERRED, STRUCTURAL, measures=("roc",), curve=True, grid=GRID, axis_title="false positive rate",
     ),
     Experiment(
         "difficulty-workers", "Data difficulty, figures 3 and 5: sensitivity and specificity of the workers",
-        "on the Gaussian set Adaptive and Fixed are closer than Raykar to what was planted; not so on the pictures",
+        "on the Gaussian set Adaptive and Fixed are closer than Raykar to the simulated skills; not so on the pictures",
         FAMILY, (*INFERRED, PLANTED), STRUCTURAL, measures=("sensitivity", "specificity"), curve=True,
         grid=tuple(range(1, len(SKILL) + 1)), axis_title="worker",
     ),
     Experiment(
-        "difficulty-by-task", "Data difficulty, ours: tasks that are hard by what features do not show",
+        "difficulty-by-task", "Data difficulty, ours: tasks whose difficulty the features do not show",
         "Adaptive can end with one class for all; hold and exact guard against it",
         FAMILY, tuple(MODELS), ("gaussian-by-task",), CEILING, measures=("last", "labels", "auc", "one_class"),
     ),

@@ -174,8 +174,8 @@ EXPERIMENTS = (
     ),
     Experiment(
         "iced-inference", "ICED, figure 2: accuracy of the labels of the real tasks",
-        "on Gisette the paper has Dawid and Skene below 60 before any task is made, above 80 after one round, above 90 "
-        "at the end; the vote lies between", FAMILY, ("ICED", "ICED, shares estimated"), SETS,
+        "on Gisette the paper has Dawid-Skene below 60 before any artificial task, above 80 after one round, above 90 "
+        "at the end; majority vote is between", FAMILY, ("ICED", "ICED, shares estimated"), SETS,
         measures=("mv", "orig", "first", "final"), except_for=SLOW,
     ),
 )  # fmt: skip

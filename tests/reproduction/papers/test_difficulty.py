@@ -154,6 +154,7 @@ def clouds(monkeypatch):
     names = np.array(["cat", "dog"])
     data = SimpleNamespace(images={"train": Clouds()}, truth=np.repeat(names, 600), classes=names)
     monkeypatch.setattr(difficulty, "load", lambda name: data)
+    monkeypatch.setattr(difficulty, "open_source", lambda images: images)
     monkeypatch.setattr(difficulty, "encode_images", lambda rows: (calls.append(len(rows)), rows)[1])
     difficulty.encoded.cache_clear()
     yield calls
