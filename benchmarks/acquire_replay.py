@@ -28,7 +28,7 @@ TARGET = RESULTS / "acquire.json"
 
 
 class Case(NamedTuple):
-    """A data set, the method that labels, and how many answers are known at first (None: one a task)."""
+    """A data set, the method that labels it, and the share of answers known at first (None: one per task)."""
 
     data: str
     model: str
@@ -46,13 +46,13 @@ CASES = {
 
 
 def measure(case: Case, seeds: int) -> dict[str, Any]:
-    """Mean over the curve of each strategy minus that of buying at random."""
+    """Return the mean over the curve of each strategy minus that of buying at random."""
     answers = cw.datasets.load(case.data if case.data == "labelme" else f"truth/{case.data}").answers
     table = replay(answers, STRATEGIES, model=case.model, start=case.start, step=0.05, seeds=range(seeds))
     known, seed, strategy, accuracy = (
         table.column(name).to_numpy() for name in ("answers", "seed", "strategy", "accuracy")
     )
-    inside = (known > known.min()) & (known < known.max())  # all begin and end alike
+    inside = (known > known.min()) & (known < known.max())  # all strategies share the first and the last point
     area = {
         name: np.array([accuracy[inside & (strategy == name) & (seed == s)].mean() for s in range(seeds)])
         for name in STRATEGIES
@@ -69,10 +69,10 @@ def measure(case: Case, seeds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run the cases, print and keep them."""
+    """Run the cases, print the table and store the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("cases", nargs="*", help=f"of {', '.join(CASES)}; all unless given")
+    parser.add_argument("--seeds", type=int, default=10, help="number of seeds")
+    parser.add_argument("cases", nargs="*", help=f"cases to run: {', '.join(CASES)} (default: all)")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", CrowdwiseWarning)
     results: dict[str, Any] = read_results(TARGET, {})

@@ -42,7 +42,7 @@ LEARNERS = {"labelme features": ("labelme", "crowdlayer"), "music features": ("m
 
 
 def crowd(name: str) -> tuple[Any, cw.Answers]:
-    """Features, where they are used, and answers with truth."""
+    """Return features (None if they are not used) and answers with truth."""
     if name in SIMULATED:
         return None, cw.simulate.simulate(1000, n_workers=30, seed=7, **SIMULATED[name])
     if name in LEARNERS:
@@ -52,7 +52,7 @@ def crowd(name: str) -> tuple[Any, cw.Answers]:
 
 
 def measure(name: str) -> dict[str, Any]:
-    """ECE before and after, for each method on one set."""
+    """Return the ECE of each method on one set, before and after calibration."""
     X, answers = crowd(name)
     methods = [LEARNERS[name][1]] if X is not None else METHODS
     choice = cw.choose.choose(answers, X, methods, folds=3 if X is not None else 5)
@@ -75,9 +75,9 @@ def measure(name: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure, print a table and keep the figures."""
+    """Measure, print a table and store the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sets", nargs="*", help="sets to run; all unless given")
+    parser.add_argument("sets", nargs="*", help="sets to run (default: all)")
     warnings.simplefilter("ignore")
     target = RESULTS / "calibration.json"
     results = read_results(target, {})
@@ -97,8 +97,8 @@ def main() -> None:
     Console(width=160).print(table)
 
 
-def _cell(found: dict[str, float]) -> str:
-    return f"{found['before']:.3f} > {found['after']:.3f}, {found['temperature']:.2f}"
+def _cell(figures: dict[str, float]) -> str:
+    return f"{figures['before']:.3f} > {figures['after']:.3f}, {figures['temperature']:.2f}"
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from sklearn.base import clone
 
 import crowdwise as cw
 from benchmarks.files import RESULTS, read_results, write_results
-from benchmarks.learn_accuracy import PAPERS, ROWS, configured, load
+from benchmarks.learn_accuracy import PAPERS, ROWS, configure, load
 from benchmarks.truth_accuracy import data_sets
 from crowdwise.choose.choice import pick
 from crowdwise.choose.scores import answer_folds, fit_candidate, held_out, task_folds
@@ -42,8 +42,8 @@ LEARNERS = [
 
 
 def learners(name: str, seed: int) -> dict[str, Any]:
-    """The candidates on a set with features: simplest first, and three that are badly set."""
-    out = {row: configured(ROWS[row], PAPERS[name]) for row in LEARNERS}
+    """Return the candidates on a set with features: simplest first, then three with bad settings."""
+    out = {row: configure(ROWS[row], PAPERS[name]) for row in LEARNERS}
     out["MV-DL 1 epoch"] = clone(out["MV-DL"]).set_params(epochs=1)
     out["crowdlayer 2 epochs"] = clone(out["crowdlayer mw"]).set_params(epochs=2)
     out["crowdlayer lr=1e-5"] = clone(out["crowdlayer mw"]).set_params(lr=1e-5)
@@ -51,7 +51,7 @@ def learners(name: str, seed: int) -> dict[str, Any]:
 
 
 def truth_methods(seed: int) -> dict[str, Any]:
-    """The candidates on a set without features."""
+    """Return the candidates on a set without features."""
     names = [m.name for m in cw.methods() if not m.needs_features]
     return {name: _seeded(cw.make(name), seed) for name in names if not cw.make(name).needs_gold}
 
@@ -60,63 +60,67 @@ def _seeded(model: Any, seed: int) -> Any:
     return model.set_params(random_state=seed) if "random_state" in model.get_params() else model
 
 
-def judge(candidates: dict[str, Any], X: Any, answers: cw.Answers, accuracy: Any, seed: int) -> dict[str, Any]:
-    """Accuracy of each candidate, and how each criterion ranks them; one fit serves "common" and "own"."""
-    right, failed = {}, {}
+def evaluate(candidates: dict[str, Any], X: Any, answers: cw.Answers, accuracy: Any, seed: int) -> dict[str, Any]:
+    """Return the accuracy of each candidate and its rank by each criterion; "common" and "own" share a fit."""
+    accuracies, failed = {}, {}
     for name, model in candidates.items():
         try:
-            right[name] = accuracy(fit_candidate(model, X, answers, "common"))
+            accuracies[name] = accuracy(fit_candidate(model, X, answers, "common"))
         except CrowdwiseError as error:
             failed[name] = str(error)
-    out: dict[str, Any] = {"accuracy": right, "failed": failed, "criteria": {}}
+    out: dict[str, Any] = {"accuracy": accuracies, "failed": failed, "criteria": {}}
     for make_folds, criteria in ((answer_folds, ["common", "own"]), (task_folds, ["tasks"])):
         if X is None and "tasks" in criteria:
             continue
         fold = make_folds(answers, FOLDS, np.random.default_rng(seed))
-        scores = {criterion: {name: np.zeros(answers.n_answers) for name in right} for criterion in criteria}
+        scores = {criterion: {name: np.zeros(answers.n_answers) for name in accuracies} for criterion in criteria}
         for k in range(FOLDS):
-            held_rows = np.flatnonzero(fold == k)
-            kept, held = answers.take(np.flatnonzero(fold != k)), answers.take(held_rows)
-            for name in right:
-                model = fit_candidate(candidates[name], X, kept, criteria[0])
+            test_rows = np.flatnonzero(fold == k)
+            training, held = answers.take(np.flatnonzero(fold != k)), answers.take(test_rows)
+            for name in accuracies:
+                model = fit_candidate(candidates[name], X, training, criteria[0])
                 for criterion in criteria:
-                    scores[criterion][name][held_rows] = held_out(model, X, kept, held, criterion)
+                    scores[criterion][name][test_rows] = held_out(model, X, training, held, criterion)
         for criterion, score in scores.items():
             rows = np.flatnonzero(fold >= 0)
-            out["criteria"][criterion] = agreement({n: s[rows] for n, s in score.items()}, right, answers.take(rows))
+            out["criteria"][criterion] = agreement(
+                {n: s[rows] for n, s in score.items()}, accuracies, answers.take(rows)
+            )
     return out
 
 
-def agreement(scores: dict[str, Any], right: dict[str, float], held: cw.Answers) -> dict[str, Any]:
-    """Rank correlations and regrets."""
+def agreement(scores: dict[str, Any], accuracies: dict[str, float], held: cw.Answers) -> dict[str, Any]:
+    """Return rank correlations and regrets."""
     mean = {name: float(score.mean()) for name, score in scores.items()}
-    x, y = [mean[name] for name in right], list(right.values())
+    x, y = [mean[name] for name in accuracies], list(accuracies.values())
     best, top, rule = max(y), max(mean, key=mean.__getitem__), pick(scores, held)
     return {
         "spearman": float(spearmanr(x, y)[0]), "kendall": float(kendalltau(x, y)[0]), "top": top, "rule": rule,
-        "regret_top": best - right[top], "regret_rule": best - right[rule], "regret_mean": best - float(np.mean(y)),
-        "regret_vote": best - y[0],
+        "regret_top": best - accuracies[top], "regret_rule": best - accuracies[rule],
+        "regret_mean": best - float(np.mean(y)), "regret_vote": best - y[0],
     }  # fmt: skip
 
 
 def on_features(name: str, seed: int) -> dict[str, Any]:
-    """LabelMe or Music: test accuracy of the classifier."""
+    """Compare the candidates on LabelMe or Music, by the test accuracy of the classifier."""
     X, _, X_test, y_test, answers = load(name)
-    return judge(learners(name, seed), X, answers, lambda m: 100 * float((m.predict(X_test) == y_test).mean()), seed)
+    return evaluate(learners(name, seed), X, answers, lambda m: 100 * float((m.predict(X_test) == y_test).mean()), seed)
 
 
 def on_truth(answers: cw.Answers, seed: int) -> dict[str, Any]:
-    """A set without features: accuracy of the labels."""
+    """Compare the candidates on a set without features, by the accuracy of the labels."""
     known = answers.truth >= 0
-    right = answers.truth[known]
-    return judge(truth_methods(seed), None, answers, lambda m: 100 * float((m.codes_[known] == right).mean()), seed)
+    truth = answers.truth[known]
+    return evaluate(truth_methods(seed), None, answers, lambda m: 100 * float((m.codes_[known] == truth).mean()), seed)
 
 
 def main() -> None:
-    """Run all, print a table and keep the figures."""
+    """Run all sets, print a table and store the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, action="append", help="of folds and candidates; 0, 1 and 2 unless given")
-    parser.add_argument("sets", nargs="*", help="sets to run; all unless given")
+    parser.add_argument(
+        "--seed", type=int, action="append", help="seed of folds and candidates, repeatable (default: 0, 1 and 2)"
+    )
+    parser.add_argument("sets", nargs="*", help="sets to run (default: all)")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     target = RESULTS / "choose.json"
@@ -126,8 +130,8 @@ def main() -> None:
     for seed in arguments.seed or range(3):
         for name in chosen:
             start = time.perf_counter()
-            found = on_features(name, seed) if name in PAPERS else on_truth(truth_sets[name], seed)
-            results.setdefault(name, {})[str(seed)] = {**found, "seconds": time.perf_counter() - start}
+            outcome = on_features(name, seed) if name in PAPERS else on_truth(truth_sets[name], seed)
+            results.setdefault(name, {})[str(seed)] = {**outcome, "seconds": time.perf_counter() - start}
             write_results(target, results)
     table = Table("set", "criterion", "seeds", "rho", "tau", "regret rule", "top", "mean", "vote", "picks")
     for name, runs in results.items():

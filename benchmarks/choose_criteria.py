@@ -3,19 +3,19 @@
     python -m benchmarks choose-criteria [--seed 0 ...] [--kept FOLDER] [SET ...]
 
 Sixteen learners and settings, simplest first, bad ones included, are fitted without each of three folds of the answers,
-of the tasks and of the workers. A criterion sees only the probabilities of each fit (`proba_`, called belief here) and
+of the tasks and of the workers. A criterion sees only the class probabilities of each fit (`proba_`, here `belief`) and
 its classifier f (`predict_proba`). The ranking by each criterion is compared with accuracy (product: F1 of the rare
 class), of the classifier on new tasks and of the labels of the answered tasks, both fitted on all answers.
 
     single answers      common     log sum_c belief[t, c] confusion[w, c, l], as in `choose`: confusion from belief
-                        llp        belief is recomputed from f and the kept answers, by EM with f and common workers
+                        llp        belief is recomputed from f and the training answers, by EM with f and common workers
                         llp ds     the same with the workers of one Dawid-Skene fit, the same for all candidates
     all of a task       tasks      each answer by itself, from f; confusion from belief
                         lltask     all answers of a task together, log sum_c f[c] prod_a confusion[w, c, l]
                         lltask ds  the same with the workers of one Dawid-Skene fit
                         reliable   as lltask, with the better half of the workers only
                         agree      how often the most probable class is the answer
-    all of a worker     stranger   from belief; a worker unknown to the fit is judged by their other held-out answers
+    all of a worker     stranger   from belief; a worker unknown to the fit is rated by their other held-out answers
                         crowd      from belief; every such worker has the confusion of the crowd
     combinations        both       mean of common and lltask, answer by answer
                         all        and of stranger
@@ -23,9 +23,10 @@ class), of the classifier on new tasks and of the labels of the answered tasks, 
 
 Regret: points that a pick loses against the best candidate. `top`: highest score. `rule`: one standard error, simplest
 first. `default`: the same rule starting from JointEM, which stays unless another leads it by more than the standard
-error. Means of ranks have no standard error, so only `top`. For comparison: regret of JointEM, and of a random pick.
+error. Means of ranks have no standard error, so they have only `top`. For comparison: the regret of JointEM and of a
+random pick.
 
-Sets: LabelMe and Music as they are. product: 1,500 pairs, tested on the others. cifar10h: 900 answers to about 290
+Sets: LabelMe and Music unchanged. product: 1,500 pairs, tested on the others. cifar10h: 900 answers to about 290
 pictures, tested on 200 others. digits: the simulated crowd of the demo, tested on all other digits. usps and gas_drift:
 800 tasks, long-tailed, 2.5 answers each by 40 simulated workers; those of gas_drift err together on hard tasks. Nothing
 here is chosen by accuracy, but the settings of JointEM were found with LabelMe, Music and product in view.
@@ -78,17 +79,17 @@ CANDIDATES: dict[str, Any] = {
 
 
 class Problem(NamedTuple):
-    """What is learned from, and what it is tested on."""
+    """Training data and test data."""
 
     X: Any
     answers: cw.Answers
-    truth: Any  # of the tasks that were answered
+    truth: Any  # of the training tasks
     X_test: Any
     y_test: Any
 
 
 def problem(name: str, seed: int) -> Problem:
-    """One of the sets."""
+    """Return the problem of this name."""
     rng = np.random.default_rng([seed, 1])
     if name == "digits":
         X, answers = cw.simulate.digits_crowd()
@@ -123,19 +124,19 @@ def problem(name: str, seed: int) -> Problem:
     return Problem(data.X[rows], plain, data.truth[rows], data.X[rest], data.truth[rest])
 
 
-def quality(name: str, model: Any, given: Problem) -> dict[str, float]:
-    """Accuracy, or F1 of the rare class, in per cent: of the classifier on new tasks, and of the labels."""
+def quality(name: str, model: Any, data: Problem) -> dict[str, float]:
+    """Return accuracy, or F1 of the rare class, in per cent: of the classifier on new tasks, and of the labels."""
 
-    def right(truth: Any, said: Any) -> float:
+    def score(truth: Any, predicted: Any) -> float:
         if name == "product":
-            return 100 * float(f1_score(truth, said, pos_label=sorted(set(truth.tolist()))[-1]))
-        return 100 * float((said == truth).mean())
+            return 100 * float(f1_score(truth, predicted, pos_label=sorted(set(truth.tolist()))[-1]))
+        return 100 * float((predicted == truth).mean())
 
-    return {"test": right(given.y_test, model.predict(given.X_test)), "labels": right(given.truth, model.labels_)}
+    return {"test": score(data.y_test, model.predict(data.X_test)), "labels": score(data.truth, model.labels_)}
 
 
 def worker_folds(answers: cw.Answers, folds: int, rng: np.random.Generator) -> Any:
-    """Fold of each answer, (answers,), the same for all of a worker; folds have about as many answers."""
+    """Return the fold of each answer, (answers,), the same for all answers of a worker; folds are about equal."""
     order = np.argsort(-np.bincount(answers.worker, minlength=answers.n_workers) + rng.random(answers.n_workers))
     of_worker = np.empty(answers.n_workers, int)
     of_worker[order] = np.arange(answers.n_workers) % folds
@@ -146,14 +147,14 @@ SCHEMES = {"answers": answer_folds, "tasks": task_folds, "workers": worker_folds
 
 
 def confusion(kept: cw.Answers, belief: Any) -> Any:
-    """The common workers: confusion (workers, classes, labels) with the hierarchical prior."""
+    """Return the confusion of the workers, (workers, classes, labels), with the hierarchical prior."""
     workers = ConfusionWorkers(kept, "hierarchical", None)
     workers.fit(belief, belief)
     return workers.confusion()
 
 
 def posterior(f: Any, answers: cw.Answers, conf: Any) -> tuple[Any, Any]:
-    """Posterior (tasks, classes) from f and answers by these workers, and log P(answers to each task), (tasks,)."""
+    """Return the posterior (tasks, classes) from f and answers, and log P(answers to each task), (tasks,)."""
     logs = np.log(np.maximum(f, FLOOR))
     each = np.log(np.maximum(conf[answers.worker, :, answers.label], FLOOR))  # (answers, classes)
     for c in range(f.shape[1]):
@@ -163,38 +164,38 @@ def posterior(f: Any, answers: cw.Answers, conf: Any) -> tuple[Any, Any]:
 
 
 def single(belief: Any, held: cw.Answers, conf: Any) -> Any:
-    """Log P of each held answer by itself, (held,)."""
+    """Return log P of each held-out answer by itself, (held,)."""
     return np.log(np.maximum((belief[held.task] * conf[held.worker, :, held.label]).sum(axis=1), FLOOR))
 
 
 def spread(total: Any, held: cw.Answers) -> Any:
-    """What the tasks have together, (tasks,), in equal parts to their answers, (held,)."""
+    """Divide the total of each task, (tasks,), equally among its answers, (held,)."""
     return total[held.task] / np.bincount(held.task, minlength=len(total))[held.task]
 
 
-def of_answers(belief: Any, f: Any, kept: cw.Answers, held: cw.Answers, ds: Any) -> dict[str, Any]:
-    """Criteria where single answers are held out."""
-    anew = posterior(f, kept, confusion(kept, f))[0]
+def score_answers(belief: Any, f: Any, kept: cw.Answers, held: cw.Answers, ds: Any) -> dict[str, Any]:
+    """Score held-out single answers."""
+    updated = posterior(f, kept, confusion(kept, f))[0]
     for _ in range(ROUNDS):
-        anew = posterior(f, kept, confusion(kept, anew))[0]
+        updated = posterior(f, kept, confusion(kept, updated))[0]
     by_ds = posterior(f, kept, ds)[0]
     return {
         "common": log_likelihood(kept, held, belief),
-        "llp": single(anew, held, confusion(kept, anew)),
+        "llp": single(updated, held, confusion(kept, updated)),
         "llp ds": single(by_ds, held, ds),
     }
 
 
-def of_tasks(belief: Any, f: Any, kept: cw.Answers, held: cw.Answers, ds: Any) -> dict[str, Any]:
-    """Criteria where all answers of tasks are held out."""
+def score_tasks(belief: Any, f: Any, kept: cw.Answers, held: cw.Answers, ds: Any) -> dict[str, Any]:
+    """Score answers where all answers of a task are held out."""
     asked = np.bincount(held.task, minlength=held.n_tasks)[:, None] > 0
     seen = np.where(asked, f, belief)
     conf = confusion(kept, seen)
-    trust = np.einsum("wcc->w", ds) / ds.shape[1]
-    good = trust >= np.median(trust[kept.worker])  # of the answers, about half
-    picked = held.take(np.flatnonzero(good[held.worker]))
+    reliability = np.einsum("wcc->w", ds) / ds.shape[1]
+    reliable_workers = reliability >= np.median(reliability[kept.worker])  # about half of the answers
+    picked = held.take(np.flatnonzero(reliable_workers[held.worker]))
     better = np.zeros(held.n_answers)
-    better[good[held.worker]] = spread(posterior(f, picked, conf)[1], picked)
+    better[reliable_workers[held.worker]] = spread(posterior(f, picked, conf)[1], picked)
     return {
         "tasks": log_likelihood(kept, held, seen),
         "lltask": log_likelihood_of_tasks(kept, held, seen),
@@ -204,8 +205,8 @@ def of_tasks(belief: Any, f: Any, kept: cw.Answers, held: cw.Answers, ds: Any) -
     }
 
 
-def of_workers(belief: Any, f: Any, kept: cw.Answers, held: cw.Answers, ds: Any) -> dict[str, Any]:
-    """Criteria where all answers of workers are held out."""
+def score_workers(belief: Any, f: Any, kept: cw.Answers, held: cw.Answers, ds: Any) -> dict[str, Any]:
+    """Score answers where all answers of a worker are held out."""
     strangers = ConfusionWorkers(held, "hierarchical", None, leave_one_out=True)
     strangers.fit(belief, belief)
     each = np.exp(strangers.answer_log_proba())  # (held, classes): from the worker's other answers
@@ -219,11 +220,11 @@ def of_workers(belief: Any, f: Any, kept: cw.Answers, held: cw.Answers, ds: Any)
     }
 
 
-CRITERIA = {"answers": of_answers, "tasks": of_tasks, "workers": of_workers}
+CRITERIA = {"answers": score_answers, "tasks": score_tasks, "workers": score_workers}
 
 
 def beliefs(model: Any, X: Any, kept: cw.Answers, file: Path | None) -> tuple[Any, Any]:
-    """Belief and classifier of a fit, (tasks, classes) each; from the folder where it was done before."""
+    """Return belief and classifier output of a fit, (tasks, classes) each; from the cache if the fit is there."""
     if file is not None and file.exists():
         stored = np.load(file)
         return stored["belief"], stored["f"]
@@ -234,44 +235,44 @@ def beliefs(model: Any, X: Any, kept: cw.Answers, file: Path | None) -> tuple[An
     return belief, f
 
 
-def judge(name: str, seed: int, kept_in: Path | None) -> dict[str, Any]:
-    """Quality of each candidate, its score by each criterion, and how well criteria pick."""
-    given = problem(name, seed)
-    X, answers = given.X, given.answers
+def evaluate(name: str, seed: int, cache: Path | None) -> dict[str, Any]:
+    """Return the quality of each candidate and how well each criterion picks among them."""
+    data = problem(name, seed)
+    X, answers = data.X, data.answers
     models = {
         label: clone(model).set_params(random_state=seed) if "random_state" in model.get_params() else clone(model)
         for label, model in CANDIDATES.items()
     }
-    each_right = {}
+    qualities = {}
     for label, model in models.items():
-        file = None if kept_in is None else kept_in / f"{name}-{seed}-all-{label}.json"
+        file = None if cache is None else cache / f"{name}-{seed}-all-{label}.json"
         if file is not None and file.exists():
-            each_right[label] = json.loads(file.read_text())
+            qualities[label] = json.loads(file.read_text())
             continue
-        each_right[label] = quality(name, clone(model).fit(X, answers), given)
+        qualities[label] = quality(name, clone(model).fit(X, answers), data)
         if file is not None:
-            file.write_text(json.dumps(each_right[label]))
-    right = {kind: {label: found[kind] for label, found in each_right.items()} for kind in KINDS}
+            file.write_text(json.dumps(qualities[label]))
+    right = {kind: {label: figures[kind] for label, figures in qualities.items()} for kind in KINDS}
     scores: dict[str, dict[str, Any]] = {}
-    for scheme, deal in SCHEMES.items():
-        fold = deal(answers, FOLDS, np.random.default_rng(seed))
+    for scheme, draw_folds in SCHEMES.items():
+        fold = draw_folds(answers, FOLDS, np.random.default_rng(seed))
         for k in range(FOLDS):
             rows = np.flatnonzero(fold == k)
             kept, held = answers.take(np.flatnonzero(fold != k)), answers.take(rows)
             ds = confusion(kept, cw.DawidSkene().fit(kept).proba_)
             for label, model in models.items():
-                file = None if kept_in is None else kept_in / f"{name}-{seed}-{scheme}-{k}-{label}.npz"
-                found = CRITERIA[scheme](*beliefs(model, X, kept, file), kept, held, ds)
-                for criterion, score in found.items():
+                file = None if cache is None else cache / f"{name}-{seed}-{scheme}-{k}-{label}.npz"
+                by_criterion = CRITERIA[scheme](*beliefs(model, X, kept, file), kept, held, ds)
+                for criterion, score in by_criterion.items():
                     each = scores.setdefault(criterion, {}).setdefault(label, np.full(answers.n_answers, np.nan))
                     each[rows] = score
-    return {"quality": right, "criteria": judged(scores, right, answers)}
+    return {"quality": right, "criteria": rate_criteria(scores, right, answers)}
 
 
-def judged(
+def rate_criteria(
     scores: dict[str, dict[str, Any]], right: dict[str, dict[str, float]], answers: cw.Answers
 ) -> dict[str, Any]:
-    """What each criterion picks, and how its ranking and picks do by the truth."""
+    """Return the rank correlation of each criterion with quality, and the regret of its picks."""
     names = list(CANDIDATES)
     for criterion, parts in TOGETHER.items():
         scores[criterion] = {label: np.mean([scores[part][label] for part in parts], axis=0) for label in names}
@@ -294,25 +295,31 @@ def judged(
 
 
 KINDS = {"test": "classifier on new tasks", "labels": "labels of the tasks"}
-FIGURES = {"rho": "rank correlation", "top": "regret of the highest", "rule": "of the rule from the simplest on",
-           "default": "of the rule from JointEM on"}  # fmt: skip
+FIGURES = {
+    "rho": "rank correlation",
+    "top": "regret of the highest score",
+    "rule": "regret of the rule, simplest first",
+    "default": "regret of the rule, starting from JointEM",
+}
 TOGETHER = {"both": ["common", "lltask"], "all": ["common", "lltask", "stranger"]}
 SETS = ("labelme", "music", "digits", "product", "usps", "gas_drift", "cifar10h")
 
 
 def main() -> None:
-    """Run all, print a table and keep the figures."""
+    """Run all sets, print tables and store the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, action="append", help="of folds and candidates; 0 unless given")
+    parser.add_argument(
+        "--seed", type=int, action="append", help="seed of folds and candidates, repeatable (default: 0)"
+    )
     parser.add_argument("--kept", type=Path, help="folder in which to cache the probabilities of each fit")
-    parser.add_argument("sets", nargs="*", help="sets to run; all unless given")
+    parser.add_argument("sets", nargs="*", help="sets to run (default: all)")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     target = RESULTS / "choose_criteria.json"
     results = read_results(target, {})
     for seed in arguments.seed or [0]:
         for name in arguments.sets or SETS:
-            results.setdefault(name, {})[str(seed)] = judge(name, seed, arguments.kept)
+            results.setdefault(name, {})[str(seed)] = evaluate(name, seed, arguments.kept)
             write_results(target, results)
     show(results)
 
@@ -332,8 +339,8 @@ def show(results: dict[str, Any]) -> None:
                     _row(table, criterion, each, 2 if figure == "rho" else 1)
             if figure == "top":
                 for what, of in (("joint-em", lambda q: q[DEFAULT]), ("random", lambda q: np.mean(list(q.values())))):
-                    given = [[run["quality"][kind] for run in results[name].values()] for name in names]
-                    _row(table, what, [[max(q.values()) - of(q) for q in part] for part in given], 1)
+                    runs = [[run["quality"][kind] for run in results[name].values()] for name in names]
+                    _row(table, what, [[max(q.values()) - of(q) for q in part] for part in runs], 1)
             console.print(table)
 
 

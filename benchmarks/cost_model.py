@@ -44,23 +44,23 @@ class Crowd(NamedTuple):
 
     @property
     def pairs(self) -> float:
-        """Pairs of worker and label that occur, as if every answer were of any pair."""
+        """Expected number of pairs of worker and label that occur, if every answer falls on a random pair."""
         return filled(self.workers * self.classes, self.answers)
 
 
 class Machine(NamedTuple):
-    """Constants: seconds of a processor, but for `job` and `start`, which are on the wall."""
+    """Constants: processor seconds, except for `job` and `start`, which are wall-clock seconds."""
 
-    read: float  # an answer
-    index: float  # an answer: what a fit does once
-    step: float  # an answer, a class, an iteration
-    write: float  # a task
-    reading: float  # bytes an answer at the peak of reading
-    job: float = math.nan  # an iteration of Spark without work
+    read: float  # per answer
+    index: float  # per answer: what a fit does once
+    step: float  # per answer, class and iteration
+    write: float  # per task
+    reading: float  # bytes per answer at the peak of reading
+    job: float = math.nan  # per iteration of Spark without work
     joined: float = math.nan  # the same on the joined path
-    carry: float = math.nan  # an answer, an iteration on the joined path
+    carry: float = math.nan  # per answer and iteration on the joined path
     start: float = math.nan  # of the intake
-    intake: float = math.nan  # an answer
+    intake: float = math.nan  # per answer
 
 
 class Cluster(NamedTuple):
@@ -68,7 +68,7 @@ class Cluster(NamedTuple):
 
     machines: int
     cores: int  # of each
-    network: float  # bytes a second of each, one way
+    network: float  # bytes per second of each, one way
     parts: int
 
 
@@ -179,7 +179,7 @@ def check_classes(machine: Machine) -> None:
 
 def check_spark(spark: list[Row], machine: Machine) -> None:
     """Compare the formula with measurements on `local[2]`, where the network is memory."""
-    line("answers on Spark", "an iteration: formula", "measured", "bytes back a part: formula", "counted")
+    line("answers on Spark", "s per iteration: formula", "measured", "bytes back per part: formula", "counted")
     line(*["---"] * 5)
     for row in spark:
         crowd = Crowd(row["answers"], row["answers"] / 5, row["workers"], row["classes"])
@@ -192,7 +192,13 @@ def check_spark(spark: list[Row], machine: Machine) -> None:
 def predict(machine: Machine) -> None:
     """Predict 10^10 answers on 100 machines of 16 cores and 10 Gbit/s, by crowds and parts."""
     line(
-        "workers", "parts", "matrices", "sent an iteration", "seconds an iteration", "of them network", "20 iterations"
+        "workers",
+        "parts",
+        "matrices",
+        "sent per iteration",
+        "seconds per iteration",
+        "share of network",
+        "20 iterations",
     )
     line(*["---"] * 7)
     for workers in (10**5, 10**6, 2 * 10**7):
@@ -206,7 +212,7 @@ def predict(machine: Machine) -> None:
                  f"{20 * each / 60:.1f} min")  # fmt: skip
     crowd = Crowd(1e10, 2e9, 1e5, 8)
     took, gigabytes = machine.start + machine.intake * 1e10 / 1600, memory(machine, crowd) / 1e11
-    print(f"\nIntake: {took:.0f} s by what one machine takes, without a network. {gigabytes:,.1f} GB a machine.")
+    print(f"\nIntake: {took:.0f} s, from one machine without a network. {gigabytes:,.1f} GB per machine.")
 
 
 def main() -> None:

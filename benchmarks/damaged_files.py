@@ -26,16 +26,16 @@ def main() -> None:
     parser.add_argument("--damaged", type=int, default=3000, help="files per kind of model")
     parser.add_argument("--forged", type=int, default=1000, help="files per kind of model")
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
+    options = parser.parse_args()
     start, kinds = time.perf_counter(), {}
     with tempfile.TemporaryDirectory() as folder:
         for method in methods():
-            kinds[method.name] = dict(attack(method.name, Path(folder), given.damaged, given.forged, given.seed))
+            kinds[method.name] = dict(attack(method.name, Path(folder), options.damaged, options.forged, options.seed))
             print(f"{method.name:<20} {kinds[method.name]}", flush=True)
     total: Counter[str] = sum((Counter(count) for count in kinds.values()), Counter())
     faults = sum(count for kind, count in total.items() if "FAULT" in kind)
     print(f"{len(kinds)} kinds of model, {total.total():,} files, {faults} faults: {dict(total)}")
-    result = {**vars(given), "seconds": round(time.perf_counter() - start), "faults": faults, "total": total}
+    result = {**vars(options), "seconds": round(time.perf_counter() - start), "faults": faults, "total": total}
     write_results(RESULTS / "damaged_files.json", {**result, "kinds": kinds})
 
 

@@ -31,7 +31,7 @@ def draw(path: Path, n_answers: int, n_classes: int = 8, *, strings: bool = Fals
     with pq.ParquetWriter(path, pa.schema(zip(names, kinds, strict=True))) as writer:
         for start in range(0, n_answers, PART):
             number = np.arange(start, min(start + PART, n_answers), dtype=np.uint64)
-            codes = answers_of(shuffled(number, n_answers) if strings else number, n_answers, n_classes)
+            codes = draw_answers(shuffled(number, n_answers) if strings else number, n_answers, n_classes)
             columns = [pa.array(column).cast(kind) for column, kind in zip(codes, kinds, strict=True)]
             if strings:
                 prefixes = ("task_", "worker_", "class_")
@@ -40,11 +40,13 @@ def draw(path: Path, n_answers: int, n_classes: int = 8, *, strings: bool = Fals
     return path
 
 
-def answers_of(number: Array, n_answers: int, n_classes: int) -> tuple[Array, Array, Array]:
-    """Task, worker and label of the answers with these numbers."""
+def draw_answers(number: Array, n_answers: int, n_classes: int) -> tuple[Array, Array, Array]:
+    """Return task, worker and label of the answers with these numbers."""
     n_workers = max(50, n_answers // PER_WORKER)
     task, turn = np.divmod(number, np.uint64(PER_TASK))
-    step = 1 + _hash(task, 2) % np.uint64(n_workers // PER_TASK)  # five steps do not come round: no worker comes twice
+    step = 1 + _hash(task, 2) % np.uint64(
+        n_workers // PER_TASK
+    )  # five steps stay below one turn, so no worker answers a task twice
     worker = (_hash(task, 1) + turn * step) % np.uint64(n_workers)
     share = np.cumsum(1 / np.arange(1, n_classes + 1))
     truth = np.searchsorted(share[:-1] / share[-1], _uniform(task, 3), side="right")
@@ -54,7 +56,7 @@ def answers_of(number: Array, n_answers: int, n_classes: int) -> tuple[Array, Ar
 
 
 def shuffled(number: Array, n: int) -> Array:
-    """The number that stands at each place of a fixed random order of 0 .. n - 1.
+    """Return the number at each place of a fixed random order of 0 .. n - 1.
 
     >>> np.sort(shuffled(np.arange(10, dtype=np.uint64), 10)).tolist()
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
@@ -62,20 +64,22 @@ def shuffled(number: Array, n: int) -> Array:
     bits = max(int(n - 1).bit_length(), 2)
     mask, half = np.uint64((1 << bits) - 1), np.uint64(bits // 2)
 
-    def mixed(x: Array) -> Array:
+    def mix(x: Array) -> Array:
         for factor in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB):
-            x = (x * np.uint64(factor)) & mask  # odd factors and shifts to the right: no two numbers meet
+            x = (x * np.uint64(factor)) & mask  # odd factors and right shifts are invertible, so numbers stay distinct
             x = x ^ (x >> half)
         return x
 
-    place = mixed(number)
-    while len(outside := np.flatnonzero(place >= n)):  # the mask allows numbers up to a power of two: walk on
-        place[outside] = mixed(place[outside])
+    place = mix(number)
+    while len(
+        outside := np.flatnonzero(place >= n)
+    ):  # the mask allows numbers up to a power of two: mix again until below n
+        place[outside] = mix(place[outside])
     return place
 
 
 def _hash(x: Array, salt: int) -> Array:
-    """Splitmix64: 64 bits that look random, from a number and a salt."""
+    """Return 63 pseudo-random bits from a number and a salt (splitmix64)."""
     x = x + np.uint64(salt * 0x9E3779B97F4A7C15 % (1 << 64))
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

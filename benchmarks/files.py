@@ -8,7 +8,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-DIGITS = 4  # significant ones; pages show three at most
+DIGITS = 4  # significant digits; pages show three at most
 
 
 def read_results(path: Path, default: Any = None) -> Any:

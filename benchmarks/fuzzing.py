@@ -11,8 +11,8 @@ The documents and the expected results are those of the tests (tests/helpers/fuz
     ..., by Hypothesis   the same documents, drawn by Hypothesis with its own ids
 
 A case fails if it raises anything but a CrowdwiseError, if answers are wrong, if it takes more than SECONDS, or if it
-raises the peak memory of its process by more than ROOM plus FACTOR times the size of its file. `fuzz-guided` asks the
-same of files bred by coverage; its counts are added to the results if they exist.
+raises the peak memory of its process by more than ALLOWED plus FACTOR times the size of its file. `fuzz-guided` applies
+the same checks to files generated from coverage; its counts are added to the results if they exist.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from benchmarks.files import RESULTS, read_results, write_results
 
 TARGET, GUIDED = RESULTS / "fuzzing.json", RESULTS / "fuzzing_guided.json"
 BLOCK = 1000  # cases per block; each block has a seed of its own
-ROOM, FACTOR = 64 << 20, 100  # bytes of memory a case may take, plus this many per byte of its file
+ALLOWED, FACTOR = 64 << 20, 100  # bytes of memory a case may take, plus this many per byte of its file
 LIMIT = 6 << 30  # bytes of memory a process may take
 
 
@@ -118,7 +118,7 @@ def block(name: str, seed: int, folder: str) -> dict[str, Any]:
             outcomes["FAILED"] += 1
             failures.append({"target": name, "seed": number, "error": f"{type(error).__name__}: {error}"[:500]})
         size = max((file.stat().st_size for file in place.iterdir()), default=0)
-        if memory() - peak > ROOM + FACTOR * size:
+        if memory() - peak > ALLOWED + FACTOR * size:
             outcomes["FAILED"] += 1
             failures.append({"target": name, "seed": number, "error": f"{(memory() - peak) >> 20} MB for {size} bytes"})
         slowest = max(slowest, time.perf_counter() - start)
@@ -168,48 +168,48 @@ def main() -> None:
     parser.add_argument(
         "--folder", default="/dev/shm" if Path("/dev/shm").is_dir() else None, help="folder for files, best in memory"
     )
-    given = parser.parse_args()
-    only = [part for part in given.only.split(",") if part]
-    blocks = plan(int(given.cases), only)
+    arguments = parser.parse_args()
+    only = [part for part in arguments.only.split(",") if part]
+    blocks = plan(int(arguments.cases), only)
     start = time.time()
     readers: dict[str, Counter[str]] = {name: Counter() for name in blocks}
     failures, slowest, peak = [], 0.0, 0
-    work = [(name, given.seed + i) for i in range(max(blocks.values())) for name in blocks if i < blocks[name]]
+    work = [(name, arguments.seed + i) for i in range(max(blocks.values())) for name in blocks if i < blocks[name]]
     with (
-        tempfile.TemporaryDirectory(dir=given.folder) as folder,
-        ProcessPoolExecutor(given.jobs, initializer=prepare) as pool,
+        tempfile.TemporaryDirectory(dir=arguments.folder) as folder,
+        ProcessPoolExecutor(arguments.jobs, initializer=prepare) as pool,
     ):
         under_way = {pool.submit(block, name, seed, folder): name for name, seed in work}
         for done, future in enumerate(as_completed(under_way), start=1):
-            found = future.result()
-            readers[under_way[future]] += found["outcomes"]
-            failures += found["failures"]
-            slowest, peak = max(slowest, found["slowest"]), max(peak, found["peak"])
-            for failure in found["failures"][:3]:
+            result = future.result()
+            readers[under_way[future]] += result["outcomes"]
+            failures += result["failures"]
+            slowest, peak = max(slowest, result["slowest"]), max(peak, result["peak"])
+            for failure in result["failures"][:3]:
                 print("FAILED", failure, flush=True)
             if done % 10 == 0 or done == len(work):
-                save(given, readers, failures, slowest, peak, time.time() - start)
+                save(arguments, readers, failures, slowest, peak, time.time() - start)
                 print(f"{done}/{len(work)} blocks, {sum(c.total() for c in readers.values()):,} cases, "
                       f"{len(failures)} failures, {time.time() - start:.0f} s", flush=True)  # fmt: skip
 
 
-def save(given, readers, failures, slowest, peak, seconds) -> None:
+def save(arguments, readers, failures, slowest, peak, seconds) -> None:
     """Store the counts."""
     import pyarrow
 
-    guided = read_results(GUIDED, {}) if given.out == TARGET else {}
+    guided = read_results(GUIDED, {}) if arguments.out == TARGET else {}
     cases = sum(counts.total() for counts in readers.values())
     result = {
         "cases": cases + sum(sum(counts["outcomes"].values()) for counts in guided.values()),
         "failures": failures,
         "seconds": round(seconds),
-        "first_seed": given.seed * BLOCK,
+        "first_seed": arguments.seed * BLOCK,
         "slowest_case_seconds": round(slowest, 3),
         "most_memory_of_a_process_bytes": peak,
         "versions": {"python": sys.version.split()[0], "pyarrow": pyarrow.__version__},
         "readers": {name: dict(sorted(counts.items())) for name, counts in readers.items() if counts},
     }
-    write_results(given.out, result)
+    write_results(arguments.out, result)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Text for the CSV and JSON readers, bred by coverage (atheris, libFuzzer): input that reaches new lines is kept.
+"""Text for the CSV and JSON readers, generated under guidance of coverage (atheris, libFuzzer): new lines guide it.
 
     python -m benchmarks fuzz-guided [--cases 50000]     in .venv-fuzz, 50,000 cases per format
 
 Each format runs in a process of its own, with the checks of the tests (tests/helpers/fuzz_targets.py) and some of their
 documents to start from. The Python code of crowdwise.io is instrumented. The parsers of Arrow are C++ and are not, so
-only the code that follows guides them. The first byte of a case chooses the name of the file.
+only the code that runs after them guides the search. The first byte of a case chooses the name of the file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NAMES = {
 SAVE = 500  # cases after which the counts are saved, because libFuzzer exits silently
 
 
-def breed(form: str, cases: int, seed: int, counts: Path, folder: Path) -> None:
+def fuzz(form: str, cases: int, seed: int, counts: Path, folder: Path) -> None:
     """Check `cases` files of a format. Does not return."""
     import atheris
 
@@ -55,9 +55,9 @@ def breed(form: str, cases: int, seed: int, counts: Path, folder: Path) -> None:
     def check(data: bytes) -> None:
         names = NAMES[form]
         name = names[data[0] % len(names)] if data else names[0]
-        options = {} if len(data) > 1 and data[0] >= 128 else {"format": form}
+        how = {} if len(data) > 1 and data[0] >= 128 else {"format": form}
         with alarm(SECONDS):
-            outcomes[judge(Document(name, data[1:], options, None), folder)] += 1
+            outcomes[judge(Document(name, data[1:], how, None), folder)] += 1
         if outcomes.total() % SAVE == 0 or outcomes.total() >= cases:
             counts.write_text(json.dumps(outcomes))
 
@@ -82,12 +82,12 @@ def main() -> None:
     parser.add_argument("--only", choices=NAMES, help="one format")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=TARGET)
-    parser.add_argument("--breed", nargs=2, metavar=("COUNTS", "FOLDER"), help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.breed:
-        breed(given.only, given.cases, given.seed, *map(Path, given.breed))
-    found = read_results(given.out, {})  # also of other formats and seeds
-    for form in [given.only] if given.only else NAMES:
+    parser.add_argument("--one", nargs=2, metavar=("COUNTS", "FOLDER"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        fuzz(options.only, options.cases, options.seed, *map(Path, options.one))
+    results = read_results(options.out, {})  # also of other formats and seeds
+    for form in [options.only] if options.only else NAMES:
         with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
             counts = Path(folder) / "counts.json"
             command = [
@@ -97,15 +97,15 @@ def main() -> None:
                 "--only",
                 form,
                 "--cases",
-                str(given.cases),
+                str(options.cases),
                 "--seed",
-                str(given.seed),
+                str(options.seed),
             ]
-            done = subprocess.run([*command, "--breed", str(counts), folder], capture_output=True, text=True, cwd=ROOT)
+            done = subprocess.run([*command, "--one", str(counts), folder], capture_output=True, text=True, cwd=ROOT)
             failed = [line for line in done.stderr.splitlines() if line.startswith(("==", "SUMMARY"))]
             cover = [line for line in done.stderr.splitlines() if " cov: " in line][-1:]
             outcomes = read_results(counts, {})
-            found[f"{form}, seed {given.seed}"] = {
+            results[f"{form}, seed {options.seed}"] = {
                 "outcomes": outcomes,
                 "exit": done.returncode,
                 "failed": failed,
@@ -116,8 +116,8 @@ def main() -> None:
                 for file in Path(folder).glob("[cto][rio][am]*-*"):  # crash-, timeout-, oom-: what it failed on
                     print(file.name, file.read_bytes()[:500])
             print(form, outcomes, *cover, flush=True)
-            write_results(given.out, found)
-    sys.exit(any(result["exit"] for result in found.values()))
+            write_results(options.out, results)
+    sys.exit(any(result["exit"] for result in results.values()))
 
 
 if __name__ == "__main__":

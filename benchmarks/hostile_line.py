@@ -44,16 +44,16 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 def main() -> None:
     """Write each file, read it, and store what happened."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bytes", type=float, default=1e9)
+    parser.add_argument("--bytes", type=float, default=1e9, help="size of each file")
     parser.add_argument("--out", type=Path, default=TARGET)
-    given = parser.parse_args()
+    options = parser.parse_args()
     rows = []
     for name, (start, more) in FILES.items():
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / name
             with file.open("w") as stream:
                 stream.write(start)
-                for _ in range(int(given.bytes) >> 20):
+                for _ in range(int(options.bytes) >> 20):
                     stream.write(more * ((1 << 20) // len(more)))
             done = subprocess.run(
                 [sys.executable, "-c", PROGRAM, str(file)], capture_output=True, text=True, check=True
@@ -66,7 +66,7 @@ def main() -> None:
                 f"{name}: {outcome}  [{float(seconds):.2f} s, {int(kilobytes) >> 10} MB for {size >> 20} MB]",
                 flush=True,
             )
-    write_results(given.out, rows)
+    write_results(options.out, rows)
 
 
 if __name__ == "__main__":

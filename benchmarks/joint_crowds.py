@@ -2,7 +2,7 @@
 
     python -m benchmarks joint-crowds [--seeds 4] [--json FILE]
 
-Features are those of scikit-learn's iris, wine and breast_cancer and of three sets drawn by `make_classification` (two
+Features are those of scikit-learn's iris, wine and breast_cancer and of three sets of `make_classification` (two
 classes; five; ten classes with 300 features and 800 tasks). Three fifths of the tasks are answered, the others are test
 tasks. Crowds are those of `simulate` with default settings, except:
 
@@ -10,7 +10,7 @@ tasks. Crowds are those of `simulate` with default settings, except:
     good, two good      one answer per task, and two, by workers who are right on 97 to 99.9 %
     ... uneven          15 % of the tasks of the last class are left for training; test tasks stay
     together            2.5 answers; tasks are hard, and half of the errors on a hard task are the same for all
-    by mistake          the crowd of the digits without tasks of classes 5 to 9: an answer that names these is wrong
+    by mistake          the crowd of the digits without tasks of classes 5 to 9: any answer with these classes is wrong
 
 `together` is so hard that most answers are wrong, which no method can know. Shown per crowd: labels that are right, new
 tasks that are classified correctly, and the weight JointEM gives an answer; means over sets and seeds. The start of
@@ -34,8 +34,8 @@ import crowdwise as cw
 from benchmarks.files import RESULTS, write_results
 from crowdwise.errors import CrowdwiseWarning
 
-FIRST = 10  # seed
-MADE = {"two": (1500, 20, 5, 2), "five": (1500, 40, 10, 5), "wide": (800, 300, 15, 10)}
+FIRST = 10  # first seed
+SYNTHETIC = {"two": (1500, 20, 5, 2), "five": (1500, 40, 10, 5), "wide": (800, 300, 15, 10)}
 REAL = {"iris": load_iris, "wine": load_wine, "breast_cancer": load_breast_cancer}
 CROWDS: dict[str, dict[str, Any]] = {
     "one": {"answers_per_task": 1.0}, "three": {"answers_per_task": 2.5}, "five": {"answers_per_task": 5.0},
@@ -46,7 +46,7 @@ CROWDS: dict[str, dict[str, Any]] = {
 
 
 class Problem(NamedTuple):
-    """Answered tasks, and new ones."""
+    """Training tasks with answers, and test tasks."""
 
     X: Any
     answers: cw.Answers
@@ -56,18 +56,18 @@ class Problem(NamedTuple):
 
 
 def features(name: str) -> tuple[Any, Any]:
-    """Features and classes of a set."""
+    """Return features and classes of a set."""
     if name in REAL:
         return REAL[name](return_X_y=True)
-    n_tasks, n_features, told, n_classes = MADE[name]
+    n_tasks, n_features, n_informative, n_classes = SYNTHETIC[name]
     return make_classification(
-        n_tasks, n_features, n_informative=told, n_redundant=2, n_classes=n_classes, n_clusters_per_class=2,
+        n_tasks, n_features, n_informative=n_informative, n_redundant=2, n_classes=n_classes, n_clusters_per_class=2,
         class_sep=1.5, random_state=0,
     )  # fmt: skip
 
 
-def drawn(name: str, crowd: str, uneven: bool, seed: int) -> Problem:
-    """A crowd over some tasks of a set."""
+def draw_problem(name: str, crowd: str, uneven: bool, seed: int) -> Problem:
+    """Return a simulated crowd on some tasks of a set."""
     X, truth = features(name)
     order = np.random.default_rng([seed, 3]).permutation(len(truth))
     n_train = len(truth) * 6 // 10
@@ -80,7 +80,7 @@ def drawn(name: str, crowd: str, uneven: bool, seed: int) -> Problem:
 
 
 def by_mistake(seed: int) -> Problem:
-    """Digits below 5, answered by a crowd that knows of ten."""
+    """Return the digits below 5, answered by a crowd that may answer with ten classes."""
     X, every = cw.simulate.digits_crowd(seed=seed)
     assert every.truth is not None
     rows = np.flatnonzero(every.truth < 5)
@@ -88,45 +88,45 @@ def by_mistake(seed: int) -> Problem:
     answers = cw.Answers.from_codes(
         part.task, part.worker, part.label, tasks=len(rows), workers=part.worker_ids, classes=every.class_ids
     )
-    whole, digit = load_digits(return_X_y=True)
+    images, digit = load_digits(return_X_y=True)
     seen = {row.tobytes() for row in X}
-    new = np.array([row.tobytes() not in seen for row in whole]) & (digit < 5)
-    return Problem(X[rows], answers, every.truth[rows], whole[new], digit[new])
+    new = np.array([row.tobytes() not in seen for row in images]) & (digit < 5)
+    return Problem(X[rows], answers, every.truth[rows], images[new], digit[new])
 
 
 def problems(seeds: range) -> Iterator[tuple[str, Problem]]:
-    """All of them, by the kind of crowd."""
+    """Yield all problems with the kind of their crowd."""
     for seed in seeds:
-        for name in (*REAL, *MADE):
+        for name in (*REAL, *SYNTHETIC):
             for crowd in CROWDS:
-                yield crowd, drawn(name, crowd, False, seed)
+                yield crowd, draw_problem(name, crowd, False, seed)
                 if crowd in ("one", "three", "five"):
-                    yield f"{crowd}, uneven", drawn(name, crowd, True, seed)
+                    yield f"{crowd}, uneven", draw_problem(name, crowd, True, seed)
         yield "by mistake", by_mistake(seed)
 
 
-def measure(given: Problem, seed: int) -> dict[str, float]:
-    """Figures of one crowd."""
-    votes = cw.MajorityVote().fit(given.answers), cw.DawidSkene().fit(given.answers)
-    found = {"vote: labels": votes[0].codes_, "Dawid-Skene: labels": votes[1].codes_}
-    out = {what: float((codes == given.truth).mean()) for what, codes in found.items()}
+def measure(problem: Problem, seed: int) -> dict[str, float]:
+    """Return the figures of one crowd."""
+    votes = cw.MajorityVote().fit(problem.answers), cw.DawidSkene().fit(problem.answers)
+    inferred = {"vote: labels": votes[0].codes_, "Dawid-Skene: labels": votes[1].codes_}
+    out = {what: float((codes == problem.truth).mean()) for what, codes in inferred.items()}
     for name, model in (("Raykar", cw.Raykar()), ("JointEM", cw.JointEM(random_state=seed))):
-        model.fit(given.X, given.answers)
-        out[f"{name}: labels"] = float((model.codes_ == given.truth).mean())
-        out[f"{name}: new"] = float((model.predict_proba(given.X_new).argmax(axis=1) == given.new).mean())
+        model.fit(problem.X, problem.answers)
+        out[f"{name}: labels"] = float((model.codes_ == problem.truth).mean())
+        out[f"{name}: new"] = float((model.predict_proba(problem.X_new).argmax(axis=1) == problem.new).mean())
     return {**{what: 100 * value for what, value in out.items()}, "counted": model.answer_weight_}
 
 
 def main() -> None:
-    """Measure, print a table, and keep the figures."""
+    """Measure, print a table and store the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--json", type=Path, default=RESULTS / "joint_crowds.json")
     options = parser.parse_args()
     warnings.simplefilter("ignore", CrowdwiseWarning)
     each: dict[str, list[dict[str, float]]] = {}
-    for crowd, given in problems(range(FIRST, FIRST + options.seeds)):
-        each.setdefault(crowd, []).append(measure(given, 0))
+    for crowd, problem in problems(range(FIRST, FIRST + options.seeds)):
+        each.setdefault(crowd, []).append(measure(problem, 0))
     figures = list(next(iter(each.values()))[0])
     means = {
         crowd: {what: float(np.mean([one[what] for one in rows])) for what in figures} for crowd, rows in each.items()

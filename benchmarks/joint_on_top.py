@@ -6,7 +6,7 @@ The rule, written before the first run:
 
     figure      accuracy on the test tasks of labelme, music and cifar10h (balanced test sets); F1 of the matches on
                 product (five folds, one per seed); balanced accuracy on digits, usps and gas_drift. A consensus does
-                not label other tasks: CROWDLAB is judged by the same figure of the training labels.
+                not label other tasks: CROWDLAB is measured by the same figure of the training labels.
     helps       on a problem: the mean over seeds of its figure minus that of plain JointEM exceeds its standard error
     hurts       the mean is below minus its standard error
     kept        helps on three data sets or more (usps and usps@80 count as one, helped if one of them is and neither
@@ -17,15 +17,15 @@ With five seeds, a row that does nothing passes on a problem about once in five 
 JointEM and the networks, not the test tasks (usps and gas_drift are redrawn), so one in eight of such rows would be
 kept. Rows that are kept are run once more on new seeds (`--first 10`).
 
-    weights     soft WAUM weights as `sample_weight`; the same weights dealt at random (control); WAUM's ranks instead
-    made        artificial tasks of rare classes, made between tasks that JointEM labels with that class (ICED's
-                (2.3), in the features), with gold labels and no answers; ICED's own tasks with its simulated answers;
-                rare classes weighted up instead (control)
+    weights     soft WAUM weights as `sample_weight`; the same weights shuffled (control); WAUM's ranks as weights
+    made        artificial tasks of rare classes, interpolated between tasks that JointEM labels with that class
+                (ICED's (2.3), in the features), with gold labels and no answers; ICED's own tasks with its
+                simulated answers; rare classes weighted up instead (control)
     ensemble    logs of CrowdLayer's and JointEM's f averaged, evenly or by weights under which the answers are most
                 likely (both cross-fitted in three folds); two of JointEM averaged (control); CROWDLAB over
                 cross-fitted f of JointEM, and of both
     dasc        two iterations of self-training, soft, and with pseudo-answers chosen at random (control)
-    stopped     `dasc(joint-em)` as it comes: five iterations, or until hidden answers become less likely
+    stopped     `dasc(joint-em)` with default settings: five iterations, or until hidden answers become less likely
 
 Where every worker answered every task (usps, gas_drift) self-training has nothing to add: `@80` have 80 % of the
 answers removed.
@@ -83,16 +83,18 @@ standard error over seeds. Bold: helps, †: hurts (the mean exceeds its standar
 cell that has fewer than its column. "helps" and "hurts" count data sets. Rows in which something is random, weighted up
 or doubled are controls. The rule for what is kept is in benchmarks/joint_on_top.py and was written before the run. The
 standard error covers folds and networks (usps and gas_drift: also tasks and crowds), not test tasks."""
-CONSENSUS = ("CROWDLAB over JointEM", "CROWDLAB over both")  # says nothing of other tasks
+CONSENSUS = ("CROWDLAB over JointEM", "CROWDLAB over both")  # labels training tasks only
 FOLDS = 3
-ROUNDING = 1e-9  # of means and errors that are the same number
+ROUNDING = 1e-9  # tolerance when a mean is compared with its standard error
 Array = np.ndarray[Any, np.dtype[Any]]
-Said = tuple[Array | None, Array]  # class probabilities of the test tasks, and of the training tasks
-_FITTED: dict[Any, cw.JointEM] = {}  # of the problem and seed at hand: a fit to the same answers is not repeated
-_VIEWS: dict[Any, Any] = {}  # nor is a view of the same features
+Predictions = tuple[Array | None, Array]  # class probabilities of the test tasks, and of the training tasks
+_FITTED: dict[
+    Any, cw.JointEM
+] = {}  # of the current problem and seed, so that a fit to the same answers is not repeated
+_VIEWS: dict[Any, Any] = {}  # views of the same features, for the same reason
 
 
-def _seen(name: str, x: Array) -> Any:
+def _cached_view(name: str, x: Array) -> Any:
     key = (name, x.shape, hash(x.tobytes()))
     if key not in _VIEWS:
         _VIEWS[key] = fit_view(name, x)
@@ -100,10 +102,10 @@ def _seen(name: str, x: Array) -> Any:
 
 
 class Joint(cw.JointEM):
-    """`JointEM` that remembers its fits to answers alone."""
+    """`JointEM` that caches fits without further options."""
 
     def fit(self, X: Any, answers: Answers, **options: Any) -> Any:
-        """As `JointEM`."""
+        """Fit as `JointEM` does, or return the cached fit."""
         if any(value is not None for value in options.values()):
             return super().fit(X, answers, **options)
         key = (self.random_state, *(hash(column.tobytes()) for column in (answers.task, answers.worker, answers.label)))
@@ -115,8 +117,8 @@ class Joint(cw.JointEM):
         return _FITTED[key]
 
 
-def weights(p: Problem, seed: int) -> Iterator[tuple[str, Said]]:
-    """Tasks weighed by how ambiguous they are."""
+def weights(p: Problem, seed: int) -> Iterator[tuple[str, Predictions]]:
+    """Weight tasks by how ambiguous they are."""
     waum = cw.WAUM(random_state=seed).fit(p.X, p.answers)
     ranked = np.isfinite(waum.scores_)
     rank = np.where(ranked, rankdata(np.where(ranked, waum.scores_, -np.inf)) / len(ranked), 1.0)
@@ -124,11 +126,11 @@ def weights(p: Problem, seed: int) -> Iterator[tuple[str, Said]]:
         "soft WAUM weights": waum.weights(), "WAUM weights dealt at random": waum.weights(random=True),
         "WAUM ranks as weights": rank,
     }.items():  # fmt: skip
-        yield name, said(Joint(random_state=seed).fit(p.X, p.answers, sample_weight=weight), p)
+        yield name, predictions(Joint(random_state=seed).fit(p.X, p.answers, sample_weight=weight), p)
 
 
-def made(p: Problem, seed: int) -> Iterator[tuple[str, Said]]:
-    """More tasks of rare classes."""
+def made(p: Problem, seed: int) -> Iterator[tuple[str, Predictions]]:
+    """Add artificial tasks of rare classes."""
     plain = Joint(random_state=seed).fit(p.X, p.answers)
     n_classes, rng = p.answers.n_classes, np.random.default_rng([seed, 9])
     points = interpolate_tasks(
@@ -142,21 +144,21 @@ def made(p: Problem, seed: int) -> Iterator[tuple[str, Said]]:
     )  # fmt: skip
     gold = np.append(np.full(len(p.X), -1), plain.codes_[points.first])
     model = Joint(random_state=seed).fit(np.concatenate([p.X, points.of(p.X)]), more, gold=gold)
-    yield "made tasks with gold labels", said(model, p)
+    yield "made tasks with gold labels", predictions(model, p)
     X, answers = cw.ICED(rounds=2, random_state=seed).fit_resample(p.X, p.answers)
-    yield "ICED's made tasks and answers", said(Joint(random_state=seed).fit(X, answers), p)
+    yield "ICED's made tasks and answers", predictions(Joint(random_state=seed).fit(X, answers), p)
     count = np.bincount(plain.codes_, minlength=n_classes)
     yield (
         "rare classes weighed up",
-        said(Joint(random_state=seed).fit(p.X, p.answers, sample_weight=1 / count[plain.codes_]), p),
+        predictions(Joint(random_state=seed).fit(p.X, p.answers, sample_weight=1 / count[plain.codes_]), p),
     )
 
 
-def ensemble(p: Problem, seed: int) -> Iterator[tuple[str, Said]]:
-    """JointEM and CrowdLayer together."""
+def ensemble(p: Problem, seed: int) -> Iterator[tuple[str, Predictions]]:
+    """Combine JointEM and CrowdLayer."""
     pair = (lambda: Joint(random_state=seed), lambda: cw.CrowdLayer(random_state=seed))
     joint, layer = (make().fit(p.X, p.answers) for make in pair)
-    yield "CrowdLayer", said(layer, p)
+    yield "CrowdLayer", predictions(layer, p)
     folds, f = draw_folds(len(p.X), FOLDS, seed), np.empty((2, len(p.X), p.answers.n_classes))
     for k in range(FOLDS):
         rows, held = np.flatnonzero(folds != k), np.flatnonzero(folds == k)
@@ -172,37 +174,37 @@ def ensemble(p: Problem, seed: int) -> Iterator[tuple[str, Said]]:
     yield CONSENSUS[0], (None, crowdlab(a, f[0]).proba)
     yield CONSENSUS[1], (None, crowdlab(a, f.mean(axis=0)).proba)
     twin = Joint(random_state=seed + 1000).fit(p.X, a)
-    both = (np.stack([one, two]) for one, two in zip(said(joint, p), said(twin, p), strict=True))
+    both = (np.stack([one, two]) for one, two in zip(predictions(joint, p), predictions(twin, p), strict=True))
     new_mean, train_mean = (pool(pair, np.full(2, 0.5)) for pair in both)
     yield "two of JointEM", (new_mean, train_mean)
 
 
-def dasc(p: Problem, seed: int) -> Iterator[tuple[str, Said]]:
-    """Self-training, two iterations."""
+def dasc(p: Problem, seed: int) -> Iterator[tuple[str, Predictions]]:
+    """Run two iterations of self-training."""
     for name, how in {
         "DASC": {}, "soft DASC": {"soft": True}, "pseudo-answers at random": {"select": "random"},
     }.items():  # fmt: skip
         model = cw.DASC(Joint(random_state=seed), iterations=2, hidden=0.0, random_state=seed, **how)  # type: ignore[arg-type]
-        yield name, said(model.fit(p.X, p.answers), p)
+        yield name, predictions(model.fit(p.X, p.answers), p)
 
 
-def stopped(p: Problem, seed: int) -> Iterator[tuple[str, Said]]:
-    """Self-training as it comes."""
-    yield "DASC, stopped", said(cw.DASC(Joint(random_state=seed), random_state=seed).fit(p.X, p.answers), p)
+def stopped(p: Problem, seed: int) -> Iterator[tuple[str, Predictions]]:
+    """Run self-training with default settings."""
+    yield "DASC, stopped", predictions(cw.DASC(Joint(random_state=seed), random_state=seed).fit(p.X, p.answers), p)
 
 
-GROUPS: dict[str, Callable[[Problem, int], Iterator[tuple[str, Said]]]] = {
+GROUPS: dict[str, Callable[[Problem, int], Iterator[tuple[str, Predictions]]]] = {
     "weights": weights, "made": made, "ensemble": ensemble, "dasc": dasc, "stopped": stopped,
 }  # fmt: skip
 
 
-def said(model: Any, p: Problem) -> Said:
-    """What a fitted model says of test and training tasks."""
+def predictions(model: Any, p: Problem) -> Predictions:
+    """Return the class probabilities of test and training tasks."""
     return model.predict_proba(p.X_test), model.proba_[: len(p.X)]
 
 
 def problem(name: str, seed: int) -> Problem:
-    """A problem; of product, the fold that the seed names."""
+    """Return the problem of this name; for product, the fold of this seed."""
     if name != "product":
         return load_problem(name, seed)
     data = cw.datasets.load(name)
@@ -214,7 +216,7 @@ def problem(name: str, seed: int) -> Problem:
     return Problem(data.X[rows], data.answers[rows], data.X[test], data.answers.truth[test])
 
 
-def measured(out: Said, p: Problem, figure: str) -> dict[str, Any]:
+def measure(out: Predictions, p: Problem, figure: str) -> dict[str, Any]:
     """Return this figure and the calibration error, of test tasks and training tasks."""
     new, train = out
     parts = {} if new is None else {"test": figures(p.y_test, new)}
@@ -223,7 +225,7 @@ def measured(out: Said, p: Problem, figure: str) -> dict[str, Any]:
 
 
 def figures(truth: Any, proba: Array) -> dict[str, Any]:
-    """Accuracy, balanced accuracy, F1 (of class 1 of two, else the mean), all in per cent; and ECE."""
+    """Return accuracy, balanced accuracy and F1 (of class 1 of two, otherwise the mean) in per cent, and ECE."""
     proba = proba / proba.sum(axis=1, keepdims=True)
     label = proba.argmax(axis=1)
     two = proba.shape[1] == 2
@@ -236,32 +238,32 @@ def figures(truth: Any, proba: Array) -> dict[str, Any]:
 
 
 def run(names: list[str], groups: list[str], first: int, seeds: int | None, target: Path) -> dict[str, Any]:
-    """Measure what is not in the file yet; after each group it is written."""
+    """Measure what is missing in the file, and write it after each group."""
     results: dict[str, Any] = read_results(target, {})
     warnings.simplefilter("ignore", CrowdwiseWarning)
     for name in names:
         for seed in range(first, first + (seeds or PROBLEMS[name][0])):
-            found = results.setdefault(name, {}).setdefault(str(seed), {"rows": {}, "groups": []})
-            missing = [group for group in groups if group not in found["groups"]]
+            stored = results.setdefault(name, {}).setdefault(str(seed), {"rows": {}, "groups": []})
+            missing = [group for group in groups if group not in stored["groups"]]
             if not missing:
                 continue
             p, figure = problem(name, seed), PROBLEMS[name][1]
             _FITTED.clear()
             _VIEWS.clear()
             began = time.perf_counter()
-            with patch.object(experts, "fit_view", _seen):
-                found["rows"][PLAIN] = measured(said(Joint(random_state=seed).fit(p.X, p.answers), p), p, figure)
+            with patch.object(experts, "fit_view", _cached_view):
+                stored["rows"][PLAIN] = measure(predictions(Joint(random_state=seed).fit(p.X, p.answers), p), p, figure)
                 for group in missing:
                     for row, out in GROUPS[group](p, seed):
-                        found["rows"][row] = measured(out, p, figure)
-                    found["groups"].append(group)
+                        stored["rows"][row] = measure(out, p, figure)
+                    stored["groups"].append(group)
                     write_results(target, results)
             print(f"{name} {seed}: {', '.join(missing)} in {time.perf_counter() - began:.0f} s", flush=True)
     return results
 
 
 def gains(results: dict[str, Any], name: str, row: str, other: str = PLAIN, part: str = "test") -> Array:
-    """Differences of a row's figure to another's over the seeds that have both."""
+    """Return the differences between the figures of two rows, over the seeds that have both."""
     figure = PROBLEMS[name][1]
     rows = [found["rows"] for found in results.get(name, {}).values()]
     both = [r for r in rows if part in r.get(row, {}) and part in r.get(other, {})]
@@ -269,21 +271,21 @@ def gains(results: dict[str, Any], name: str, row: str, other: str = PLAIN, part
 
 
 def verdict(gain: Array) -> int:
-    """1 helps, -1 hurts, 0 neither: the mean beside its standard error."""
+    """Return 1 if it helps, -1 if it hurts, otherwise 0: the mean compared with its standard error."""
     if len(gain) < 2:
         return 0
     mean, error = gain.mean(), gain.std(ddof=1) / np.sqrt(len(gain))
     return int(mean > error + ROUNDING) - int(mean < -error - ROUNDING)
 
 
-def counted(results: dict[str, Any], row: str) -> tuple[list[str], list[str], bool]:
-    """Data sets that a row helps, those that it hurts, and whether it is kept."""
+def apply_rule(results: dict[str, Any], row: str) -> tuple[list[str], list[str], bool]:
+    """Return the data sets that a row helps, those that it hurts, and whether it is kept."""
     part = "train" if row in CONSENSUS else "test"
     by_set: dict[str, list[int]] = {}
     for name in PROBLEMS:
         by_set.setdefault(name.partition("@")[0], []).append(verdict(gains(results, name, row, part=part)))
-    helped = [name for name, said in by_set.items() if max(said) > 0 and min(said) >= 0]
-    hurt = [name for name, said in by_set.items() if min(said) < 0]
+    helped = [name for name, verdicts in by_set.items() if max(verdicts) > 0 and min(verdicts) >= 0]
+    hurt = [name for name, verdicts in by_set.items() if min(verdicts) < 0]
     ahead = [
         float(gain.mean())
         for name in PROBLEMS
@@ -294,8 +296,8 @@ def counted(results: dict[str, Any], row: str) -> tuple[list[str], list[str], bo
     return helped, hurt, kept
 
 
-def shown(gain: Array, most: int) -> str:
-    """Mean and standard error; in bold where it helps, with a dagger where it hurts; the seeds if others have more."""
+def format_gain(gain: Array, most: int) -> str:
+    """Format mean and standard error: bold if it helps, a dagger if it hurts, the seeds if other cells have more."""
     if not len(gain):
         return "-"
     error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.nan
@@ -304,7 +306,7 @@ def shown(gain: Array, most: int) -> str:
 
 
 def table(results: dict[str, Any], part: str) -> list[list[str]]:
-    """Rows of text: plain JointEM's figure, then the differences of the others to it; last, what the rule counts."""
+    """Return rows of text: the figure of plain JointEM, the differences of the others to it, and the counts."""
     names = [name for name in PROBLEMS if name in results]
     columns = [f"{n}, {PROBLEMS[n][1]}, {len(results[n])} seeds" for n in names]
     head = ["test tasks" if part == "test" else "training labels", *columns, "helps", "hurts"]
@@ -317,14 +319,14 @@ def table(results: dict[str, Any], part: str) -> list[list[str]]:
         if row == PLAIN or (part == "test" and row in CONSENSUS):
             continue
         judged = (part == "train") == (row in CONSENSUS)
-        helped, hurt, kept = counted(results, row)
+        helped, hurt, kept = apply_rule(results, row)
         counts = [f"{len(helped)}{', kept' if kept else ''}", str(len(hurt))] if judged else ["", ""]
-        out.append([row, *(shown(gains(results, n, row, part=part), len(results[n])) for n in names), *counts])
+        out.append([row, *(format_gain(gains(results, n, row, part=part), len(results[n])) for n in names), *counts])
     return out
 
 
 def calibration(results: dict[str, Any]) -> list[list[str]]:
-    """Rows of text: mean ECE on the test tasks."""
+    """Return rows of text: mean ECE on the test tasks."""
     names = [name for name in PROBLEMS if name in results]
     rows = dict.fromkeys(row for n in names for found in results[n].values() for row in found["rows"])
     out = [["ECE on test tasks", *names]]
@@ -337,7 +339,7 @@ def calibration(results: dict[str, Any]) -> list[list[str]]:
 
 
 def markdown(rows: list[list[str]]) -> str:
-    """A table."""
+    """Return the rows as a Markdown table."""
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     return "\n".join([lines[0], "| " + " | ".join(["---"] * len(rows[0])) + " |", *lines[1:]])
 
@@ -346,9 +348,11 @@ def main() -> None:
     """Measure, print, and write the note."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--groups", nargs="+", choices=list(GROUPS), default=list(GROUPS))
-    parser.add_argument("--first", type=int, default=0, help="first seed; other than 0 goes to a file of its own")
-    parser.add_argument("--seeds", type=int, help="in place of five, or three on large sets")
-    parser.add_argument("problems", nargs="*", choices=[*PROBLEMS, []], help="all unless given")
+    parser.add_argument(
+        "--first", type=int, default=0, help="first seed (default: 0); other values write to a separate file"
+    )
+    parser.add_argument("--seeds", type=int, help="number of seeds (default: five, or three on large sets)")
+    parser.add_argument("problems", nargs="*", choices=[*PROBLEMS, []], help="problems to run (default: all)")
     arguments = parser.parse_args()
     import torch
 

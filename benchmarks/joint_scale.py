@@ -27,16 +27,16 @@ import crowdwise as cw
 from benchmarks.files import RESULTS, write_results
 from crowdwise.errors import CrowdwiseWarning
 
-CLASSES, WORKERS, TOLD, TESTED = 10, 1_000, 32, 5_000
+CLASSES, WORKERS, INFORMATIVE, TEST_TASKS = 10, 1_000, 32, 5_000
 
 
 def measure(n_tasks: int, n_features: int) -> dict[str, Any]:
-    """One fit, and what it says of tasks that nobody answered."""
+    """Measure one fit, and its accuracy on training and test tasks."""
     rng = np.random.default_rng(0)
-    truth = cw.simulate.draw_truth(n_tasks + TESTED, CLASSES, 10, seed=0)
+    truth = cw.simulate.draw_truth(n_tasks + TEST_TASKS, CLASSES, 10, seed=0)
     truth = rng.permutation(truth)
     X = rng.standard_normal((len(truth), n_features), dtype=np.float32)
-    X[:, :TOLD] += rng.normal(0, 0.6, (CLASSES, TOLD)).astype(np.float32)[truth]
+    X[:, :INFORMATIVE] += rng.normal(0, 0.6, (CLASSES, INFORMATIVE)).astype(np.float32)[truth]
     train, test = slice(n_tasks), slice(n_tasks, None)
     answers = cw.simulate.simulate(truth=truth[train], n_workers=WORKERS, answers_per_task=3, seed=0)
     load = os.getloadavg()[0]
@@ -58,7 +58,7 @@ def measure(n_tasks: int, n_features: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure each size, print it, and keep it."""
+    """Measure each size, print and store the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, nargs="+", default=[10_000, 30_000, 100_000])
     parser.add_argument("--features", type=int, default=512)

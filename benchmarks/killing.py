@@ -3,9 +3,9 @@
     python -m benchmarks kill                           100 kills of each command
     python -m benchmarks kill fit aggregate --kills 20  some of them
 
-tests/helpers/kills.py does the killing and the comparison. The first kill that spoils a file or a result ends the run
-with an error that names it. `run` is killed half of the times without features, in one process, and half with features,
-in a pool. Rows of commands that are not named stay in the results.
+tests/helpers/kills.py does the killing and the comparison. The first kill that damages a file or changes a result ends
+the run with an error that names it. `run` is killed half of the times without features, in one process, and half with
+features, in a pool. Results of commands that are not named are kept.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HALVED = ("run", "run-pool")  # the same command, half of the kills each
 
 
 def main() -> None:
-    """Kill the commands that were named."""
+    """Kill the named commands."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("jobs", nargs="*", help="aggregate, fit, run, run-pool, reproduction, spark (default: all)")
     parser.add_argument("--kills", type=int, default=100, help="kills per command")
@@ -36,12 +36,12 @@ def main() -> None:
         crash.make_inputs(Path(home))
         jobs = crash.jobs(Path(home))
         for name in options.jobs or jobs:
-            report = partial(keep, options.json, jobs[name], options.seed)
+            report = partial(store, options.json, jobs[name], options.seed)
             count = options.kills // 2 if name in HALVED else options.kills
             crash.kill_many(jobs[name], Path(home) / name, count, options.seed, report=report)
 
 
-def keep(path: Path, job: crash.Job, seed: int, kills: crash.Kills) -> None:
+def store(path: Path, job: crash.Job, seed: int, kills: crash.Kills) -> None:
     """Store and print the outcome of the kills so far."""
     words = [Path(word).name if os.sep in word else word for word in job.words]
     rows = read_results(path, {})

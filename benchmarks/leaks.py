@@ -37,17 +37,23 @@ from benchmarks.files import RESULTS, read_results, write_results
 from tests.helpers import every_method as every
 
 MOST_MB = 1.0
-MOST_BLOCKS = 0.1  # a call
-BLOCKS_OF_LOOKING = 30  # what `look` itself leaves behind is 13 to 16
-SLOW = {"run": 30, "report": 60, "choose": 300, "propose": 300, "check against vote": 300}  # calls at most: slower
-WORKS = [
+MOST_BLOCKS = 0.1  # per call
+INSPECTION_BLOCKS = 30  # `inspect_process` itself leaves 13 to 16 blocks
+SLOW = {
+    "run": 30,
+    "report": 60,
+    "choose": 300,
+    "propose": 300,
+    "check against vote": 300,
+}  # at most this many calls, because these are slow
+OPERATIONS = [
     *every.TRUTH, *every.LEARNERS, "read csv", "read parquet", "read jsonl", "write csv", "write parquet",
     "save and load dawid-skene", "save and load crowdlayer", "check against vote", "choose", "propose", "run", "report",
 ]  # fmt: skip
 
 
-def look() -> dict[str, float]:
-    """Return what the process holds now, without Python's internal caches."""
+def inspect_process() -> dict[str, float]:
+    """Return the resources that the process holds now, without Python's internal caches."""
     gc.collect()
     (getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache)()  # named so since Python 3.13
     pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -61,7 +67,7 @@ def look() -> dict[str, float]:
     }
 
 
-def grown(work: Callable[[], Any], calls: int) -> dict[str, float]:
+def growth(work: Callable[[], Any], calls: int) -> dict[str, float]:
     """Return the growth of a process between a fifth of the calls and all of them.
 
     For memory, also four times the median growth of a fifth, which ignores a single piece taken by an allocator.
@@ -70,7 +76,7 @@ def grown(work: Callable[[], Any], calls: int) -> dict[str, float]:
     for call in range(1, calls + 1):
         work()
         if call in marks:
-            marks[call] = look()
+            marks[call] = inspect_process()
     first, *_, last = marks.values()
     out: dict[str, float] = {f"{name}_more": last[name] - first[name] for name in first}
     usual = 4 * statistics.median(after["mb"] - before["mb"] for before, after in pairwise(marks.values()))
@@ -80,11 +86,11 @@ def grown(work: Callable[[], Any], calls: int) -> dict[str, float]:
 def leaks(found: dict[str, float]) -> bool:
     """Whether the process leaks."""
     memory = min(found["mb_more"], found["mb_more_as_usual"]) > MOST_MB
-    blocks = found["blocks_more"] > max(MOST_BLOCKS * found["calls"], BLOCKS_OF_LOOKING)
+    blocks = found["blocks_more"] > max(MOST_BLOCKS * found["calls"], INSPECTION_BLOCKS)
     return memory or blocks or any(found[f"{name}_more"] > 0 for name in ("arrow", "files", "tasks"))
 
 
-def work(name: str, folder: Path) -> Callable[[], Any]:
+def operation(name: str, folder: Path) -> Callable[[], Any]:
     """Return the function to repeat under this name; only what it needs is prepared."""
     X, answers = every.crowd()
     if name in every.TRUTH + every.LEARNERS:
@@ -116,8 +122,8 @@ def work(name: str, folder: Path) -> Callable[[], Any]:
 
     if name == "run":
         return run
-    made = run()
-    return lambda: made.report(folder / "report.html")
+    finished = run()
+    return lambda: finished.report(folder / "report.html")
 
 
 @contextmanager
@@ -136,7 +142,7 @@ def measure(name: str, calls: int) -> dict[str, float]:
     warnings.simplefilter("ignore")
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder, small_pools():
-        found = grown(work(name, Path(folder)), min(calls, SLOW.get(name, calls)))
+        found = growth(operation(name, Path(folder)), min(calls, SLOW.get(name, calls)))
     return {key: round(value, 3) for key, value in found.items()} | {"seconds": round(time.perf_counter() - start, 1)}
 
 
@@ -153,12 +159,12 @@ def check_planted_leaks() -> None:
             "Arrow memory per call": (lambda: pa.nulls(200, pa.int8()), 5),
         }
         for name, (leak, calls) in planted.items():
-            if not leaks(grown(lambda leak=leak: held.append(leak()), calls)):
+            if not leaks(growth(lambda leak=leak: held.append(leak()), calls)):
                 sys.exit(f"error: the planted leak was not found: {name}. The figures cannot be trusted.")
         for each in held:
             if hasattr(each, "close"):
                 each.close()
-    if leaks(grown(lambda: np.ones(5_000_000), 5)):
+    if leaks(growth(lambda: np.ones(5_000_000), 5)):
         sys.exit("error: memory that was freed was reported as a leak. The figures cannot be trusted.")
 
 
@@ -171,7 +177,7 @@ def main() -> None:
     options = parser.parse_args()
     check_planted_leaks()
     rows = read_results(options.json, {"works": {}})["works"] if options.names else {}
-    for name in options.names or WORKS:
+    for name in options.names or OPERATIONS:
         with multiprocessing.get_context("spawn").Pool(1) as alone:
             rows[name] = found = alone.apply(measure, (name, options.calls))
         rows[name]["grows"] = leaks(found)

@@ -35,7 +35,9 @@ PAPERS: dict[str, dict[str, Any]] = {
     "labelme": {"network": cw.MLP(standardise=False), "epochs": 50, "batch_size": 64, "lr": 1e-3},
     "music": {"network": cw.MLP(batchnorm=True), "epochs": 100, "batch_size": 128, "lr": 1e-3},
 }
-OWN_PACE = {"MaxMIG": ("epochs", "lr")}  # its rate is a tenth of the others': it keeps its own number of steps
+OWN_SETTINGS = {
+    "MaxMIG": ("epochs", "lr")
+}  # its learning rate is a tenth of the others', so it keeps its own number of epochs
 
 ROWS: dict[str, Any] = {
     "ceiling (truth)": None,
@@ -82,24 +84,24 @@ ROWS: dict[str, Any] = {
 
 
 def load(name: str) -> tuple[Any, ...]:
-    """Features, labels (train and test) and answers."""
+    """Return features and labels for training and testing, and the answers."""
     data = cw.datasets.load(name)
     return data.X, data.truth, data.X_test, data.truth_test, data.answers
 
 
-def configured(model: Any, options: dict[str, Any]) -> Any:
-    """A copy of the model with the settings of a data set, where they apply."""
+def configure(model: Any, options: dict[str, Any]) -> Any:
+    """Return a copy of the model with the settings of a data set, where they apply."""
     known = model.get_params(deep=False)
-    own = OWN_PACE.get(type(model).__name__, ())
-    if known.get("network") == "logistic":  # a logistic classifier by name: fitted by its solver, or by the loop
+    own = OWN_SETTINGS.get(type(model).__name__, ())
+    if known.get("network") == "logistic":  # fitted by its solver, or by the training loop
         own = (*own, "network") if isinstance(model, cw.Aggregated) else tuple(options)
     if known.get("network") == "mlp":
         own = own if "network" in options else (*own, "network")
     return clone(model).set_params(**{k: v for k, v in options.items() if k in known and k not in own})
 
 
-def runs(model: Any, X: Any, answers: cw.Answers) -> list[tuple[Any, Any]]:
-    """Fitted models and how to ask each for its members' predictions."""
+def fit_seeds(model: Any, X: Any, answers: cw.Answers) -> list[tuple[Any, Any]]:
+    """Return fitted models, each with a function that predicts probabilities (members, rows, classes)."""
     known = model.get_params(deep=False)
     by_solver = known.get("network") == "logistic" and "max_iter" in known
     if "n_models" in known and not by_solver:
@@ -114,23 +116,23 @@ def runs(model: Any, X: Any, answers: cw.Answers) -> list[tuple[Any, Any]]:
 
 
 def score(model: Any, data: tuple[Any, ...], true_answers: cw.Answers | None = None) -> dict[str, Any]:
-    """Accuracy over seeds, of training labels too, and the time all seeds took."""
+    """Return the accuracy over seeds on test tasks and of training labels, and the time of all seeds."""
     X, y, X_test, y_test, answers = data
     start = time.perf_counter()
-    fitted = runs(model, X, answers if true_answers is None else true_answers)
+    fitted = fit_seeds(model, X, answers if true_answers is None else true_answers)
     seconds = time.perf_counter() - start
-    each = np.concatenate([(one.classes_[ask(X_test).argmax(2)] == y_test).mean(1) for one, ask in fitted])
+    each = np.concatenate([(one.classes_[predict(X_test).argmax(2)] == y_test).mean(1) for one, predict in fitted])
     labels = np.mean([(one.labels_ == y).mean() for one, _ in fitted])
     return {"test": 100 * each.mean(), "sd": 100 * each.std(ddof=1) if len(each) > 1 else None,
             "labels": 100 * labels, "seconds": seconds, "n_seeds": len(each)}  # fmt: skip
 
 
 def main() -> None:
-    """Fit all, print a table and keep the figures."""
+    """Fit all methods, print a table and store the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--settings", choices=["papers", "defaults"], action="append")
-    parser.add_argument("--no-held-out", action="store_true")
-    parser.add_argument("methods", nargs="*", help="rows to run; all unless given")
+    parser.add_argument("--no-held-out", action="store_true", help="skip the choice of an epoch on held-out answers")
+    parser.add_argument("methods", nargs="*", help="rows to run (default: all)")
     arguments = parser.parse_args()
     chosen = arguments.methods or list(ROWS)
     target = RESULTS / "learn_accuracy.json"
@@ -148,11 +150,11 @@ def main() -> None:
                 truth = None
                 if ROWS[row] is None:
                     truth = cw.Answers.from_arrays(range(len(data[1])), ["truth"] * len(data[1]), data[1])
-                model = configured(ROWS[row] or cw.Aggregated("majority-vote", soft=False), options)
+                model = configure(ROWS[row] or cw.Aggregated("majority-vote", soft=False), options)
                 found = score(model, data, truth)
                 if "select" in model.get_params() and truth is None and not arguments.no_held_out:
-                    closed = model.get_params().get("network") == "logistic" and "max_iter" in model.get_params()
-                    if not closed:
+                    by_solver = model.get_params().get("network") == "logistic" and "max_iter" in model.get_params()
+                    if not by_solver:
                         found["held_out"] = score(clone(model).set_params(select="held_out"), data)["test"]
                 results.setdefault(settings, {}).setdefault(row, {})[name] = found
                 spread = "" if found["sd"] is None else f" ± {found['sd']:.1f}"

@@ -43,7 +43,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from benchmarks.files import ROOT
 
-CAP_GB = 8  # memory a peer may take
+CAP_GB = 8  # memory limit of a peer
 SAMPLE = 30  # batches timed where an epoch has many more
 Batches = Callable[[], Iterable[Any]]  # one epoch
 Case = tuple[Callable[[Iterable[Any]], Any], Batches, int]  # train on batches; the batches; how many make an epoch
@@ -51,7 +51,7 @@ Case = tuple[Callable[[Iterable[Any]], Any], Batches, int]  # train on batches; 
 
 @lru_cache(maxsize=2)
 def load(folder: str) -> SimpleNamespace:
-    """Features, answers and one label a task, as tensors."""
+    """Return features, answers and one label per task, as tensors."""
     arrays = np.load(Path(folder) / "answers.npz")
     data = {name: torch.from_numpy(arrays[name].astype(np.int64)) for name in ("task", "worker", "label", "voted")}
     tasks, workers, classes = (int(n) for n in arrays["sizes"])
@@ -60,12 +60,12 @@ def load(folder: str) -> SimpleNamespace:
 
 
 def network(data: SimpleNamespace) -> nn.Sequential:
-    """The network all train."""
+    """Return the network that all cases train."""
     return nn.Sequential(nn.Linear(data.x.shape[1], 128), nn.ReLU(), nn.Dropout(0.5), nn.Linear(128, data.classes))
 
 
 def train(loss_of: Callable[..., Tensor], optimiser: torch.optim.Optimizer, batches: Iterable[Any]) -> float:
-    """The plain loop."""
+    """Train with a plain loop and return the summed loss."""
     total = torch.zeros(())
     for batch in batches:
         loss = loss_of(*batch)
@@ -77,14 +77,14 @@ def train(loss_of: Callable[..., Tensor], optimiser: torch.optim.Optimizer, batc
 
 
 def gathered(x: Tensor, row: Tensor | None, columns: tuple[Tensor, ...], size: int) -> Iterator[tuple[Tensor, ...]]:
-    """One epoch of shuffled batches; the features of entry i are x[row[i]], or x[i]."""
+    """Yield one epoch of shuffled batches; the features of entry i are x[row[i]], or x[i]."""
     for index in torch.randperm(len(columns[0])).split(size):
         rows = index if row is None else row.index_select(0, index)
         yield x.index_select(0, rows), *(column.index_select(0, index) for column in columns)
 
 
 class AnswerRows(Dataset):  # type: ignore[type-arg]
-    """One answer a row."""
+    """One answer per row."""
 
     def __init__(self, data: SimpleNamespace) -> None:
         self.data = data
@@ -97,7 +97,7 @@ class AnswerRows(Dataset):  # type: ignore[type-arg]
 
 
 def bare(data: SimpleNamespace, size: int, feed: str) -> Case:
-    """The network alone, on one label a task."""
+    """Return the network alone, on one label per task."""
     net = network(data)
     adam = torch.optim.Adam(net.parameters(), fused=True)
     step = partial(train, lambda x, y: functional.cross_entropy(net(x), y), adam)
@@ -105,7 +105,7 @@ def bare(data: SimpleNamespace, size: int, feed: str) -> Case:
 
 
 def crowdkit(kind: str, data: SimpleNamespace, size: int, feed: str) -> Case:
-    """A layer of crowd-kit, one answer a row."""
+    """Return a layer of crowd-kit, with one answer per row."""
     # Another layer of crowd-kit imports transformers, which breaks on a torchvision built for another torch.
     sys.modules.setdefault("torchvision", None)  # type: ignore[arg-type]
     from crowdkit.learning import CoNAL, CrowdLayer
@@ -127,7 +127,7 @@ def crowdkit(kind: str, data: SimpleNamespace, size: int, feed: str) -> Case:
 
     if feed == "same steps":
         size = round(size * len(data.task) / data.tasks)
-    loss_of(data.x[:2], data.worker[:2], data.label[:2])  # CoNAL's lazy layer learns its width
+    loss_of(data.x[:2], data.worker[:2], data.label[:2])  # sets the width of CoNAL's lazy layer
     free = [p for p in (*net.parameters(), *layer.parameters()) if p.requires_grad]
     step = partial(train, loss_of, torch.optim.Adam(free, fused=True))
     if feed == "loader":
@@ -139,7 +139,7 @@ def crowdkit(kind: str, data: SimpleNamespace, size: int, feed: str) -> Case:
 
 @lru_cache(maxsize=1)
 def dense_targets(folder: str) -> Tensor:
-    """Targets (tasks, workers) as peerannot makes them from its dictionary of dictionaries."""
+    """Return targets (tasks, workers) as peerannot builds them from its dictionary of dictionaries."""
     from peerannot.models.agg_deep.Crowdlayer import reformat_labels
 
     data = load(folder)
@@ -150,7 +150,7 @@ def dense_targets(folder: str) -> Tensor:
 
 
 def peerannot(kind: str, data: SimpleNamespace, size: int, feed: str) -> Case:
-    """A layer of peerannot, trained by its own code."""
+    """Return a layer of peerannot, trained by its own code."""
     from peerannot.models.agg_deep.CoNAL import CoNAL, CoNAL_net
     from peerannot.models.agg_deep.Crowdlayer import Crowdlayer, Crowdlayer_net
 
@@ -189,8 +189,8 @@ PEERS = {
 CASES = {"bare network": (bare, "gathered"), **PEERS}
 
 
-def pace(case: Case, epochs: int, *, sample: bool) -> dict[str, Any]:
-    """Seconds an epoch: the median of some after a first one; or, where that is long, by some of its batches."""
+def time_epochs(case: Case, epochs: int, *, sample: bool) -> dict[str, Any]:
+    """Return seconds per epoch: the median after a warm-up epoch, or extrapolated from some batches if long."""
     step, batches, n_batches = case
     if sample and n_batches > 2 * SAMPLE:
         stream = iter(batches())
@@ -207,18 +207,18 @@ def pace(case: Case, epochs: int, *, sample: bool) -> dict[str, Any]:
 
 
 def growth(run: Callable[[str], Any], small: str, folder: str) -> dict[str, Any]:
-    """Peak memory of a run beyond its data; a run on small data before has loaded all code."""
+    """Return the peak memory of a run beyond its data, after a run on small data that loads all code."""
     run(small)
     load(folder)
     gc.collect()
-    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak
     before = status_mb("VmRSS")
     run(folder)
     return {"growth_mb": status_mb("VmHWM") - before}
 
 
 def status_mb(field: str) -> float:
-    """A figure of /proc about this process."""
+    """Return a field of /proc/self/status in MB."""
     return int(Path("/proc/self/status").read_text().split(f"{field}:")[1].split()[0]) / 1024
 
 
@@ -236,19 +236,19 @@ def measure(request: dict[str, Any]) -> dict[str, Any]:
 
         return growth(few, request["small"], request["data"])
     case = make(load(request["data"]), request["batch"], feed)
-    return pace(case, request["epochs"], sample=request["case"] in PEERS)
+    return time_epochs(case, request["epochs"], sample=request["case"] in PEERS)
 
 
 def serve(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     """Answer requests, one line of JSON each, until the input ends."""
     out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # keep what libraries print out of the answers
+    os.dup2(2, 1)  # what libraries print must not mix with the replies
     for line in sys.stdin:
         try:
-            said = answer(json.loads(line))
+            reply = answer(json.loads(line))
         except Exception as error:
-            said = {"error": f"{type(error).__name__}: {error}"[:200]}
-        print(json.dumps(said), file=out, flush=True)
+            reply = {"error": f"{type(error).__name__}: {error}"[:200]}
+        print(json.dumps(reply), file=out, flush=True)
 
 
 class Server:

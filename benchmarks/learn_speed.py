@@ -39,7 +39,7 @@ console = Console(width=None if sys.stdout.isatty() else 140)
 
 
 class Shape(NamedTuple):
-    """What data is drawn, and what our cost over the bare network is to be at most."""
+    """Sizes of the simulated data, and the goal: at most this many times the bare network's time."""
 
     name: str
     tasks: int
@@ -57,7 +57,7 @@ LARGE = Shape("large", 100_000, 512, 2000, 10, 300_000, 1.25)
 
 
 def draw(folder: Path, shape: Shape) -> str:
-    """Write a simulated crowd and features that tell the classes apart, more or less."""
+    """Write a simulated crowd and features that partly separate the classes."""
     path = folder / f"{shape.tasks}-{shape.features}"
     if not path.exists():
         path.mkdir()
@@ -74,12 +74,12 @@ def draw(folder: Path, shape: Shape) -> str:
     return str(path)
 
 
-# Our side: a process that answers requests
+# Server: a process that answers requests
 
 
 @lru_cache(maxsize=2)
 def our_answers(folder: str) -> cw.Answers:
-    """The answers of a folder."""
+    """Return the answers of a folder."""
     data = load(folder)
     sizes = {"tasks": data.tasks, "workers": data.workers, "classes": data.classes}
     return cw.Answers.from_codes(data.task.numpy(), data.worker.numpy(), data.label.numpy(), **sizes)
@@ -96,7 +96,7 @@ def our_fit(method: str, folder: str, callback: Any = None, **options: Any) -> N
 
 
 def measure(request: dict[str, Any]) -> dict[str, Any]:
-    """Answer one request: seconds an epoch (median after the first) and of the fit, memory, or a profile."""
+    """Answer one request: seconds per epoch (median after the first) and per fit, memory, or a profile."""
     if request["case"] == "bare network":
         return measure_bare(request)
     method, folder = request["case"].removeprefix("ours, "), request["data"]
@@ -113,7 +113,7 @@ def measure(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def profile(method: str, folder: str, options: dict[str, Any]) -> str:
-    """Where the time of a warm epoch goes: by torch operation in one, by function in twenty others."""
+    """Return where the time of a warm epoch goes: by torch operation in one, by function in twenty others."""
     by_operation = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
     by_function = cProfile.Profile()
 
@@ -134,18 +134,18 @@ def profile(method: str, folder: str, options: dict[str, Any]) -> str:
     return f"{what}: one epoch by operation\n{table}\nTwenty epochs by function\n{text.getvalue().strip()}\n"
 
 
-# The side that asks
+# Client: the process that sends requests
 
 
 def server(*, peer: bool) -> Server:
-    """A process of ours or of the peers'."""
+    """Start a server of ours or of the peers."""
     if peer:
         return Server(str(ROOT / ".venv-peers/bin/python"), "-m", "benchmarks.learn_peers")
     return Server(sys.executable, "-m", "benchmarks.learn_speed", "--serve")
 
 
 class Benchmark:
-    """Asks, keeps the best, prints and records."""
+    """Sends requests, takes the best of the rounds, prints and records."""
 
     def __init__(self, folder: Path, *, rounds: int, threads: int, quick: bool) -> None:
         self.folder, self.rounds, self.threads, self.quick = folder, rounds, threads, quick
@@ -153,7 +153,7 @@ class Benchmark:
         self.rows: list[dict[str, Any]] = []
 
     def once(self, case: str, **request: Any) -> dict[str, Any]:
-        """One measurement of a case; what does not choose its threads itself gets the better number of them."""
+        """Measure a case once; a case that does not choose its threads itself gets the better number of them."""
         if case.startswith("ours"):
             return self.ours.ask(case=case, threads=self.threads, **request) | {"threads": "own"}
         side = self.peers if case in PEERS else self.ours
@@ -161,7 +161,7 @@ class Benchmark:
         return min(tried, key=lambda answer: answer.get("seconds", float("inf")))
 
     def epochs(self, shape: Shape, batch: int) -> None:
-        """Seconds an epoch of everything at one size, in turn, as a table; short epochs get three times the rounds."""
+        """Print seconds per epoch of all cases at one size; short epochs get three times the rounds."""
         data = draw(self.folder, shape)
         epochs = 2 if shape is LARGE else 5
         cases = ["bare network", "ours, one label", *(f"ours, {method}" for method in METHODS), *PEERS]
@@ -169,7 +169,7 @@ class Benchmark:
                   for _ in range(self.rounds * (1 if shape is LARGE else 3))]  # fmt: skip
         best = {c: min((r[c] for r in rounds), key=lambda answer: answer.get("seconds", float("inf"))) for c in cases}
         title = f"{shape.name}: {shape.tasks:,} x {shape.features:,}, {shape.workers:,} workers, batches of {batch}"
-        table = Table("", "ms an epoch", "threads", "to bare", "ours is faster", "", title=title, title_justify="left")
+        table = Table("", "ms per epoch", "threads", "to bare", "ours is faster", "", title=title, title_justify="left")
         limit = best["bare network"]["seconds"]
         for case, answer in best.items():
             row: dict[str, Any] = {"what": "epoch", "shape": shape._asdict(), "batch": batch, "case": case, **answer}
@@ -189,7 +189,7 @@ class Benchmark:
         console.print(table)
 
     def memory(self, shape: Shape, batch: int) -> None:
-        """Peak memory beyond the data, each in a process of its own; of ours an epoch, of peers a few batches."""
+        """Print peak memory beyond the data, one process per case: an epoch of ours, a few batches of the peers."""
         data, small = draw(self.folder, shape), draw(self.folder, NARROW)
         table = Table("", "peak MB beyond the data", "", title=f"{shape.name}: memory", title_justify="left")
         peers = [case for case in PEERS if case.endswith("loader")]
@@ -201,13 +201,13 @@ class Benchmark:
             if case.startswith("peerannot"):
                 targets = shape.tasks * shape.workers * 8 / 2**20
                 answer["targets_mb"] = targets
-                note += f" of which its targets, tasks x workers in 64 bits, are {targets:,.0f}"
+                note += f" including {targets:,.0f} for its targets, tasks x workers in 64 bits"
             self.rows.append({"what": "memory", "shape": shape._asdict(), "batch": batch, "case": case, **answer})
             table.add_row(case, f"{answer['growth_mb']:,.0f}" if "growth_mb" in answer else "-", note.strip())
-        console.print(table, f"peers may take {CAP_GB} GB", highlight=False)
+        console.print(table, f"memory limit of peers: {CAP_GB} GB", highlight=False)
 
     def seeds(self, shape: Shape, batch: int = 64, n: int = 5) -> None:
-        """Some networks in one fit, against a fit for each."""
+        """Compare several networks in one fit with one fit per network."""
         data = draw(self.folder, shape)
         epochs = 5 if self.quick else 20
         for method in METHODS:
@@ -226,7 +226,7 @@ class Benchmark:
             )
 
     def goals(self) -> None:
-        """What was asked, beside what came out."""
+        """Print the goals and the worst measurement for each."""
         rows = [row for row in self.rows if row["what"] == "epoch" and "to_bare" in row]
         table = Table("goal", "wanted", "worst", "where", title="Goals", title_justify="left")
 
@@ -249,13 +249,13 @@ class Benchmark:
 
 
 def main() -> None:
-    """Run the benchmark and save its figures beside it."""
+    """Run the benchmark and store its figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small shapes, few epochs, one round")
-    parser.add_argument("--rounds", type=int, help="how often everything is measured, the best counts (3)")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="threads of torch, at most")
+    parser.add_argument("--rounds", type=int, help="measurements of each case; the best counts (default: 3)")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="maximum number of torch threads")
     parser.add_argument("--profile", action="store_true", help="print the profile of an epoch")
-    parser.add_argument("--out", type=Path, help="where to save (results/learn_speed.json)")
+    parser.add_argument("--out", type=Path, help="output file (default: results/learn_speed.json)")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:

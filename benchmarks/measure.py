@@ -2,7 +2,7 @@
 
 Our environment and that of the peers both run this file, so that each side is timed by the same code on the same data.
 The timed part is the call a user would make; imports, reading the data and (for us) loading compiled kernels come
-before it. Cases called "whole" read a Parquet file, fit and write labels, and report each part.
+before it. Cases named "whole" read a Parquet file, fit and write labels, and report each part.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Case = Callable[[Any, int], Callable[[], Any]]
 
 
 def load(path: str, columns: tuple[str, ...]) -> Any:
-    """Columns of the data as a pandas frame named task, worker, label."""
+    """Return these columns of the data as a pandas frame with columns task, worker, label."""
     frame = pq.read_table(path, columns=list(columns)).to_pandas()
     return frame.set_axis(["task", "worker", "label"], axis=1)
 
@@ -36,7 +36,7 @@ CODES, STRINGS = ("task", "worker", "label"), ("task_id", "worker_id", "label_id
 
 
 def our_answers(path: str) -> Any:
-    """Answers with codes ready."""
+    """Return answers with all indices built."""
     from crowdwise import Answers
 
     table = pq.read_table(path, columns=list(CODES))
@@ -48,7 +48,7 @@ def our_answers(path: str) -> Any:
 
 
 def our_fit(name: str, **parameters: Any) -> Case:
-    """A method of ours on codes; compiled first on a few answers."""
+    """Fit a method of ours on codes; it is compiled on a few answers before the clock starts."""
 
     def case(path: str, iterations: int) -> Callable[[], Any]:
         from crowdwise import make
@@ -72,7 +72,7 @@ def our_end_to_end(path: str, iterations: int) -> Callable[[], Any]:
 
 
 def our_alpha(path: str, iterations: int) -> Callable[[], Any]:
-    """Krippendorff's alpha."""
+    """Compute Krippendorff's alpha."""
     from crowdwise.evaluate import krippendorff_alpha
 
     answers = our_answers(path)
@@ -81,7 +81,7 @@ def our_alpha(path: str, iterations: int) -> Callable[[], Any]:
 
 
 def our_quality(path: str, iterations: int) -> Callable[[], Any]:
-    """Label and worker quality tables, from codes."""
+    """Compute label and worker quality tables, from codes."""
     from crowdwise import MajorityVote
     from crowdwise.truth.tables import label_table, worker_table
 
@@ -96,20 +96,20 @@ def our_quality(path: str, iterations: int) -> Callable[[], Any]:
 
 
 class Parts:
-    """Seconds, seconds of processors and peak memory of the parts of one job."""
+    """Wall-clock seconds, processor seconds and peak memory of the parts of one job."""
 
     def __init__(self) -> None:
         self.figures: dict[str, float] = {}
         self._at = time.perf_counter(), time.process_time()
 
     def end(self, part: str) -> None:
-        """A part ends here and the next begins."""
+        """End a part and start the next."""
         now = time.perf_counter(), time.process_time()
         self.figures[f"{part}_seconds"], self.figures[f"{part}_cpu_seconds"] = (
             after - before for after, before in zip(now, self._at, strict=True)
         )
         self.figures[f"{part}_peak_bytes"] = peak_mb() * 2**20
-        Path("/proc/self/clear_refs").write_text("5")  # the next part has a peak of its own
+        Path("/proc/self/clear_refs").write_text("5")  # reset the peak for the next part
         self._at = time.perf_counter(), time.process_time()
 
 
@@ -119,16 +119,16 @@ WHOLE: dict[str, tuple[str, dict[str, Any]]] = {  # method and settings of each 
     "dawid-skene hierarchical": ("dawid-skene", {"prior": "hierarchical"}),
     "glad": ("glad", {}),
 }
-FEWER = {"glad": 2}  # iterations at most: one of these costs as much as ten of the others
+FEWER = {"glad": 2}  # maximum iterations: one costs as much as ten of the others
 
 
 def our_whole(names: Sequence[str]) -> Case:
-    """What `crowdwise aggregate` does, from a Parquet file to one of labels (or Krippendorff's alpha).
+    """Do what `crowdwise aggregate` does, from a Parquet file to a file of labels (or Krippendorff's alpha).
 
-    Several methods share the reading; each is given answers with no index built yet.
+    Several methods share the reading; each gets answers without any index.
     """
 
-    def job(path: str, iterations: int, *, say: bool = True) -> dict[str, Any]:
+    def job(path: str, iterations: int, *, show: bool = True) -> dict[str, Any]:
         from crowdwise import read
 
         parts = Parts()
@@ -137,22 +137,22 @@ def our_whole(names: Sequence[str]) -> Case:
         sizes = {what: getattr(answers, f"n_{what}") for what in ("tasks", "workers", "classes")}
         done: dict[str, Any] = {}
         for name in names:
-            done[name] = sizes | fitted(name, replace(answers), path, iterations, parts)
-            if say:  # what is done counts if the time for all is up
+            done[name] = sizes | fit_method(name, replace(answers), path, iterations, parts)
+            if show:  # finished cases count if the process runs out of time
                 print(json.dumps({"cases": done}), flush=True)
         return {"cases": done}
 
     def case(path: str, iterations: int) -> Callable[[], Any]:
         with tempfile.TemporaryDirectory() as folder:  # compiled kernels are loaded before the clock starts
             few = draw(Path(folder) / "few.parquet", 5000, strings="strings" in path)
-            job(str(few), min(iterations, 2), say=False)
+            job(str(few), min(iterations, 2), show=False)
         return lambda: job(path, iterations)
 
     return case
 
 
-def fitted(name: str, answers: Any, path: str, iterations: int, read: Parts) -> dict[str, float]:
-    """Figures of one method, those of the reading before them."""
+def fit_method(name: str, answers: Any, path: str, iterations: int, read: Parts) -> dict[str, float]:
+    """Return the figures of reading and of one method."""
     from crowdwise import DawidSkene, evaluate, make
     from crowdwise.io import write
     from crowdwise.truth.tables import label_table
@@ -183,7 +183,7 @@ def fitted(name: str, answers: Any, path: str, iterations: int, read: Parts) -> 
 
 
 def bandwidth(path: str, iterations: int) -> Callable[[], Any]:
-    """Bytes that two threads move in a[i] = b[i] + 2 c[i] over arrays far larger than any cache, best of six times."""
+    """Measure the bytes that two threads move in a[i] = b[i] + 2 c[i] over large arrays, best of six."""
     from crowdwise.truth.kernels.threads import compiled, run
 
     @compiled
@@ -209,7 +209,7 @@ def bandwidth(path: str, iterations: int) -> Callable[[], Any]:
 
 
 def crowdkit_whole(method: str, name: str, **parameters: Any) -> Case:
-    """The same with crowd-kit, as its documents show: pandas reads, the model fits, pandas writes."""
+    """Do the same with crowd-kit, as in its documentation: pandas reads, the model fits, pandas writes."""
 
     def case(path: str, iterations: int) -> Callable[[], Any]:
         import pandas as pd
@@ -237,7 +237,7 @@ def crowdkit_whole(method: str, name: str, **parameters: Any) -> Case:
 
 
 def crowdkit_fit(name: str, columns: tuple[str, ...] = CODES, **parameters: Any) -> Case:
-    """A method of crowd-kit on a frame."""
+    """Fit a method of crowd-kit on a frame."""
 
     def case(path: str, iterations: int) -> Callable[[], Any]:
         from crowdkit import aggregation
@@ -255,7 +255,7 @@ def crowdkit_fit(name: str, columns: tuple[str, ...] = CODES, **parameters: Any)
 
 
 def peerannot_ds(path: str, iterations: int) -> Callable[[], Any]:
-    """Dawid-Skene of peerannot, on its dictionary of dictionaries."""
+    """Fit Dawid-Skene of peerannot on its dictionary of dictionaries."""
     from peerannot.models.aggregation.dawid_skene import DawidSkene
 
     frame = load(path, CODES)
@@ -267,7 +267,7 @@ def peerannot_ds(path: str, iterations: int) -> Callable[[], Any]:
 
 
 def cleanlab_quality(path: str, iterations: int) -> Callable[[], Any]:
-    """Label and worker quality of cleanlab, on its wide table, with smoothed vote shares for a classifier's output."""
+    """Compute label and worker quality with cleanlab: its wide table, smoothed vote shares as classifier output."""
     from cleanlab.multiannotator import get_label_quality_multiannotator
 
     frame = load(path, CODES)
@@ -314,7 +314,7 @@ CASES: dict[str, Case] = {
 
 
 def main() -> None:
-    """Run one case and print what it cost."""
+    """Run one case and print its time and memory."""
     parser = argparse.ArgumentParser()
     parser.add_argument("case", choices=CASES)
     parser.add_argument("data")
@@ -335,7 +335,7 @@ def main() -> None:
 
 
 def peak_mb() -> float:
-    """Most memory this process has held; `ru_maxrss` would begin with what the parent held."""
+    """Return the peak memory of this process; `ru_maxrss` would include that of its parent."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 

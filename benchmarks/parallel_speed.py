@@ -4,7 +4,7 @@
     cnn      10,000 images 3 x 32 x 32, the network of `CNN()`, batches of 256
     small    100,000 tasks of 64 numbers, one hidden layer of 128, batches of 64: too little work to share
 
-Each with `CrowdLayer` on two answers per task by 1,000 workers. One process with one thread and with two, then two
+All with `CrowdLayer` on two answers per task by 1,000 workers: one process with one thread and with two, then two
 processes of one thread each. Seconds are those of the faster of two epochs, after one that is not counted; CPU seconds
 are per epoch, over all processes. Other work on the machine affects seconds more than CPU seconds; the load is printed.
 """
@@ -60,16 +60,18 @@ def run_group(name: str, share: int, processes: int, threads: int) -> dict[str, 
 
 
 def main() -> None:
-    """Print a table of all networks and ways."""
+    """Print a table of all networks and numbers of processes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a tenth of the tasks")
     share = 10 if parser.parse_args().quick else 1
     print("| network | way | seconds | CPU seconds | load | loss |\n| --- | --- | --- | --- | --- | --- |")
     for each in SHAPES:
         for way, (processes, threads) in WAYS.items():
-            got = run_group(each, share, processes, threads)
-            figures = f"{got['seconds']:.2f} | {got['cpu']:.2f} | {os.getloadavg()[0]:.0f} | {got['loss']:.6f}"
-            print(f"| {each} | {way} | {figures} |", flush=True)
+            figures = run_group(each, share, processes, threads)
+            cells = (
+                f"{figures['seconds']:.2f} | {figures['cpu']:.2f} | {os.getloadavg()[0]:.0f} | {figures['loss']:.6f}"
+            )
+            print(f"| {each} | {way} | {cells} |", flush=True)
 
 
 if __name__ == "__main__":  # one process of a group

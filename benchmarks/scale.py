@@ -7,7 +7,7 @@
 
 Crowds (`drawn_crowds.py`): 5 answers per task, one worker per 500 answers, 8 classes; once with integer ids, sorted,
 and once with text ids such as "task_17", in random order. Every case is a process of its own, unless they are measured
-together (the memory peak is then measured separately for each, with the answers and without what the others left). EM
+together (the memory peak is then measured separately for each case). EM
 models run 5 iterations (GLAD 2). Compiled kernels are loaded before the clock starts. Stored figures are kept unless a
 run measures them again.
 
@@ -17,7 +17,7 @@ each answer, its posterior; counts are written).
 
     least     every array once: 8 bytes per answer, 136 per task (start, posterior written, posterior read), and 6 x 64
               per pair (the table is read, copied and written; counts are written, read and scaled)
-    fetched   the same, with a cache line of 64 bytes for the posterior of each answer, which come in no order
+    fetched   the same, with a cache line of 64 bytes for the posterior of each answer, because access is random
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ PARTS = ("read", "fit", "write")
 Row = dict[str, Any]
 
 
-def measured(who: str, method: str, ids: str, n_answers: int, data: Path, limit: float) -> list[Row]:
-    """One case, or all of ours together, each as a plain row of figures."""
+def measure_case(who: str, method: str, ids: str, n_answers: int, data: Path, limit: float) -> list[Row]:
+    """Measure one case, or all of ours together, and return one row of figures per case."""
     load, limit = os.getloadavg()[0], round(limit)
     found = measure(f"{who} whole {method}", data, 0 if method in DIRECT else ITERATIONS, limit=limit)
     Path(f"{data}.labels.parquet").unlink(missing_ok=True)
@@ -67,7 +67,7 @@ def measured(who: str, method: str, ids: str, n_answers: int, data: Path, limit:
 
 
 def by_command(ids: str, n_answers: int, data: Path) -> Row:
-    """`crowdwise aggregate` as it is typed, with all that a process needs from its start."""
+    """Measure `crowdwise aggregate` from the start of its process."""
     out = Path(f"{data}.labels.parquet")
     command = [sys.executable, "-m", "crowdwise", "aggregate", str(data), "-m", "dawid-skene", "-o", str(out),
                "--set", f"max_iter={ITERATIONS}", "--set", "tol=0", "--no-check", "--json"]  # fmt: skip
@@ -87,9 +87,9 @@ def by_command(ids: str, n_answers: int, data: Path) -> Row:
 
 
 def traffic(row: Row, bytes_a_cpu_second: float) -> dict[str, float]:
-    """Share of the bandwidth that an iteration of Dawid-Skene reaches, by both ways of counting (see above).
+    """Return the share of the bandwidth that an iteration of Dawid-Skene reaches, by both counts above.
 
-    Both by seconds of processors: a machine that others use as well would spoil seconds on the wall.
+    Both use processor seconds, which other work on the machine affects less.
     """
     pairs = row["workers"] * row["classes"]  # all of them occur
     least = 8 * row["answers"] + 136 * row["tasks"] + 6 * 64 * pairs
@@ -101,29 +101,29 @@ def traffic(row: Row, bytes_a_cpu_second: float) -> dict[str, float]:
 
 
 def show_bandwidth(bandwidth: dict[str, float] | None, rows: list[Row]) -> None:
-    """What the machine moves, and how much of that Dawid-Skene reaches; rows are given their shares."""
+    """Print the bandwidth of the machine and the share that Dawid-Skene reaches, and add it to the rows."""
     if bandwidth is None:
-        console.print("The bandwidth of the machine is not measured, so no shares of it are said.")
+        console.print("The bandwidth of the machine was not measured, so shares of it are not shown.")
         return
     wall, cpu = (bandwidth[key] / 1e9 for key in ("bytes_a_second", "bytes_a_cpu_second"))
-    console.print(f"bandwidth of the machine: {wall:.1f} GB a second, {cpu:.1f} GB a CPU second", highlight=False)
+    console.print(f"bandwidth of the machine: {wall:.1f} GB per second, {cpu:.1f} GB per CPU second", highlight=False)
     for row in rows:
         if row["who"] != "ours" or row["case"] != "dawid-skene" or "iteration_cpu_seconds" not in row:
             continue
         counts = row["workers"] * row["classes"] * 64
-        for old in ("least_share", "fetched_share"):  # of a run with another machine or threshold
+        for old in ("least_share", "fetched_share"):  # from a run with another machine or threshold
             row.pop(old, None)
         if counts > IN_CACHE:
             row |= traffic(row, bandwidth["bytes_a_cpu_second"])
-            words = f"{row['least_share']:.0%} by the least count, {row['fetched_share']:.0%} by lines fetched"
+            words = f"{row['least_share']:.0%} by the least count, {row['fetched_share']:.0%} by cache lines"
         else:
-            words = f"none, as its {counts / 2**20:.0f} MB of counts stay in cache: memory is not what it waits for"
+            words = f"not limited by memory, because its {counts / 2**20:.0f} MB of counts stay in cache"
         console.print(f"Dawid-Skene's share, {row['ids']}, {size(row['answers'])}: {words}", highlight=False)
 
 
 def show(rows: list[Row]) -> None:
-    """All rows as a table, with what ten times as many answers cost."""
-    table = Table("case", "ids", "answers", "read s", "fit s", "write s", "all s", "s an iteration", "CPU s", "x ten",
+    """Print all rows as a table, with the growth in time for ten times as many answers."""
+    table = Table("case", "ids", "answers", "read s", "fit s", "write s", "all s", "s per iteration", "CPU s", "10x",
                   "peak GB", "load")  # fmt: skip
     before = {(r["who"], r["case"], r["ids"], 10 * r["answers"]): r.get("cpu_seconds") for r in rows}
     for r in sorted(rows, key=lambda r: (r["who"] != "ours", r["case"], r["ids"], r["answers"])):
@@ -146,8 +146,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="up to 10^6 answers")
     parser.add_argument("--sizes", type=int, nargs="*", default=[6, 7, 8], help="powers of ten")
     cases = [*WHOLE, "together", "command-line", "bandwidth", "crowd-kit"]
-    parser.add_argument("--only", nargs="*", choices=cases)
-    parser.add_argument("--ids", nargs="*", default=["integers", "strings"])
+    parser.add_argument("--only", nargs="*", choices=cases, help="cases to run (default: all)")
+    parser.add_argument("--ids", nargs="*", default=["integers", "strings"], help="kinds of ids")
     parser.add_argument("--data", type=Path, help="folder in which to keep the crowds (default: temporary)")
     parser.add_argument("--limit", type=float, default=1800, help="seconds per process")
     parser.add_argument("--peer-limit", type=float, default=300, help="seconds per case of crowd-kit")
@@ -183,12 +183,12 @@ def main() -> None:
                 if not data.exists():
                     draw(data.with_suffix(".part"), n_answers, strings=ids == "strings").rename(data)
                 for method in ["together"] if options.only == ["together"] else filter(wanted, WHOLE):
-                    keep(*measured("ours", method, ids, n_answers, data, limit=options.limit))
+                    keep(*measure_case("ours", method, ids, n_answers, data, limit=options.limit))
                 if wanted("command-line"):
                     keep(by_command(ids, n_answers, data))
                 if peers and ids == "integers" and n_answers < 10**8:
                     for method in PEERS:
-                        keep(*measured("crowd-kit", method, ids, n_answers, data, limit=options.peer_limit))
+                        keep(*measure_case("crowd-kit", method, ids, n_answers, data, limit=options.peer_limit))
     show_bandwidth(saved["bandwidth"], saved["rows"])
     write_results(options.json, saved)
     show(saved["rows"])

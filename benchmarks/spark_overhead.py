@@ -33,7 +33,7 @@ PER_TASK = 5
 
 
 def crowd(n_answers: int, n_workers: int, n_classes: int) -> dict[str, np.ndarray]:
-    """Answers of workers who are right seven times in ten; no worker answers a task twice."""
+    """Return answers of workers who are right seven times in ten; no worker answers a task twice."""
     rng = np.random.default_rng(0)
     n_tasks = n_answers // PER_TASK
     first = rng.integers(n_workers, size=n_tasks)
@@ -44,7 +44,7 @@ def crowd(n_answers: int, n_workers: int, n_classes: int) -> dict[str, np.ndarra
 
 
 def cpu() -> float:
-    """Seconds of CPU that this process and all below it have used so far."""
+    """Return the CPU seconds used so far by this process and all its descendants."""
     parent, used = {}, {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -59,18 +59,18 @@ def cpu() -> float:
 
 
 class Clock:
-    """A callback that notes when each iteration ends."""
+    """A callback that records when each iteration ends."""
 
     def __init__(self) -> None:
         self.start, self.ends, self.used = time.perf_counter(), [], []
 
     def __call__(self, iteration: int, bound: float) -> None:
-        """Note the time."""
+        """Record the time."""
         self.ends.append(time.perf_counter())
         self.used.append(cpu())
 
     def figures(self) -> dict[str, float]:
-        """Seconds of an iteration, and all that came before the first one's end."""
+        """Return seconds per iteration, and the time until the end of the first."""
         each = np.diff(self.ends)
         used = (self.used[-1] - self.used[0]) / len(each)
         return {
@@ -79,26 +79,26 @@ class Clock:
         }  # fmt: skip
 
 
-def timed(fit: Any, *arguments: Any, **options: Any) -> dict[str, float]:
-    """Fit, with a clock as the callback."""
+def time_fit(fit: Any, *arguments: Any, **options: Any) -> dict[str, float]:
+    """Fit with a clock as the callback, and return its figures."""
     clock = Clock()
     fit(*arguments, callback=clock, **options)
     return clock.figures()
 
 
 def nothing(part: int) -> int:
-    """What an empty task does."""
+    """Do nothing: the work of an empty task."""
     return part
 
 
 def measure(
     spark: Any, n_answers: int, n_workers: int, n_classes: int, parts: int, n_iter: int, *, join: bool
 ) -> dict[str, Any]:
-    """All figures at one size."""
+    """Return all figures at one size."""
     columns = crowd(n_answers, n_workers, n_classes)
     answers = cw.Answers.from_arrays(columns["task"], columns["worker"], columns["label"])
     settings = {"max_iter": n_iter, "tol": 0}
-    local = timed(cw.DawidSkene(**settings).fit, answers)
+    local = time_fit(cw.DawidSkene(**settings).fit, answers)
     pairs = len(answers.pairs.label)
     del answers
     with tempfile.TemporaryDirectory() as folder:
@@ -106,7 +106,7 @@ def measure(
         del columns
         frame = spark.read.parquet(f"{folder}/answers.parquet")
         model = engine.DawidSkene(**settings)
-        on_spark = timed(model.fit, frame, parts=parts)
+        on_spark = time_fit(model.fit, frame, parts=parts)
         model.release()
         empty, used = [], cpu()
         for _ in range(n_iter):
@@ -118,7 +118,7 @@ def measure(
         joined = dict.fromkeys(("seconds", "least", "cpu"), float("nan"))
         if join:
             model = engine.DawidSkene(**{**settings, "max_iter": max(4, n_iter // 3)})
-            joined = timed(model.fit, frame, parts=parts, broadcast_limit=limit, checkpoint=f"{folder}/blocks")
+            joined = time_fit(model.fit, frame, parts=parts, broadcast_limit=limit, checkpoint=f"{folder}/blocks")
             model.release()
     return {
         "answers": n_answers, "workers": n_workers, "classes": n_classes, "pairs": pairs, "parts": parts,
@@ -145,14 +145,20 @@ def main() -> None:
     parser.add_argument("--memory", default="6g", help="memory of Java")
     parser.add_argument("--no-joined", action="store_true", help="leave the joined path out")
     parser.add_argument("--json", type=Path, default=RESULTS / "spark.json")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     rows = []
-    settings = {"spark.driver.memory": given.memory, "spark.sql.shuffle.partitions": str(given.parts)}
-    with session(f"local[{given.parts}]", settings) as spark:
+    settings = {"spark.driver.memory": arguments.memory, "spark.sql.shuffle.partitions": str(arguments.parts)}
+    with session(f"local[{arguments.parts}]", settings) as spark:
         print("answers    | local | spark | empty | joined: median (least; CPU) seconds | intake | load")
-        for size in given.sizes:
+        for size in arguments.sizes:
             row = measure(
-                spark, int(size), given.workers, given.classes, given.parts, given.iterations, join=not given.no_joined
+                spark,
+                int(size),
+                arguments.workers,
+                arguments.classes,
+                arguments.parts,
+                arguments.iterations,
+                join=not arguments.no_joined,
             )
             cells = [
                 f"{row[name]:.3f} ({row[f'{name}_least']:.3f}; {row[f'{name}_cpu']:.3f})"
@@ -160,7 +166,7 @@ def main() -> None:
             ]
             print(f"{int(size):<10} | {' | '.join(cells)} | {row['intake']:5.1f}  | {row['load']:.1f}", flush=True)
             rows.append(row)
-    write_results(given.json, rows)
+    write_results(arguments.json, rows)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,10 @@
     python -m benchmarks statistics [--quick] [--resume] [ranks] [classes] [intervals]
 
 ranks      Simulation-based calibration (Talts et al. 2018): parameters from the prior, answers from the model, and the
-           rank of the true parameter among draws from the posterior, uniform if the posterior is right. Run for
-           the exact posterior (all truths of a tiny crowd enumerated: it checks the check) and the variational one of
-           IBCC. `p` is that of a chi-squared test of 16 bins; `cover` how often the central interval of this posterior
-           mass contains the true value: with 64 ranks, .5, .8125, .906 and .9375 if it is right.
+           rank of the true parameter among draws from the posterior, uniform if the posterior is right. Run for the
+           exact posterior (enumerates all truths of a tiny crowd; validates the check itself) and the variational one
+           of IBCC. `p` is that of a chi-squared test of 16 bins; `cover` how often the central interval of this mass
+           contains the true value: with 64 ranks, .5, .8125, .906 and .9375 if the posterior is right.
 classes    Each method on crowds from its own prior: labels with probability 0.8 should be right 8 times in 10.
            `confidence` is the mean probability of the labels, `accuracy` how often they are right, `ece` the
            calibration error (15 bins, all crowds together).
@@ -15,7 +15,7 @@ intervals  How often the interval of a worker's quality contains the worker's ac
            which it includes too; "belief", as on Spark), on 10 crowds of 20 workers each, at 95 %; for Dawid-Skene with
            3 answers per task and 50 per worker also at other levels.
 
-One choice was made by these crowds: the interval of `aggregate` is now found by peers, as in `run`.
+One choice was made with these crowds: the interval of `aggregate` is now computed from peers, as in `run`.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from crowdwise.truth import tables
 
 Array = np.ndarray
 LEVELS = (0.5, 0.8, 0.9, 0.95)
-DRAWS, BINS = 63, 16  # from each posterior: 64 ranks, four a bin
+DRAWS, BINS = 63, 16  # draws from each posterior: 64 ranks, four per bin
 
 
 # Crowds
 
 
-def deal(rng: np.random.Generator, n_tasks: int, n_workers: int, per_task: int) -> tuple[Array, Array]:
-    """Who answers what: each task to `per_task` workers, as evenly as can be."""
+def assign_workers(rng: np.random.Generator, n_tasks: int, n_workers: int, per_task: int) -> tuple[Array, Array]:
+    """Return task and worker of each answer: `per_task` workers per task, as evenly as possible."""
     if n_workers < per_task:
         raise ValueError
     start = rng.permutation(n_workers)
@@ -60,24 +60,24 @@ def deal(rng: np.random.Generator, n_tasks: int, n_workers: int, per_task: int) 
 
 
 def crowd(rng: np.random.Generator, shares: Array, confusion: Array, n_tasks: int, per_task: int) -> cw.Answers:
-    """Answers with truth, of workers with these matrices [w, c, l]."""
+    """Return answers with truth, by workers with these confusion matrices [w, c, l]."""
     n_workers, k, _ = confusion.shape
     truth = rng.choice(k, n_tasks, p=shares)
-    task, worker = deal(rng, n_tasks, n_workers, per_task)
-    says = confusion[worker, truth[task]].cumsum(axis=1)
-    label = np.minimum((rng.random((len(task), 1)) > says).sum(axis=1), k - 1)
+    task, worker = assign_workers(rng, n_tasks, n_workers, per_task)
+    cumulative = confusion[worker, truth[task]].cumsum(axis=1)
+    label = np.minimum((rng.random((len(task), 1)) > cumulative).sum(axis=1), k - 1)
     answers = cw.Answers.from_codes(task, worker, label, tasks=n_tasks, workers=n_workers, classes=k)
     return answers.with_truth(truth.astype(np.int32))
 
 
 def dirichlet_rows(rng: np.random.Generator, weights: Array) -> Array:
-    """A draw from the Dirichlet of each row of weights."""
+    """Draw from the Dirichlet distribution of each row of weights."""
     draws = rng.standard_gamma(np.maximum(weights, 1e-3))
     return draws / draws.sum(axis=-1, keepdims=True)
 
 
 def diagonal(n_workers: int, k: int, right: float, wrong: float) -> Array:
-    """Dirichlet weights of confusion matrices, (workers, classes, labels)."""
+    """Return Dirichlet weights of confusion matrices, (workers, classes, labels)."""
     return np.broadcast_to(np.where(np.eye(k, dtype=bool), right, wrong), (n_workers, k, k))
 
 
@@ -85,14 +85,14 @@ def diagonal(n_workers: int, k: int, right: float, wrong: float) -> Array:
 
 
 def accuracy_of(shares: Array, confusion: Array) -> Array:
-    """How often each worker is right, (..., workers)."""
+    """Return the accuracy of each worker, (..., workers)."""
     return np.einsum("...c,...wcc->...w", shares, confusion)
 
 
 def exact_draws(answers: cw.Answers, rng: np.random.Generator, prior: tuple[float, float, float], n: int) -> Any:
-    """Draws of shares (n, classes) and confusion (n, workers, classes, labels) from the posterior, and P(truth).
+    """Draw shares (n, classes) and confusion (n, workers, classes, labels) from the posterior; also P(truth).
 
-    All truths are gone through: classes ** tasks of them.
+    Enumerates all classes ** tasks truths.
     """
     k, n_workers = answers.n_classes, answers.n_workers
     truths = np.array(list(itertools.product(range(k), repeat=answers.n_tasks)))  # (truths, tasks)
@@ -111,7 +111,7 @@ def exact_draws(answers: cw.Answers, rng: np.random.Generator, prior: tuple[floa
 
 
 def variational_draws(answers: cw.Answers, rng: np.random.Generator, prior: tuple[float, float, float], n: int) -> Any:
-    """The same of IBCC's posterior."""
+    """Draw the same from IBCC's posterior."""
     model = cw.IBCC(*prior, max_iter=2000).fit(answers.with_truth(None))
     sizes = model.class_prior_ * (answers.n_tasks + prior[0] * answers.n_classes)
     weights = model.confusion_ * model.totals_[:, :, None]
@@ -123,20 +123,20 @@ def rank_check(
     draws: Callable[..., Any], n_tasks: int, n_workers: int, k: int, per_task: int, replicates: int, seed: int = 0,
     prior: tuple[float, float, float] = (1.0, 3.0, 0.5),
 ) -> dict[str, Any]:  # fmt: skip
-    """Ranks of the accuracy of all workers and of the share of the first class, over crowds from the prior."""
+    """Rank the accuracy of a worker and the share of the first class among draws, over crowds from the prior."""
     ranks: dict[str, list[Array]] = {"accuracy": [], "share": []}
-    believed, right = [], []
+    posteriors, truths = [], []
     for r in range(replicates):
         rng = np.random.default_rng([seed, r])
         shares = dirichlet_rows(rng, np.full(k, prior[0]))
         confusion = dirichlet_rows(rng, diagonal(n_workers, k, *prior[1:]))
         answers = crowd(rng, shares, confusion, n_tasks, per_task)
         pi, matrices, proba = draws(answers, rng, prior, DRAWS)
-        # The workers of a crowd share its truth: one of them is ranked, so that ranks are independent.
+        # The workers of a crowd share its truth. Only one of them is ranked, so that ranks are independent.
         ranks["accuracy"].append((accuracy_of(pi, matrices)[:, 0] < accuracy_of(shares, confusion)[0]).sum())
         ranks["share"].append((pi[:, 0] < shares[0]).sum())
-        believed.append(proba)
-        right.append(answers.truth)
+        posteriors.append(proba)
+        truths.append(answers.truth)
     out: dict[str, Any] = {"replicates": replicates}
     for name, values in ranks.items():
         counts = np.bincount(np.array(values) * BINS // (DRAWS + 1), minlength=BINS)
@@ -145,12 +145,12 @@ def rank_check(
             for level in LEVELS
         }
         out[name] = {"p": float(chisquare(counts).pvalue), "bins": counts.tolist(), "cover": tail}
-    proba, truth = np.concatenate(believed), np.concatenate(right)
-    return out | {"classes": sureness(proba, truth)}
+    proba, truth = np.concatenate(posteriors), np.concatenate(truths)
+    return out | {"classes": calibration_figures(proba, truth)}
 
 
-def sureness(proba: Array, truth: Array) -> dict[str, float]:
-    """How sure labels are, how often they are right, and the calibration error."""
+def calibration_figures(proba: Array, truth: Array) -> dict[str, float]:
+    """Return mean confidence and accuracy of the labels, and the calibration error."""
     label = proba.argmax(axis=1)
     return {
         "confidence": float(proba.max(axis=1).mean()), "accuracy": float((label == truth).mean()),
@@ -162,7 +162,7 @@ def sureness(proba: Array, truth: Array) -> dict[str, float]:
 
 
 def from_prior(name: str, rng: np.random.Generator, n_workers: int, k: int) -> tuple[Array, Array]:
-    """Shares of the classes, and confusion matrices, from the prior of a method."""
+    """Draw class shares and confusion matrices from the prior of a method."""
     even = np.full(k, 1 / k)
     if name in ("ibcc", "ebcc", "majority-vote"):
         weights = diagonal(n_workers, k, *((4.0, 1.0) if name == "ebcc" else (3.0, 0.5)))
@@ -180,9 +180,9 @@ def from_prior(name: str, rng: np.random.Generator, n_workers: int, k: int) -> t
 
 
 def glad_crowd(rng: np.random.Generator, n_tasks: int, n_workers: int, k: int, per_task: int) -> cw.Answers:
-    """Answers from GLAD's prior: abilities of workers and easiness of tasks."""
+    """Draw answers from GLAD's prior: abilities of workers and easiness of tasks."""
     truth = rng.integers(k, size=n_tasks)
-    task, worker = deal(rng, n_tasks, n_workers, per_task)
+    task, worker = assign_workers(rng, n_tasks, n_workers, per_task)
     x = rng.normal(1, 1, n_workers)[worker] * np.exp(rng.normal(1, 1, n_tasks))[task]
     right = rng.random(len(task)) < 1 / (1 + np.exp(-x))
     label = np.where(right, truth[task], (truth[task] + rng.integers(1, k, len(task))) % k)
@@ -194,17 +194,17 @@ METHODS = ("majority-vote", "dawid-skene", "one-coin", "glad", "mace", "ibcc", "
 
 
 def class_check(name: str, n_tasks: int, n_workers: int, k: int, per_task: int, replicates: int) -> dict[str, float]:
-    """How sure a method is on crowds from its own prior, and how often it is right."""
-    believed, right = [], []
+    """Return confidence and accuracy of a method on crowds from its own prior."""
+    posteriors, truths = [], []
     for r in range(replicates):
         rng = np.random.default_rng([1, r, k, per_task])
         if name == "glad":
             answers = glad_crowd(rng, n_tasks, n_workers, k, per_task)
         else:
             answers = crowd(rng, *from_prior(name, rng, n_workers, k), n_tasks, per_task)
-        believed.append(cw.make(name).fit(answers.with_truth(None)).proba_)
-        right.append(answers.truth)
-    return sureness(np.concatenate(believed), np.concatenate(right))
+        posteriors.append(cw.make(name).fit(answers.with_truth(None)).proba_)
+        truths.append(answers.truth)
+    return calibration_figures(np.concatenate(posteriors), np.concatenate(truths))
 
 
 # Intervals
@@ -214,7 +214,7 @@ def interval_check(
     name: str, k: int, shares: Array | None, per_task: int, per_worker: int, replicates: int, n_workers: int = 20,
     levels: tuple[float, ...] = LEVELS, kinds: tuple[str, ...] = ("peers", "belief"),
 ) -> dict[str, Any]:  # fmt: skip
-    """How often intervals hold the accuracy of workers, and how wide they are, by kind and level."""
+    """Return how often intervals contain the accuracy of workers, and their width, by kind and level."""
     held: dict[str, dict[float, list[Array]]] = {kind: {level: [] for level in levels} for kind in kinds}
     width: dict[str, list[float]] = {kind: [] for kind in kinds}
     for r in range(replicates):
@@ -237,7 +237,7 @@ def interval_check(
 
 
 def interval(kind: str, model: Any, level: float) -> tuple[Array, Array]:
-    """The bounds of one kind at one level; what is shown to users is that of 95 %."""
+    """Return the bounds of one kind at one level; users see that of 95 %."""
     before = tables._NORMAL_95
     tables._NORMAL_95 = float(norm.ppf((1 + level) / 2))
     try:
@@ -251,8 +251,8 @@ def interval(kind: str, model: Any, level: float) -> tuple[Array, Array]:
 def main() -> None:
     """Run all checks, or those named."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("checks", nargs="*")
-    parser.add_argument("--resume", action="store_true", help="rows that are there stay")
+    parser.add_argument("checks", nargs="*", help="ranks, classes, intervals (default: all)")
+    parser.add_argument("--resume", action="store_true", help="keep stored rows and compute only missing ones")
     parser.add_argument("--quick", action="store_true", help="a tenth of the crowds")
     parser.add_argument("--json", type=Path, default=RESULTS / "statistics.json")
     options = parser.parse_args()
@@ -266,7 +266,7 @@ def main() -> None:
 
 
 def jobs(few: int) -> Iterator[tuple[str, str, Callable[[], Any]]]:
-    """What is measured: check, name and work; of one in `few` crowds."""
+    """Yield check, name and function of each measurement, with one in `few` of the crowds."""
     tiny = {"n_tasks": 7, "n_workers": 4, "k": 2, "per_task": 3, "replicates": 4000 // few}
     yield "ranks", "exact, 7 tasks", partial(rank_check, exact_draws, **tiny)
     yield "ranks", "ibcc, 7 tasks", partial(rank_check, variational_draws, **tiny)

@@ -35,26 +35,26 @@ from crowdwise.augment.pairs import n_missing
 from crowdwise.errors import CrowdwiseWarning
 
 SIZES = {"small": (100_000, 1_000), "large": (1_000_000, 10_000)}
-ROOM = 4096  # MB that a job may take
+MOST_MB = 4096  # a job above this is reported
 OPTIONS: dict[str, Any] = {"network": "logistic", "epochs": 1, "batch_size": 1024, "lr": 0.01}
-# What is looked at (a bound on pairs of a task and a worker, or what else limits the cost), and what is timed: it
-# returns how many pairs were looked at, None where a method looks at given answers alone.
+# Returns the bound on the cost (a limit on pairs of a task and a worker, for example) and the function to time, which
+# returns the number of pairs processed, or None if a method processes existing answers only.
 Job = Callable[[Any, Any], tuple[str, Callable[[], int | None]]]
 JOBS: dict[str, Job] = {}
 
 
 def job(name: str) -> Callable[[Job], Job]:
-    """Enter a job in the table."""
+    """Register a job."""
 
-    def enter(made: Job) -> Job:
-        JOBS[name] = made
-        return made
+    def register(prepare: Job) -> Job:
+        JOBS[name] = prepare
+        return prepare
 
-    return enter
+    return register
 
 
 def learner(name: str, **options: Any) -> None:
-    """One epoch of a learner over all tasks, and what it predicts of them."""
+    """Register one epoch of a learner over all tasks, and its predictions for them."""
 
     @job(name)
     def run(answers: Any, X: Any) -> tuple[str, Callable[[], int | None]]:
@@ -63,7 +63,7 @@ def learner(name: str, **options: Any) -> None:
 
 
 def self_training(base: str, **options: Any) -> None:
-    """DASC: two fits, hidden answers judged, and between them all its bound of pairs looked at."""
+    """Register DASC: two fits, and between them predictions for as many pairs as it allows."""
 
     @job(f"dasc({base})")
     def run(answers: Any, X: Any) -> tuple[str, Callable[[], int]]:
@@ -77,8 +77,8 @@ def self_training(base: str, **options: Any) -> None:
         return f"max_pairs={model.max_pairs}", timed
 
 
-def filled(fill: str, **options: Any) -> None:
-    """A filler, what it fills in, and a learner on both."""
+def completion(fill: str, **options: Any) -> None:
+    """Register a filler, and a learner on the given and the filled-in answers."""
 
     @job(f"completed({fill})")
     def run(answers: Any, X: Any) -> tuple[str, Callable[[], int]]:
@@ -91,7 +91,7 @@ def filled(fill: str, **options: Any) -> None:
 
 
 def filler(fill: str, options: dict[str, Any]) -> Any:
-    """A filler of one epoch."""
+    """Return a filler that trains for one epoch."""
     from reproduction.baselines.graph_completion import GraphCompletion
     from reproduction.baselines.irgan import IRGAN
 
@@ -101,7 +101,7 @@ def filler(fill: str, options: dict[str, Any]) -> Any:
 
 @job("crowding")
 def crowding(answers: Any, X: Any) -> tuple[str, Callable[[], int]]:
-    """All phases of CrowdInG, one epoch and one step each; an epoch of the game draws pairs anew."""
+    """Run all phases of CrowdInG, one epoch and one step each; an adversarial epoch draws new pairs."""
     model = cw.CrowdInG(
         **OPTIONS, generator_epochs=1, discriminator_epochs=1, adversarial_epochs=1, steps=1,
         adversarial_batch_size=1024,
@@ -116,14 +116,14 @@ def crowding(answers: Any, X: Any) -> tuple[str, Callable[[], int]]:
 
 @job("iced")
 def iced(answers: Any, X: Any) -> tuple[str, Callable[[], int | None]]:
-    """A round of ICED, with made tasks decoded."""
+    """Run a round of ICED, with decoded artificial tasks."""
     model = cw.ICED(1, **OPTIONS, warmup_epochs=1, decoder_epochs=1)
     return f"max_tasks={getattr(model, 'max_tasks', None)}", lambda: model.fit(X, answers) and None
 
 
 @job("waum")
 def waum(answers: Any, X: Any) -> tuple[str, Callable[[], int | None]]:
-    """WAUM with Dawid-Skene's trust; the table of the 1,000 most ambiguous tasks; what is left without them."""
+    """Run WAUM with Dawid-Skene's worker weights, list the 1,000 most ambiguous tasks, and prune."""
 
     def timed() -> None:
         model = cw.WAUM(**OPTIONS).fit(X, answers)
@@ -135,24 +135,24 @@ def waum(answers: Any, X: Any) -> tuple[str, Callable[[], int | None]]:
 
 @job("waum, a network for each worker")
 def waum_per_worker(answers: Any, X: Any) -> tuple[str, Callable[[], int | None]]:
-    """The naive form of the paper."""
+    """Run the naive form of the paper."""
     return "answers", lambda: cw.WAUM(**OPTIONS, per_worker=True).fit(X, answers) and None
 
 
-def buying(name: str, budget: int = 1000, *, learnt: bool = False, **options: Any) -> None:
-    """A thousand answers to buy."""
+def acquisition(name: str, budget: int = 1000, *, with_features: bool = False, **options: Any) -> None:
+    """Register a proposal of answers to buy."""
 
     @job(f"propose({name})")
     def run(answers: Any, X: Any) -> tuple[str, Callable[[], int]]:
-        model = cw.CrowdLayer(**OPTIONS).fit(X, answers) if learnt else cw.DawidSkene(max_iter=20).fit(answers)
-        given = {"X": X, **options} if learnt else options
-        bound = "max_pairs=2000000" if learnt else "max_pairs=100000000"
-        return bound, lambda: cw.acquire.propose(model, min(budget, answers.n_tasks), **given).pairs_scored
+        model = cw.CrowdLayer(**OPTIONS).fit(X, answers) if with_features else cw.DawidSkene(max_iter=20).fit(answers)
+        arguments = {"X": X, **options} if with_features else options
+        bound = "max_pairs=2000000" if with_features else "max_pairs=100000000"
+        return bound, lambda: cw.acquire.propose(model, min(budget, answers.n_tasks), **arguments).pairs_scored
 
 
 @job("replay")
 def replay(answers: Any, X: Any) -> tuple[str, Callable[[], int | None]]:
-    """Two rounds of 1,000 answers bought back, two strategies, Dawid-Skene of 20 iterations fitted anew each time."""
+    """Replay two rounds of 1,000 answers with two strategies, refitting Dawid-Skene (20 iterations) each time."""
     model = cw.DawidSkene(max_iter=20)
     return (
         "answers",
@@ -166,24 +166,24 @@ learner("doctornet", weight_epochs=1)
 for each in ("crowdlayer", "annoreg"):
     self_training(each)
 self_training("doctornet", weight_epochs=1)
-filled("self")
-filled("gcn", batch_size=100_000)
-filled("gan", rounds=1, discriminator_epochs=1)
+completion("self")
+completion("gcn", batch_size=100_000)
+completion("gan", rounds=1, discriminator_epochs=1)
 for each in cw.acquire.STRATEGIES:
-    buying(each, strategy=each)
-buying("information, 3 a task", per_task=3)
-buying("information, 5 a worker", per_worker=5)
-buying("information, with features", learnt=True)
-buying("information, 100,000 answers", 100_000)
+    acquisition(each, strategy=each)
+acquisition("information, 3 a task", per_task=3)
+acquisition("information, 5 a worker", per_worker=5)
+acquisition("information, with features", with_features=True)
+acquisition("information, 100,000 answers", 100_000)
 
 
 def peak() -> float:
-    """Most memory the process has held, in MB."""
+    """Return the peak memory of the process in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 * 1024 if sys.platform == "darwin" else 1024)
 
 
 def crowd(tasks: int, workers: int) -> tuple[Any, Any]:
-    """Answers, and the features of their tasks."""
+    """Return answers, and the features of their tasks."""
     shares = np.array([10.0, 7.0, 4.0, 1.0])
     answers = cw.simulate.simulate(
         tasks, n_workers=workers, n_classes=4, answers_per_task=3, class_balance=shares / shares.sum()
@@ -194,9 +194,9 @@ def crowd(tasks: int, workers: int) -> tuple[Any, Any]:
 
 
 def measure(name: str, size: str) -> dict[str, Any]:
-    """The record of one job, in the process that it is called in."""
+    """Return the record of one job, run in this process."""
     warnings.simplefilter("ignore", CrowdwiseWarning)
-    JOBS[name](*crowd(2_000, 20))[1]()  # imports, compiled passes
+    JOBS[name](*crowd(2_000, 20))[1]()  # imports and compilation must not be timed
     tasks, workers = SIZES[size]
     answers, X = crowd(tasks, workers)
     bound, timed = JOBS[name](answers, X)
@@ -211,9 +211,9 @@ def measure(name: str, size: str) -> dict[str, Any]:
 
 
 def table(records: list[dict[str, Any]]) -> str:
-    """One line a job: both sizes, and how much more the larger one takes."""
+    """Return one line per job: both sizes, and the ratio of their times."""
     lines = [
-        "| system | bound | pairs looked at | CPU seconds, small | large | times | MB before | peak |",
+        "| system | bound | pairs processed | CPU seconds, small | large | times | MB before | peak MB |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     found = {(record["job"], record["size"]): record for record in records}
@@ -233,23 +233,23 @@ def table(records: list[dict[str, Any]]) -> str:
 def main() -> None:
     """Measure, print and store."""
     parser = argparse.ArgumentParser(description="Time and memory of the systems on large crowds.")
-    parser.add_argument("names", nargs="*", help=f"of {', '.join(JOBS)} (default: all)")
+    parser.add_argument("names", nargs="*", help=f"jobs to run: {', '.join(JOBS)} (default: all)")
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
     parser.add_argument("--json", type=Path, default=RESULTS / "systems_scale.json")
-    given = parser.parse_args()
-    if unknown := set(given.names) - JOBS.keys():
+    arguments = parser.parse_args()
+    if unknown := set(arguments.names) - JOBS.keys():
         parser.error(f"no job named: {', '.join(sorted(unknown))}")
-    kept = read_results(given.json, [])
-    for name in given.names or JOBS:
-        for size in given.sizes:
+    records = read_results(arguments.json, [])
+    for name in arguments.names or JOBS:
+        for size in arguments.sizes:
             with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
                 record = pool.submit(measure, name, size).result()
             print(json.dumps(record), file=sys.stderr, flush=True)
-            kept = [old for old in kept if (old["job"], old["size"]) != (name, size)] + [record]
-            write_results(given.json, kept)
-    print(table(kept))
-    if large := [record["job"] for record in kept if record["peak_mb"] > ROOM]:
-        print(f"\nabove {ROOM:,} MB: {', '.join(large)}")
+            records = [old for old in records if (old["job"], old["size"]) != (name, size)] + [record]
+            write_results(arguments.json, records)
+    print(table(records))
+    if large := [record["job"] for record in records if record["peak_mb"] > MOST_MB]:
+        print(f"\nabove {MOST_MB:,} MB: {', '.join(large)}")
 
 
 if __name__ == "__main__":

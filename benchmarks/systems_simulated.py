@@ -6,7 +6,7 @@ Gaussian classes of uneven size, 20 features; workers are right on a class 50 to
 unevenly, and a few workers do most of the work. Balanced accuracy in per cent on new tasks, equally many of each class;
 then paired differences over seeds with their standard error. R: imbalance of the pool after the last iteration of
 self-training. `planted`: area under the ROC curve for tasks planted half-way between two classes, with answers split
-between these. Settings were fixed before the first run of this script; similar scratch runs had been seen before.
+between these. Settings were fixed before the first run of this script, but after similar trial runs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TARGET = RESULTS / "systems_simulated.json"
 
 
 class Crowd(NamedTuple):
-    """What is simulated."""
+    """Settings of a simulated crowd."""
 
     n_classes: int
     imbalance: float
@@ -54,7 +54,7 @@ CROWDS = {
 
 
 def draw(crowd: Crowd, seed: int) -> tuple[Any, ...]:
-    """Features and answers; features and truth of new tasks."""
+    """Return features and answers, then features and truth of new tasks."""
     rng = np.random.default_rng([seed, 7])
     c, w = crowd.n_classes, crowd.n_workers
     centre = rng.normal(size=(c, 20))
@@ -73,12 +73,12 @@ def draw(crowd: Crowd, seed: int) -> tuple[Any, ...]:
 
 
 def options(seed: int, epochs: int = 25) -> dict[str, Any]:
-    """How every network is trained."""
+    """Return the training options of every network."""
     return {"network": cw.MLP(32), "epochs": epochs, "batch_size": 64, "lr": 5e-3, "random_state": seed}
 
 
-def selftrained(base: type, **how: Any) -> Callable[[int], Any]:
-    """Self-training over a learner."""
+def self_training(base: type, **how: Any) -> Callable[[int], Any]:
+    """Return a function that builds self-training over a learner."""
     return lambda seed: cw.DASC(base(**options(seed)), random_state=seed, **how)
 
 
@@ -90,7 +90,7 @@ METHODS: dict[str, Callable[[int], Any]] = {
     **{
         f"{base.__name__}{label}": (lambda seed, base=base: base(**options(seed)))
         if how is None
-        else selftrained(base, **how)
+        else self_training(base, **how)
         for base in (cw.AnnoReg, cw.CrowdLayer)
         for label, how in {
             "": None,
@@ -112,7 +112,7 @@ COMPARED = {
 
 
 def cell(crowd: str, seed: int) -> dict[str, Any]:
-    """Accuracy and imbalance of every method on one draw."""
+    """Return accuracy and imbalance of every method on one draw."""
     import torch
 
     torch.set_num_threads(1)
@@ -126,7 +126,7 @@ def cell(crowd: str, seed: int) -> dict[str, Any]:
 
 
 def planted(seed: int, n_tasks: int = 400) -> dict[str, float]:
-    """How well planted ambiguous tasks are found."""
+    """Return how well each ranking finds planted ambiguous tasks (area under the ROC curve)."""
     import torch
 
     torch.set_num_threads(1)
@@ -138,9 +138,9 @@ def planted(seed: int, n_tasks: int = 400) -> dict[str, float]:
     X = np.where(hard[:, None], (centre[truth] + centre[other]) / 2, centre[truth]) + rng.normal(size=(n_tasks, 6))
     task, worker = np.repeat(np.arange(n_tasks), 4), np.argsort(rng.random((n_tasks, 12)), axis=1)[:, :4].ravel()
     skill = rng.uniform(0.7, 0.95, 12)[worker]
-    slip = np.where(rng.random(len(task)) < skill, truth[task], rng.integers(0, 3, len(task)))
-    torn = np.where(rng.random(len(task)) < 0.5, truth[task], other[task])
-    label = np.where(hard[task], torn, slip)
+    single = np.where(rng.random(len(task)) < skill, truth[task], rng.integers(0, 3, len(task)))
+    split = np.where(rng.random(len(task)) < 0.5, truth[task], other[task])
+    label = np.where(hard[task], split, single)
     answers = cw.Answers.from_codes(task, worker, label, tasks=n_tasks, workers=12, classes=3)
     entropy = -np.log(np.square(answers.counts(dense=True) / 4).sum(axis=1))  # of the votes alone
     rankers = {"WAUM": cw.WAUM("mlp", random_state=seed), "AUM": cw.AUM("mlp", random_state=seed)}
@@ -149,13 +149,13 @@ def planted(seed: int, n_tasks: int = 400) -> dict[str, float]:
 
 
 def difference(results: dict[str, Any], one: str, other: str) -> str:
-    """Mean of the paired difference, with its standard error."""
+    """Format the mean paired difference with its standard error."""
     gain = np.array([draws[one][0] - draws[other][0] for draws in results.values()])
     return f"{gain.mean():+.1f} ± {gain.std(ddof=1) / np.sqrt(len(gain)):.1f}"
 
 
 def main() -> None:
-    """Run what is missing, and print everything."""
+    """Compute missing results and print all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seeds", type=int, default=12)

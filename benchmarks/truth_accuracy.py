@@ -23,7 +23,7 @@ SEEDS = range(5)
 
 
 def data_sets() -> dict[str, cw.Answers]:
-    """The eleven sets of answers with truth, then LabelMe and Music."""
+    """Return the eleven sets of answers with truth, then LabelMe and Music."""
     names = [name for name in cw.datasets.names() if name.startswith("truth/")]
     return {
         name.removeprefix("truth/"): cw.datasets.load(name).answers for name in [*sorted(names), "labelme", "music"]
@@ -31,7 +31,7 @@ def data_sets() -> dict[str, cw.Answers]:
 
 
 def accuracy(name: str, answers: cw.Answers) -> float | None:
-    """Share of known tasks a method gets right, in per cent; None where it does not apply."""
+    """Return the accuracy of a method on tasks with known truth, in per cent; None if it does not apply."""
     known = answers.truth >= 0
     seeds = SEEDS if "random_state" in cw.make(name).get_params() else (0,)
     scores = []
@@ -63,8 +63,8 @@ def main() -> None:
         results[name] = row = {data: accuracy(name, answers) for data, answers in sets.items()}
         seconds = time.perf_counter() - start
         vote = results.setdefault("majority-vote", {d: accuracy("majority-vote", a) for d, a in sets.items()})
-        whole = all(row[d] is not None for d in truth_sets)
-        mean = f"{np.mean([row[d] for d in truth_sets]):.2f}" if whole else "-"
+        complete = all(row[d] is not None for d in truth_sets)
+        mean = f"{np.mean([row[d] for d in truth_sets]):.2f}" if complete else "-"
         worst = f"{min(row[d] - vote[d] for d in truth_sets if row[d] is not None):+.1f}"
         table.add_row(name, *("-" if v is None else f"{v:.1f}" for v in row.values()), mean, worst, f"{seconds:.1f}")
     console.print(table)

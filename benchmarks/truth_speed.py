@@ -28,7 +28,7 @@ from rich.table import Table
 from benchmarks.files import RESULTS, ROOT, write_results
 
 PYTHON = {"ours": sys.executable, "peer": str(ROOT / ".venv-peers/bin/python")}
-LIMIT = 1800  # seconds a single measurement may take
+LIMIT = 1800  # seconds per measurement
 console = Console(width=None if sys.stdout.isatty() else 140)
 
 
@@ -81,12 +81,12 @@ def measure(
 
 
 def size(n: int) -> str:
-    """10^n, as it is said."""
+    """Format a number of answers as a power of ten."""
     return f"10^{round(np.log10(n))}"
 
 
 class Report:
-    """Rows printed as they come and kept for the file of results."""
+    """Prints rows as they are measured, and collects them for the file of results."""
 
     def __init__(self) -> None:
         self.rows: list[dict] = []
@@ -97,8 +97,8 @@ class Report:
     ) -> None:  # fmt: skip
         """Measure ours and the peer's, and print the ratio.
 
-        A peer too slow for all iterations runs two smaller numbers of them; the line through both says how long all
-        would take, with what it does once counted once.
+        A peer that is too slow for all iterations runs two smaller numbers of them. The time of all is extrapolated
+        linearly, which counts work that is done once only once.
         """
         mine = measure(ours, data, iterations, repeats=repeats)
         theirs = None
@@ -125,7 +125,7 @@ class Report:
 
 
 def equal_posteriors(folder: Path, report: Report) -> None:
-    """Largest difference to crowd-kit's posteriors after 20 iterations from the same start with the same smoothing."""
+    """Print the largest difference to crowd-kit's posteriors after 20 iterations, same start and smoothing."""
     for n in (10**4, 10**5):
         data = draw_crowd(folder, n, 8)
         files = folder / "ours.npy", folder / "peer.npy"
@@ -139,7 +139,7 @@ def equal_posteriors(folder: Path, report: Report) -> None:
 
 
 def compile_time(folder: Path, report: Report) -> None:
-    """First call of a new machine, and of a new process once kernels are cached on disk."""
+    """Time the first call on a new machine, and in a new process with kernels cached on disk."""
     data = draw_crowd(folder, 10**4, 8)
     with tempfile.TemporaryDirectory() as cache:
         code = (
@@ -169,7 +169,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         sizes = [10**4, 10**5, 10**6] + ([] if options.quick else [10**7])
-        console.rule("Dawid-Skene, EM alone: codes ready, 8 classes, 20 iterations, float64")
+        console.rule("Dawid-Skene, EM alone: integer codes, 8 classes, 20 iterations, float64")
         for n in sizes:
             goal = {10**6: 80, 10**7: 100}.get(n)
             report.compare("Dawid-Skene EM, K = 8", draw_crowd(folder, n, 8), n, "ours dawid-skene",

@@ -29,7 +29,7 @@ TOLERANCE = 1e-6
 
 
 def make_inputs() -> dict[str, np.ndarray]:
-    """Features and answers of two crowds, as plain arrays."""
+    """Return features and answers of two crowds, as plain arrays."""
     out = {}
     for name, n_classes, balance in (("even", 3, "even"), ("uneven", 4, "long-tail")):
         answers = cw.simulate.simulate(
@@ -89,7 +89,7 @@ def differences(before: dict[str, np.ndarray], now: dict[str, np.ndarray]) -> li
 def main() -> None:
     """Write the fixture, or compare with it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="store the results of today")
+    parser.add_argument("--write", action="store_true", help="store the current results")
     warnings.simplefilter("ignore")
     if parser.parse_args().write:
         inputs = make_inputs()

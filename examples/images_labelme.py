@@ -22,8 +22,8 @@ import crowdwise as cw
 from crowdwise.evaluate import summarise
 
 
-def learned_from(answers: cw.Answers, X: np.ndarray, **training: Any) -> Any:
-    """Return a classifier trained on majority votes: the plain two-step way."""
+def train_on_votes(answers: cw.Answers, X: np.ndarray, **training: Any) -> Any:
+    """Return a classifier trained on majority votes: the plain two-step approach."""
     return cw.Aggregated("majority-vote", soft=False, **training).fit(X, answers)
 
 
@@ -47,14 +47,14 @@ def main(out: Path, small: bool = False) -> cw.run.Run:
         f"expected to be right, without looking at the truth, and {scores['accepted_accuracy']:.1%} are."
     )
     hardest = run.tasks.slice(0, 1).to_pylist()[0]
-    print(f"The most ambiguous picture is {hardest['task']}, which workers call {hardest['labels']}.")
+    print(f"The most ambiguous picture is {hardest['task']}, labelled {hardest['labels']}.")
 
     perfect = cw.Answers.from_arrays(answers.tasks, ["truth"] * n_tasks, data.truth[:n_tasks], tasks=answers.tasks)
     quick = {"epochs": 20} if small else {}
     classifiers = {
-        "majority votes": learned_from(answers, X, **quick),
+        "majority votes": train_on_votes(answers, X, **quick),
         "the run": run.classifier,
-        "the truth (the ceiling)": learned_from(perfect, X, **quick),
+        "the truth (the ceiling)": train_on_votes(perfect, X, **quick),
     }
     print(f"On {len(data.truth_test):,} new pictures, a classifier learned from")
     for name, classifier in classifiers.items():

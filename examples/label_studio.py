@@ -1,12 +1,12 @@
 """From a Label Studio export to a trained model, and to feedback for a worker.
 
-A team of twelve labels images of digits in Label Studio, three answers an image, and exports the project as JSON. The
-export is as such exports are: some annotations were cancelled, workers stand as a number or as an object, every
-annotation says how long it took, and of some images a lead gave the right label (`ground_truth`). The images are real
-(scikit-learn's), the team is simulated, and one of them takes sevens for ones.
+A team of twelve labels images of digits in Label Studio, three answers per image, and exports the project as JSON. As
+in real exports, some annotations were cancelled, workers are numbers or objects, every annotation has a duration, and a
+lead labelled some images correctly (`ground_truth`). The images are real (scikit-learn's), the team is simulated, and
+one worker mistakes sevens for ones.
 
-You will see the export read, the whole job run, images that nobody labelled classified by the model of the run, and
-what to tell the worker with the clearest habit. Needs no data.
+The example reads the export, runs the complete job, classifies new images with the model of the run, and prints
+feedback for the worker with the most consistent mistake. It needs no data.
 
     python examples/label_studio.py [--out runs/label-studio]
 """
@@ -27,8 +27,8 @@ from crowdwise.simulate import answer, crowd, look_alike
 
 FIRST = 1001  # id of the first task
 TEAM = 12
-CHECKED = 40  # images of which a lead gave the label
-MIXES_UP = 4  # the worker who takes sevens for ones
+CHECKED = 40  # images labelled by a lead
+MIXES_UP = 4  # the worker who mistakes sevens for ones
 
 
 def export(X: np.ndarray, y: np.ndarray, path: Path, seed: int = 0) -> None:
@@ -36,20 +36,20 @@ def export(X: np.ndarray, y: np.ndarray, path: Path, seed: int = 0) -> None:
     rng = np.random.default_rng(seed)
     confusion = crowd(TEAM, 10, "class-dependent", accuracy=(0.65, 0.95), similar=look_alike(X, y), seed=seed)
     confusion[MIXES_UP, 7] = 0.25 * np.eye(10)[7] + 0.75 * np.eye(10)[1]
-    said = answer(y, confusion, 3, seed=seed)
+    answers = answer(y, confusion, 3, seed=seed)
     records: list[dict[str, Any]] = [
         {"id": FIRST + t, "data": {"image": f"/data/local-files/?d=digits/{FIRST + t}.png"}, "annotations": []}
         for t in range(len(y))
     ]
-    for task, worker, label in zip(said.task.tolist(), said.worker.tolist(), said.label.tolist(), strict=True):
-        written = {
+    for task, worker, label in zip(answers.task.tolist(), answers.worker.tolist(), answers.label.tolist(), strict=True):
+        record = {
             **annotation(label),
             "completed_by": worker if task % 2 else {"id": worker, "email": f"worker{worker}@example.org"},
             "lead_time": round(float(rng.lognormal(1.5, 0.5)), 3),  # seconds
         }
         if rng.random() < 0.03:
-            written |= {"was_cancelled": True, "result": []}
-        records[task]["annotations"].append(written)
+            record |= {"was_cancelled": True, "result": []}
+        records[task]["annotations"].append(record)
     for task in rng.permutation(len(y))[:CHECKED].tolist():
         records[task]["annotations"].append(annotation(int(y[task])) | {"completed_by": 99, "ground_truth": True})
     path.write_text(json.dumps(records, indent=1), "utf-8")
@@ -79,19 +79,19 @@ def main(out: Path, small: bool = False) -> cw.run.Run:
     )
     print(*run.metrics["words"], sep="\n")
 
-    new, right = X[n_tasks:], y[n_tasks:].astype(str)  # nobody labelled these
-    said = run.classifier.predict(new)
-    print(f"The model of the run classifies {np.mean(said == right):.1%} of {len(new):,} new images rightly.")
+    new, truth = X[n_tasks:], y[n_tasks:].astype(str)  # images without answers
+    predicted = run.classifier.predict(new)
+    print(f"The model of the run classifies {np.mean(predicted == truth):.1%} of {len(new):,} new images correctly.")
 
     workers = [worker for worker in run.workers.to_pylist() if not worker["spammer"]]
-    habit = max(workers, key=lambda worker: worker["worst_confusion_share"] or 0.0)
-    print(f"To tell the worker with the clearest habit, who takes {habit['seconds']:.1f} seconds an answer:")
-    print(run.feedback(habit["worker"]))
+    worst = max(workers, key=lambda worker: worker["worst_confusion_share"] or 0.0)
+    print(f"Feedback for the worker with the most consistent mistake ({worst['seconds']:.1f} seconds per answer):")
+    print(run.feedback(worst["worker"]))
     print(f"Report: {run.path / 'report.html'}")
     return run
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("runs/label-studio"), help="where the export and the run go")
+    parser.add_argument("--out", type=Path, default=Path("runs/label-studio"), help="folder for the export and the run")
     main(parser.parse_args().out)

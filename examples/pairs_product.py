@@ -20,11 +20,11 @@ import numpy as np
 
 import crowdwise as cw
 
-SAME = 1  # the class of pairs that are one product; 0: different
+SAME = 1  # the class of pairs that are the same product; 0: different
 LEVELS = (0.8, 0.9, 0.99)  # of --accept
 
 
-def texts_of(pairs: dict[str, np.ndarray] | None, n_tasks: int) -> list[str] | None:
+def pair_texts(pairs: dict[str, np.ndarray] | None, n_tasks: int) -> list[str] | None:
     """Return the text of each pair for the report."""
     if pairs is None:
         return None
@@ -48,8 +48,8 @@ def main(out: Path, small: bool = False) -> cw.run.Run:
     answers = data.answers[:n_tasks]
     truth = answers.truth
 
-    # encode=False: the texts are there to be read; no network turns them into features
-    run = cw.run.run(answers, out, texts=texts_of(data.texts, n_tasks), encode=False, resume=True, **options)
+    # encode=False: the texts are for the report only and are not turned into features
+    run = cw.run.run(answers, out, texts=pair_texts(data.texts, n_tasks), encode=False, resume=True, **options)
 
     rare = truth == SAME
     vote = cw.MajorityVote().fit(answers).codes_
@@ -61,22 +61,23 @@ def main(out: Path, small: bool = False) -> cw.run.Run:
     print(row(f"{method} (chosen)", run.codes, truth))
     print(run.metrics["why"])
     lead = 100 * (np.mean(vote == truth) - np.mean(~rare))
-    print(f"By accuracy, the vote is worth {lead:.1f} points more than not looking at all;")
-    print(f"but it finds {np.mean(vote[rare] == SAME):.1%} of the pairs that are the same, not 0.")
+    print(f"By accuracy, majority vote is only {lead:.1f} points above that baseline,")
+    print(f"but it finds {np.mean(vote[rare] == SAME):.1%} of the pairs that are the same, not 0 %.")
 
     confidence = run.labels.column("confidence").to_numpy()
-    called = run.codes == SAME
-    print("Labels at least so sure (--accept) are used as they are:")
+    labelled_same = run.codes == SAME
+    print("Labels with at least this confidence (--accept) are accepted:")
     for level in LEVELS:
-        used = confidence >= level
-        found = used & called & rare
+        accepted = confidence >= level
+        found = accepted & labelled_same & rare
         print(
-            f"  {level:.2f}: {used[~called].mean():.1%} of the labels that say different, {used[called].mean():.1%} of "
-            f"those that say the same; with them, {found.sum() / rare.sum():.1%} of the pairs that are the same."
+            f'  {level:.2f}: {accepted[~labelled_same].mean():.1%} of the labels "different" and '
+            f'{accepted[labelled_same].mean():.1%} of the labels "same", which find {found.sum() / rare.sum():.1%} of '
+            "the pairs that are the same."
         )
-    asked = set(run.next.column("task").to_pylist())
-    doubtful = np.isin(answers.tasks, list(asked))
-    print(f"Of the {len(asked):,} pairs to ask about next, {rare[doubtful].mean():.1%} are the same product.")
+    next_tasks = set(run.next.column("task").to_pylist())
+    proposed = np.isin(answers.tasks, list(next_tasks))
+    print(f"Of the {len(next_tasks):,} pairs to ask about next, {rare[proposed].mean():.1%} are the same product.")
     print(f"Report, with the texts of the pairs: {run.path / 'report.html'}")
     return run
 

@@ -67,13 +67,13 @@ def measure(model: Any, problem: Problem, *, hide: bool = False, looks: int = LO
     own = model.proba_[None] if n == 1 else members(model, problem.X)
     out = []
     for m in range(n):
-        said, right = proba[m].argmax(1), proba[m].argmax(1) == problem.y_test
+        predicted, right = proba[m].argmax(1), proba[m].argmax(1) == problem.y_test
         out.append({
             "last": 100 * float(right.mean()),
             "oracle": max(watch.series("test", m), default=None),
-            "balanced": 100 * float(balanced_accuracy_score(problem.y_test, said)),
-            "f1": 100 * float(f1_score(problem.y_test, said, average="macro")),
-            **({"positive": 100 * float(f1_score(problem.y_test, said))} if proba.shape[2] == 2 else {}),
+            "balanced": 100 * float(balanced_accuracy_score(problem.y_test, predicted)),
+            "f1": 100 * float(f1_score(problem.y_test, predicted, average="macro")),
+            **({"positive": 100 * float(f1_score(problem.y_test, predicted))} if proba.shape[2] == 2 else {}),
             "ece": float(reliability(proba[m].max(axis=1), right).ece or 0.0),
             "labels": 100 * float((own[m].argmax(1) == problem.answers.truth).mean()),
             **watch.chosen_on_validation(m),
@@ -156,8 +156,8 @@ class Watch:
 
         if name not in self.features:
             self.features[name] = open_features(X)
-        said = predict_members(module, self.features[name], "cpu").argmax(axis=2)  # (models, rows)
-        return 100 * np.asarray((said == y).mean(axis=1))
+        predicted = predict_members(module, self.features[name], "cpu").argmax(axis=2)  # (models, rows)
+        return 100 * np.asarray((predicted == y).mean(axis=1))
 
     def _likely(self, module: Any, held: Answers) -> Array:
         """Return the mean log-likelihood of the hidden answers under each network, (models,)."""
@@ -167,5 +167,5 @@ class Watch:
         if "train" not in self.features:
             self.features["train"] = open_features(self.problem.X)
         log_p = predict_answers(module, self.features["train"].rows(rows), row, held.worker.astype(np.int64), "cpu")
-        said = log_p.numpy()[:, np.arange(held.n_answers), held.label]  # (models, held)
-        return np.asarray(np.maximum(said, -27.6).mean(axis=1))
+        log_label = log_p.numpy()[:, np.arange(held.n_answers), held.label]  # (models, held)
+        return np.asarray(np.maximum(log_label, -27.6).mean(axis=1))

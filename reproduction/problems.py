@@ -170,10 +170,10 @@ def _tail(name: str, largest: int, n_test: int, seed: int) -> Problem:
         X, y = data.X, _codes(data.truth, data.classes)
     n_classes = int(y.max()) + 1
     share = shares("long-tail", n_classes)
-    draw, speak = np.random.default_rng(seed).spawn(2)
+    draw, crowd = np.random.default_rng(seed).spawn(2)
     sizes = np.rint(largest * share / share.max()).astype(int)
     test, train = draw_rows(y, [balanced(n_test, n_classes), sizes], draw)
-    return Problem(X[train], simulate(truth=y[train], seed=speak), X[test], y[test])
+    return Problem(X[train], simulate(truth=y[train], seed=crowd), X[test], y[test])
 
 
 def _on_valid(problem: Problem) -> Problem:

@@ -53,12 +53,12 @@ def learner(name: str, **options: Any) -> Make:
     """Return a maker of a learner, with the training of the data set; `options` take precedence."""
 
     def make(setting: Setting) -> Any:
-        given = training(setting)
+        chosen = training(setting)
         if name == "doctornet" and setting.data == "music":
-            given["lr"] = 1e-2
+            chosen["lr"] = 1e-2
         if name == "doctornet" and setting.quick:
-            given["weight_epochs"] = 10
-        return make_method(name, **{**given, **options})
+            chosen["weight_epochs"] = 10
+        return make_method(name, **{**chosen, **options})
 
     return make
 

@@ -1,18 +1,18 @@
-"""IRGAN on a crowd: CrowdLayer as the generator of answers, taught by a discriminator of real and generated ones.
+"""IRGAN on a crowd: CrowdLayer generates answers and learns from a discriminator of real and generated ones.
 
-    G(c | i, k)    what CrowdLayer thinks worker k says of task i
-    D_c(i, k)      sigmoid(s_c(i, k)): whether "worker k says c of task i" is real
-    s_c(i, k)      u_k' M_c v_i;  u_k a vector for each worker, v_i from the features by a network of its own
+    G(c | i, k)    P(label c of worker k on task i), by CrowdLayer
+    D_c(i, k)      sigmoid(s_c(i, k)): probability that label c of worker k on task i is real
+    s_c(i, k)      u_k' M_c v_i;  u_k a vector per worker, v_i from the features by a separate network
 
     D descends     mean of -log D over real answers + mean of -log(1 - D) over answers drawn from G for missing pairs
     G ascends      the mean of r = log(1 + exp(s_c)) = -log(1 - D) over c drawn from G for missing pairs, by the policy
                    gradient: the mean of (r - b) grad log G(c | i, k)
-    b              mean reward of the other draws; it does not depend on the draw itself, so nothing is biased
+    b              mean reward of the other draws; it does not depend on the draw itself, so there is no bias
 
 Each real answer is paired with a missing one: the same task, with a worker drawn from those who did not answer it.
 
 Wang et al., "IRGAN: a minimax game for unifying generative and discriminative information retrieval models", SIGIR
-2017, where documents are in the place of answers; as a baseline in CrowdInG (Chu and Wang, KDD 2021).
+2017, with documents instead of answers; a baseline in CrowdInG (Chu and Wang, KDD 2021).
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ class IRGAN(CrowdLayer):
     kind, scale
         As in `CrowdLayer`.
     rounds : int
-        Rounds of the game, after `epochs` of CrowdLayer: the discriminator learns, then the generator.
+        Adversarial rounds, after `epochs` of CrowdLayer: first the discriminator learns, then the generator.
     discriminator_epochs : int
-        Epochs of the discriminator in a round; of the generator there is one.
+        Epochs of the discriminator per round; the generator has one.
     generator_lr : float
-        Learning rate of the generator in the game.
+        Learning rate of the generator in the adversarial rounds.
     width : int
         Length of u and v.
     **training
-        See `TrainingOptions`; an epoch is chosen, where one is, among those of CrowdLayer.
+        See `TrainingOptions`; with `select`, an epoch of CrowdLayer is chosen.
 
     Attributes
     ----------
     history_ : list of dict
-        After the epochs of CrowdLayer the rounds of the game, with the loss of each side. That of the discriminator is
-        2 log 2 when it cannot tell.
+        The epochs of CrowdLayer, then the adversarial rounds with the loss of each side. The loss of a discriminator
+        that cannot separate real and generated answers is 2 log 2.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class IRGAN(CrowdLayer):
     (3, 10)
     """
 
-    separate_answers: ClassVar[bool] = False  # the game draws pairs from all answers
+    separate_answers: ClassVar[bool] = False  # pairs are drawn from all answers
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class IRGAN(CrowdLayer):
 
     def _train(self, trainer: Trainer) -> None:
         trainer.run()
-        trainer.finish()  # the game starts from the epoch that is kept
+        trainer.finish()  # the adversarial rounds start from the chosen epoch
         trainer.best_state = {}
         module, settings = trainer.module, trainer.settings
         assert isinstance(module, GameModule)
@@ -120,24 +120,24 @@ class IRGAN(CrowdLayer):
             return  # no pair is missing
         own = list(module.discriminator.parameters())
         judges = {id(p) for p in own}
-        tell = Trainer(
+        discriminator = Trainer(
             module, trainer.batches, replace(settings, epochs=self.rounds * self.discriminator_epochs),
-            phase=1, parameters=own, loss=module.tell_loss,
+            phase=1, parameters=own, loss=module.discriminator_loss,
         )  # fmt: skip
-        fool = Trainer(
+        generator = Trainer(
             module, trainer.batches, replace(settings, epochs=self.rounds, lr=self.generator_lr),
-            phase=2, parameters=[p for p in module.parameters() if id(p) not in judges], loss=module.fool_loss,
+            phase=2, parameters=[p for p in module.parameters() if id(p) not in judges], loss=module.generator_loss,
             callback=trainer.callback,
         )  # fmt: skip
         for i in range(self.rounds):
-            tell.run(self.discriminator_epochs)
-            fool.run(1)
-            losses = {"discriminator": tell.history[-1]["loss"], "generator": fool.history[-1]["loss"]}
+            discriminator.run(self.discriminator_epochs)
+            generator.run(1)
+            losses = {"discriminator": discriminator.history[-1]["loss"], "generator": generator.history[-1]["loss"]}
             trainer.history.append({"round": i + 1, **losses})
 
 
 class Discriminator(nn.Module):
-    """Scores of answers; a network, vectors of workers, and a matrix for each class."""
+    """Scores answers, with a network, a vector per worker and a matrix per class."""
 
     def __init__(self, network: Network, n_workers: int, width: int, seed: int) -> None:
         super().__init__()
@@ -151,12 +151,12 @@ class Discriminator(nn.Module):
         self.task = Linear(n_models, network.width, width, seed=[seed, DISCRIMINATOR])
 
     def scores(self, batch: Batch) -> Tensor:
-        """M_c v_i of each row, (models * rows, classes, width); the worker's vector is still to come."""
+        """Return M_c v_i of each row, (models * rows, classes, width), to be multiplied by the worker's vector."""
         v = batch.gather_rows(self.task(self.network.embed(batch.x)))  # (models, rows, width)
         return torch.einsum("mcde,mre->mrcd", self.matrix, v).flatten(0, 1)
 
     def score(self, scores: Tensor, row: Tensor, worker: Tensor, label: Tensor) -> Tensor:
-        """Each answer's s, (answers,)."""
+        """Return s of each answer, (answers,)."""
         return (scores[row, label] * self.worker[worker]).sum(1)
 
 
@@ -169,14 +169,14 @@ class GameModule(CrowdLayerModule):
         super().__init__(network, answers.n_workers, kind, scale)
         self.discriminator = discriminator
         self.given = answers.task.astype(np.int64) * answers.n_workers + answers.worker  # increasing
-        self.draws = Dropout(0.0)  # drops nothing: its generator is the one that the training loop seeds
+        self.draws = Dropout(0.0)  # drops nothing; used because the training loop seeds its generator
 
-    def tell_loss(self, batch: Batch) -> Tensor:
-        """Loss of the discriminator on the answers of the batch and as many drawn ones."""
+    def discriminator_loss(self, batch: Batch) -> Tensor:
+        """Return the loss of the discriminator on the answers of the batch and equally many generated ones."""
         self.network.eval()  # only the discriminator learns
         row, worker, missing = self.missing_pairs(batch)
         with torch.no_grad():
-            label = self.draw(self.said(batch, row, worker))
+            label = self.draw(self.log_generator(batch, row, worker))
         scores = self.discriminator.scores(batch)
         real = self.discriminator.score(scores, row, batch.tensor(batch.worker), batch.tensor(batch.label))
         drawn = self.discriminator.score(scores, row, worker, label)
@@ -184,38 +184,38 @@ class GameModule(CrowdLayerModule):
         loss = loss + functional.softplus(drawn) * _weights(batch, missing)
         return loss.sum() * batch.n_models
 
-    def fool_loss(self, batch: Batch) -> Tensor:
-        """Loss of the generator: its gradient is minus the policy gradient of the mean reward."""
+    def generator_loss(self, batch: Batch) -> Tensor:
+        """Return the loss of the generator, whose gradient is minus the policy gradient of the mean reward."""
         self.discriminator.eval()
         row, worker, missing = self.missing_pairs(batch)
-        log_p = self.said(batch, row, worker)
+        log_p = self.log_generator(batch, row, worker)
         label = self.draw(log_p.detach())
         with torch.no_grad():
             score = self.discriminator.score(self.discriminator.scores(batch), row, worker, label)
         drawn = log_p.gather(1, label[:, None])[:, 0]
         return policy_loss(drawn, functional.softplus(score), _weights(batch, missing)) * batch.n_models
 
-    def said(self, batch: Batch, row: Tensor, worker: Tensor) -> Tensor:
-        """Log G of all labels, (pairs, classes)."""
+    def log_generator(self, batch: Batch, row: Tensor, worker: Tensor) -> Tensor:
+        """Return log G of all labels, (pairs, classes)."""
         log_f = batch.gather_rows(self.class_log_proba(batch.x)).flatten(0, 1)  # (models * rows, classes)
         return self.answer_log_proba(batch.x, log_f, row, worker)
 
     def missing_pairs(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Row and worker of a pair for each answer of the batch, and whether it is missing indeed (otherwise skip)."""
+        """Draw a pair per answer of the batch; return rows, workers, and whether the pair has no answer."""
         worker = self.draws.generator.integers(self.n_workers, size=len(batch.row))
         code = batch.task[batch.row] * self.n_workers + worker
         at = np.minimum(np.searchsorted(self.given, code), len(self.given) - 1)
-        worker += batch.worker - batch.worker % self.n_workers  # as the answer's model sees him
+        worker += batch.worker - batch.worker % self.n_workers  # the same model as that of the answer
         return batch.tensor(batch.row), batch.tensor(worker), batch.tensor(self.given[at] != code)
 
     def draw(self, log_p: Tensor) -> Tensor:
-        """A label of each row of log probabilities, (rows,)."""
+        """Draw a label from each row of log probabilities, (rows,)."""
         chance = torch.from_numpy(self.draws.generator.random((len(log_p), 1))).to(log_p.device)
         return (chance > log_p.double().exp().cumsum(1)).sum(1).clamp_max(self.n_classes - 1)
 
 
 def policy_loss(log_p: Tensor, reward: Tensor, weight: Tensor) -> Tensor:
-    """Minus the sum of weight (reward - baseline) log_p over draws; the baseline is the mean reward of the others.
+    """Return minus the sum of weight (reward - baseline) log_p; the baseline is the mean reward of the other draws.
 
     >>> log_p = torch.tensor([-1.0, -2.0, -3.0])
     >>> policy_loss(log_p, torch.tensor([1.0, 0.0, 9.0]), torch.tensor([0.5, 0.5, 0.0]))
@@ -229,7 +229,7 @@ def policy_loss(log_p: Tensor, reward: Tensor, weight: Tensor) -> Tensor:
 
 
 def _weights(batch: Batch, counts: Tensor) -> Tensor:
-    """Weights (answers,) that sum to one over those that count, in the proportions of the batch's."""
+    """Return weights (answers,) that sum to one over answers that count, in proportion to those of the batch."""
     weight = counts.to(batch.x.dtype)
     if batch.weight is not None:
         weight = weight * batch.tensor(batch.weight)

@@ -1,4 +1,4 @@
-"""What the papers' data sets share: rows to train and to test on, and skills of published mean and spread."""
+"""Common parts of the papers' data sets: training and test rows, and skills with the published mean and deviation."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from crowdwise.simulate.balance import Array, Seed
 
 
 class Subset(NamedTuple):
-    """Rows to train on, their answers (with `truth`), and rows to test on, which nobody answered."""
+    """Training rows, their answers (with `truth`), and test rows, which have no answers."""
 
-    train: Array  # (tasks,) rows, sorted; answers follow them
+    train: Array  # (tasks,) rows, sorted; tasks of the answers are in this order
     answers: Answers
     test: Array  # rows, sorted
 
@@ -30,23 +30,23 @@ class TrainTest(NamedTuple):
 
 
 def streams(seed: Seed, n: int) -> list[np.random.Generator]:
-    """Independent generators, one for each piece that is drawn."""
+    """Return independent generators, one per part that is drawn."""
     fits = isinstance(seed, np.random.Generator) or is_integer(seed, 0)
     require(fits, "seed", seed, "an integer, 0 or more, or a numpy Generator")
     return np.random.default_rng(seed).spawn(n)
 
 
 def class_codes(y: Any, name: str = "y") -> Array:
-    """Class codes as int64, refused unless integers; -1 is a task of no class."""
+    """Return class codes as int64; reject codes that are not integers. -1 is a task without a class."""
     codes = np.asarray(y)
     if codes.ndim != 1 or codes.dtype.kind not in "iub" or (codes.size and codes.min() < -1):
-        message = f"{name}: give one class code for each task, integers 0, 1, 2, ..."
+        message = f"{name}: pass one class code per task, integers 0, 1, 2, ..."
         raise ParameterError(message)
     return codes.astype(np.int64)
 
 
 def draw_rows(y: Array, sizes: Any, rng: np.random.Generator) -> list[Array]:
-    """Disjoint parts of the tasks, each with so many of each class; rows are sorted.
+    """Return disjoint parts of the tasks, each with these numbers of each class; rows are sorted.
 
     `sizes` is (parts, classes). A part does not depend on those after it. Tasks of code -1 are left out.
 
@@ -55,15 +55,15 @@ def draw_rows(y: Array, sizes: Any, rng: np.random.Generator) -> list[Array]:
     """
     edges = np.cumsum(sizes, axis=0)  # (parts, classes)
     n_classes = edges.shape[1]
-    there = np.bincount(y[y >= 0], minlength=n_classes)[:n_classes]
-    short = np.flatnonzero(edges[-1] > there)
+    available = np.bincount(y[y >= 0], minlength=n_classes)[:n_classes]
+    short = np.flatnonzero(edges[-1] > available)
     if len(short):
         c = short[0]
-        message = f"class {c} has {there[c]} tasks, but {edges[-1, c]} are asked for: ask for fewer."
+        message = f"class {c} has {available[c]} tasks, fewer than the requested {edges[-1, c]}."
         raise ParameterError(message)
     order = rng.permutation(len(y))
     order = order[np.argsort(y[order], kind="stable")]
-    rank = np.empty(len(y), np.int64)  # a task's place among its class
+    rank = np.empty(len(y), np.int64)  # place of a task within its class
     rank[order] = np.arange(len(y)) - np.searchsorted(y[order], y[order])
     known = (y >= 0) & (y < n_classes)
     code = np.where(known, y, 0)
@@ -72,9 +72,9 @@ def draw_rows(y: Array, sizes: Any, rng: np.random.Generator) -> list[Array]:
 
 
 def balanced(n: int, n_classes: int, name: str = "n_test") -> Array:
-    """So many tasks in all, as many of each class."""
+    """Return the number of tasks of each class, for this many tasks in total."""
     fits = is_integer(n, n_classes) and n % n_classes == 0
-    require(fits, name, n, f"a multiple of {n_classes}, the number of classes, none of which may be without tasks")
+    require(fits, name, n, f"a positive multiple of {n_classes}, the number of classes")
     return np.full(n_classes, n // n_classes)
 
 
@@ -115,7 +115,7 @@ def balanced_holdout(answers: Answers, truth: Any, n_test: int, *, seed: Seed = 
 def binary_imbalanced(
     y: Any, pair: tuple[Any, Any], n_major: int, n_minor: int, n_test: int, *, seed: Seed = 0
 ) -> tuple[Array, Array]:
-    """Rows of an imbalanced two-class training set and of a balanced test set.
+    """Draw the rows of an imbalanced two-class training set and of a balanced test set.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def binary_imbalanced(
     pair : (class or classes, class or classes)
         The classes that make up the majority, and those of the minority.
     n_major, n_minor, n_test : int
-        Tasks to train on, of each; tasks to test on, half of each.
+        Training tasks of each side; test tasks, half of each.
     seed : int or Generator
         The same seed gives the same rows; the test rows do not depend on the sizes of training.
 
@@ -147,7 +147,7 @@ def binary_imbalanced(
 
 
 def two_classes(y: Any, pair: tuple[Any, Any]) -> Array:
-    """0 for tasks of the first of the pair, 1 for those of the second, -1 for the rest."""
+    """Return 0 for tasks of the first side of the pair, 1 for the second, -1 for the rest."""
     y = class_codes(y)
     major, minor = (np.isin(y, group) for group in pair)
     if (major & minor).any():
@@ -157,30 +157,32 @@ def two_classes(y: Any, pair: tuple[Any, Any]) -> Array:
 
 
 def require_answers(answers: Any) -> None:
-    """Refuse what is no Answers."""
+    """Reject anything but Answers."""
     if not isinstance(answers, Answers):
-        message = f"answers is of type {type(answers).__name__}: give Answers, see crowdwise.Answers.from_frame."
+        message = (
+            f"answers has type {type(answers).__name__}. Pass Answers, for example from crowdwise.Answers.from_frame."
+        )
         raise ParameterError(message)
 
 
-def moments(accuracy: Any) -> tuple[float, float | None]:
-    """Mean and deviation of accuracies, refused unless some accuracies can have them."""
+def check_moments(accuracy: Any) -> tuple[float, float | None]:
+    """Return mean and deviation of accuracies; reject values that no accuracies can have."""
     pair = isinstance(accuracy, (tuple, list)) and len(accuracy) == 2
     mean: Any
     sd: Any
     mean, sd = accuracy if pair else (None, None)
     fits = is_number(mean) and 0 < mean < 1
     fits = fits and (sd is None or (is_number(sd) and 0 <= sd <= np.sqrt(mean * (1 - mean))))
-    allowed = "(mean, deviation): a mean within 0 and 1; a deviation from 0 to sqrt(mean (1 - mean)), or None"
+    allowed = "(mean, deviation): a mean between 0 and 1; a deviation from 0 to sqrt(mean (1 - mean)), or None"
     require(bool(fits), "accuracy", accuracy, allowed)
     return mean, sd
 
 
-def published(shape: Array, mean: float, sd: float | None, n_answers: float) -> Array:
-    """Skills of this shape whose accuracies, counted over n answers each, have the published mean and deviation.
+def match_moments(shape: Array, mean: float, sd: float | None, n_answers: float) -> Array:
+    """Scale skills so that accuracies, measured over n answers each, have the published mean and deviation.
 
-    What is counted varies more than the skills do, by m(1 - m)/n or so: that is taken off. Without `sd` the shape's own
-    deviation stays.
+    Measured accuracies vary more than the skills do, by about m(1 - m)/n, which is subtracted. Without `sd` the
+    deviation of the shape is kept.
     """
     if sd is None:
         return np.clip(shape - shape.mean() + mean, 0, 1)
@@ -189,14 +191,14 @@ def published(shape: Array, mean: float, sd: float | None, n_answers: float) -> 
     return np.clip(mean + (shape - shape.mean()) * np.sqrt(variance) / (spread if spread > 0 else 1), 0, 1)
 
 
-def confusion_of(skill: Array) -> Array:
-    """Confusion matrices of workers with these accuracies (workers, classes); errors are even over other classes."""
+def uniform_confusion(skill: Array) -> Array:
+    """Return confusion matrices for accuracies (workers, classes); errors are uniform over the other classes."""
     n_classes = skill.shape[1]
     return np.where(np.eye(n_classes), skill[:, :, None], (1 - skill[:, :, None]) / (n_classes - 1))
 
 
-def known_as(answers: Answers, tasks: Array) -> Answers:
-    """The same answers to tasks of these ids."""
+def with_task_ids(answers: Answers, tasks: Array) -> Answers:
+    """Return the same answers with these task ids."""
     return Answers.from_codes(
         answers.task, answers.worker, answers.label, tasks=tasks, workers=answers.n_workers, classes=answers.n_classes,
         truth=answers.truth,

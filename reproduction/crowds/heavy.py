@@ -1,6 +1,6 @@
-"""Binary tasks made heavily imbalanced, to stand in for the six of DASC's figure 8 (Data1 and Data2), not to be had.
+"""Heavily imbalanced binary tasks that replace the six of DASC's figure 8 (Data1 and Data2), which are not available.
 
-"Is it class c?" is asked of images that others have features of. Sizes, number of workers, answers, ratios R of answers
+The question is "is it class c?", for images with known features. Sizes, number of workers, answers, ratios R of answers
 and Rg of truth, and accuracy of workers are those of the paper's Table 3; images, features and answers are not. From
 Rg, R and the mean accuracy A follow how often workers are right on either class, with p = 1/(1 + Rg) of the truth and
 q = 1/(1 + R) of the answers positive:
@@ -24,13 +24,13 @@ from crowdwise.simulate.balance import Array, Seed
 from reproduction.crowds.drawing import (
     TrainTest,
     balanced,
-    confusion_of,
+    check_moments,
     draw_rows,
-    known_as,
-    moments,
-    published,
+    match_moments,
     streams,
     two_classes,
+    uniform_confusion,
+    with_task_ids,
 )
 
 
@@ -57,7 +57,7 @@ HEAVY = {
 
 
 def heavy_binary(X: Any, y: Any, positive: Any, shape: str | Heavy = "data1-2", *, seed: Seed = 0) -> TrainTest:
-    """Ask a simulated crowd "is it class c?", rarely true, of given images; see above.
+    """Simulate a crowd that is asked "is it class c?", which is rarely true; see above.
 
     Parameters
     ----------
@@ -68,15 +68,15 @@ def heavy_binary(X: Any, y: Any, positive: Any, shape: str | Heavy = "data1-2", 
     positive : int or sequence of int
         The class, or classes, for which the answer is yes.
     shape : str or Heavy
-        Which of the paper's sets it stands in for: "data1-2", "data1-4", "data1-9", "data1-12", "data2-3", "data2-4";
-        or sizes of your own.
+        The set of the paper that it replaces: "data1-2", "data1-4", "data1-9", "data1-12", "data2-3", "data2-4";
+        or custom sizes.
     seed : int or Generator
         The same seed gives the same set.
 
     Returns
     -------
     TrainTest
-        `X, answers, X_test, y_test`; class 1 is the positive one. Ids of tasks are rows of the `X` given.
+        `X, answers, X_test, y_test`; class 1 is the positive one. Task ids are rows of the input `X`.
 
     Examples
     --------
@@ -88,26 +88,26 @@ def heavy_binary(X: Any, y: Any, positive: Any, shape: str | Heavy = "data1-2", 
     heavy = HEAVY.get(shape) if isinstance(shape, str) else shape
     require(isinstance(heavy, Heavy), "shape", shape, f"{', '.join(HEAVY)}, or a Heavy")
     assert heavy is not None
-    mean, sd = moments(heavy.accuracy)
+    mean, sd = check_moments(heavy.accuracy)
     X, y = np.asarray(X), np.asarray(y)
     code = two_classes(y, (np.setdiff1d(y, positive), positive))
     if X.ndim != 2 or len(X) != len(code):
-        message = f"X of shape {X.shape}: give a row for each of the {len(code)} tasks in y."
+        message = f"X of shape {X.shape}: pass one row for each of the {len(code)} tasks in y."
         raise ParameterError(message)
     n_positive = round(heavy.n_train / (1 + heavy.ratio))
-    split, make, speak = streams(seed, 3)
+    split, make, answering = streams(seed, 3)
     test, train = draw_rows(code, [balanced(heavy.n_test, 2), [heavy.n_train - n_positive, n_positive]], split)
-    accuracy = published(make.random(heavy.n_workers), mean, sd, heavy.answers_per_worker)  # (workers,)
+    accuracy = match_moments(make.random(heavy.n_workers), mean, sd, heavy.answers_per_worker)  # (workers,)
     errs = (1 - accuracy[:, None]) / (1 - mean) * (1 - _skill(heavy))  # (workers, classes)
     answers = answer(
-        code[train], confusion_of(1 - np.minimum(errs, 1)),
-        heavy.n_workers * heavy.answers_per_worker / heavy.n_train, seed=speak,
+        code[train], uniform_confusion(1 - np.minimum(errs, 1)),
+        heavy.n_workers * heavy.answers_per_worker / heavy.n_train, seed=answering,
     )  # fmt: skip
-    return TrainTest(X[train], known_as(answers, train), X[test], code[test])
+    return TrainTest(X[train], with_task_ids(answers, train), X[test], code[test])
 
 
 def _skill(heavy: Heavy) -> Array:
-    """Specificity and sensitivity of the crowd."""
+    """Return specificity and sensitivity of the crowd."""
     p, q, mean = 1 / (1 + heavy.ratio), 1 / (1 + heavy.answer_ratio), heavy.accuracy[0]
     specificity = (1 + (mean - q) / (1 - p)) / 2
     skill = np.array([specificity, (mean - (1 - p) * specificity) / p])

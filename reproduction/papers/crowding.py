@@ -1,21 +1,22 @@
-"""CrowdInG: answers generated against a discriminator. Tables 1 and 2, figures 3, 5 and 6, and why it falls short.
+"""CrowdInG: answers generated against a discriminator. Tables 1 and 2, figures 3, 5 and 6, and the gap to the paper.
 
     DL-MV, DL-CL, Anno-Reg, Max-MIG, AggNet      learners on the given answers (figure 3, whose numbers are not
                                                  printed); DL-CL is CrowdLayer
-    Doctor Net      a head for each worker, their mean (table 1)
+    Doctor Net      one head per worker, and their mean (table 1)
     DL-CL+Self, +GCN, +GAN, +InG      CrowdLayer after missing answers were filled in
-    CrowdG, -U, -I, -R, one step      CrowdInG without information loss, tasks, workers, choice of pairs, two steps
+    CrowdG, -U, -I, -R, one step      CrowdInG without information loss, task features, workers, choice of pairs, or
+                                      the second step
 
 Networks are trained as in `settings`, and CrowdInG's classifier starts from that DL-CL; its graph is off on Music, as
 in the paper. The generator is pre-trained for 50 epochs at 1e-4, as in the authors' code; on Music for 150 at
 3e-4, and without tasks (-U) for 150: there the likelihood of hidden answers was still rising after 50. To save time:
 
     cifar10h-103    20 epochs of the game, not 40, with one pass of each player, not five; 20 of the generator, not 50;
-                    5 rounds of IRGAN, not 20 (with nine times LabelMe's tasks a pass is nine times the steps);
+                    5 rounds of IRGAN, not 20 (with nine times LabelMe's tasks, a pass has nine times the steps);
                     50 epochs of Max-MIG, not 200; answers are filled in for 100,000 pairs, not all 870,000; of table 2
-                    CrowdG and -R alone; no figure 5
-    figure 5        20, 40 and 60 % removed (the paper leaves each task one answer, so LabelMe has no more to give), on
-                    LabelMe and Music
+                    only CrowdG and -R; no figure 5
+    figure 5        20, 40 and 60 % removed (each task keeps one answer, as in the paper, so LabelMe cannot lose more),
+                    on LabelMe and Music
     figure 6, gaps  three seeds; three values of lambda and of t in addition to 0.5
 
 The published numbers on Music (75 to 84) are at or above what training on the truth reaches: compare the order.
@@ -40,7 +41,7 @@ SETS = ("labelme", "music", "cifar10h-103")
 SPARSE = {  # per cent of the answers that are removed, figure 5
     f"{data}@{share}, one left" if share else data: share for data in SETS[:2] for share in (0, 20, 40, 60)
 }
-LAMBDA, THRESHOLD = (0.1, 0.25, 1.0), (0.2, 0.35, 0.8)  # figure 6; 0.5 is the usual
+LAMBDA, THRESHOLD = (0.1, 0.25, 1.0), (0.2, 0.35, 0.8)  # figure 6; the default is 0.5
 LENGTHS = {"generator_epochs": 50, "discriminator_epochs": 10, "adversarial_epochs": 40}
 LARGE = "cifar10h-103"
 OWN: dict[str, dict[str, Any]] = {
@@ -50,27 +51,27 @@ OWN: dict[str, dict[str, Any]] = {
 
 
 def crowding(**options: Any) -> Make:
-    """CrowdInG with these options, which take precedence over those of the data set."""
+    """Return a maker of CrowdInG; the options take precedence over those of the data set."""
 
     def make(setting: Setting) -> Any:
-        given = {**LENGTHS, **OWN.get(setting.data, {}), **options}
+        chosen = {**LENGTHS, **OWN.get(setting.data, {}), **options}
         for name in ("epochs", *LENGTHS):
-            if name in given:
-                given[name] = setting.epochs(given[name])
-        return learner("crowding", **given)(setting)
+            if name in chosen:
+                chosen[name] = setting.epochs(chosen[name])
+        return learner("crowding", **chosen)(setting)
 
     return make
 
 
 def graph_completion(setting: Setting) -> Any:
-    """GC-MC, to fill in answers, on the network and with the seed of the learner it completes answers for."""
+    """Return GC-MC to fill in answers, with the network and seed of the learner that uses them."""
     known = GraphCompletion().get_params(deep=False)
     shared = {name: value for name, value in training(setting).items() if name in ("network", "device", "random_state")}
     return GraphCompletion(**{name: value for name, value in shared.items() if name in known})
 
 
 def completed(fill: str | Make, **options: Any) -> Make:
-    """CrowdLayer on answers that were filled in; the options are CrowdLayer's."""
+    """Return a maker of CrowdLayer on filled-in answers; the options are those of CrowdLayer."""
 
     def make(setting: Setting) -> Any:
         return Completed(
@@ -82,12 +83,12 @@ def completed(fill: str | Make, **options: Any) -> Make:
 
 
 def irgan(setting: Setting) -> Any:
-    """CrowdLayer taught by a discriminator, to fill in answers."""
+    """Return IRGAN to fill in answers."""
     return IRGAN(**training(setting), rounds=setting.rounds(5 if setting.data == LARGE else 20))
 
 
 def max_mig(setting: Setting) -> Any:
-    """At the paper's rate, a tenth of the others', for more epochs."""
+    """Return Max-MIG with the paper's learning rate, a tenth of the others', for more epochs."""
     return learner("maxmig", lr=1e-4, epochs=setting.epochs(50 if setting.data == LARGE else 200))(setting)
 
 
@@ -98,7 +99,7 @@ GAPS = {
     "start of the code": crowding(  # the authors'; a batch is all tasks, so the generator needs a higher rate
         scale=2.0, epochs=40, lr=1e-2, batch_size=1024, generator_lr=1e-3, generator_epochs=100
     ),
-    "start of 5 epochs": crowding(epochs=5),  # the classifier is not yet sure of everything
+    "start of 5 epochs": crowding(epochs=5),  # the classifier is not yet confident on all tasks
     "start of 5 epochs, -R": crowding(epochs=5, select_pairs="random"),
     "rates of the code": crowding(adversarial_lr=1e-3, classifier_lr=2e-5),
     "features standardised": crowding(network=MLP()),
@@ -108,7 +109,7 @@ GAPS = {
 METHODS = {
     "ceiling": CEILING,
     "DL-MV": Method(aggregated("majority-vote", soft=False)),
-    "DL-CL": Method(learner("crowdlayer")),  # seed by seed: CrowdInG starts from the very same networks
+    "DL-CL": Method(learner("crowdlayer")),  # seeds one by one, so that CrowdInG starts from exactly these networks
     "Anno-Reg": Method(learner("annoreg"), together=True),
     "Max-MIG": Method(max_mig, together=True),
     "AggNet": Method(learner("aggnet"), together=True),
@@ -144,7 +145,10 @@ TABLES = {
 }
 PUBLISHED = published(TABLES, lambda row: [(row, data) for data in SETS])
 VARIANTS = ("CrowdG", "CrowdInG-U", "CrowdInG-I", "CrowdInG-R", "one step", "CrowdInG")
-GOALS = {"-U, generator 50 epochs": "CrowdInG-U", "DL-CL+GCN from 2 I": "DL-CL+GCN"}  # of the others: CrowdInG's
+GOALS = {
+    "-U, generator 50 epochs": "CrowdInG-U",
+    "DL-CL+GCN from 2 I": "DL-CL+GCN",
+}  # the others are compared with CrowdInG
 COMPARED: Published = {
     **PUBLISHED,
     **{(name, "labelme"): PUBLISHED[GOALS.get(name, "CrowdInG"), "labelme"] for name in GAPS},

@@ -6,8 +6,9 @@
     Focal+Self-C, CB Focal+Self-C        Confidence with that loss
 
 M pseudo-answers per iteration as in the paper, on LabelMe a tenth, because the paper has ten augmented copies of each
-picture. Reduced to save time: three of the paper's six heavily imbalanced sets; no Weighted Doctor Net, a head for each
-of 176 workers, on product; with answers removed, five iterations at most, and no Weighted Doctor Net on CIFAR10-H.
+picture. Reduced to save time: three of the paper's six heavily imbalanced sets; no Weighted Doctor Net, which has a
+head per worker, on product with its 176 workers; with answers removed, five iterations at most, and no Weighted Doctor
+Net on CIFAR10-H.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ SELECT: dict[str, Literal["confidence", "random", "distribution"]] = {
 
 
 def base(name: str, **options: Any) -> Make:
-    """A base learner; on CIFAR10-H the trace weighs more, as in the paper."""
+    """Return a maker of a base learner; on CIFAR10-H the trace has a larger weight, as in the paper."""
 
     def make(setting: Setting) -> Any:
         own = {"lam": 0.1} if name == "annoreg" and setting.data == "cifar10h" else {}
@@ -49,7 +50,7 @@ def base(name: str, **options: Any) -> Make:
 def self_training(
     name: str, select: Literal["confidence", "random", "distribution"], loss: str = "ce", **options: Any
 ) -> Make:
-    """Self-training over a base learner, each network with pseudo-answers of its own."""
+    """Return a maker of self-training over a base learner; each network has its own pseudo-answers."""
 
     def make(setting: Setting) -> Any:
         data = "heavy" if setting.data.startswith("heavy") else setting.data
@@ -63,8 +64,8 @@ def self_training(
     return make
 
 
-def _of(name: str) -> dict[str, Make]:
-    """Every row of a base learner."""
+def _rows(name: str) -> dict[str, Make]:
+    """Return all rows of a base learner."""
     return {
         "CE": base(name), "Resampling": base(name, sampling="resample"), "Reweighting": base(name, loss="reweight"),
         "Focal": base(name, loss="focal"), **{row: self_training(name, select) for row, select in SELECT.items()},
@@ -78,7 +79,7 @@ METHODS = {
     **{
         f"{shown}: {row}": Method(make, together=True)
         for shown, name in BASES.items()
-        for row, make in _of(name).items()
+        for row, make in _rows(name).items()
     },
     "CrowdLayer: Focal+Self-C": Method(self_training("crowdlayer", "confidence", "focal"), together=True),
     "CrowdLayer: CB Focal+Self-C": Method(self_training("crowdlayer", "confidence", "cb_focal"), together=True),
@@ -87,14 +88,14 @@ METHODS = {
 VARIANTS: dict[str, dict[str, Any]] = {
     "redistribute": {"redistribute": True},  # classes that run out leave their share to the others
     "by the pool": {"balance": "pool", "redistribute": True},  # rare among all answers, not among pseudo-answers
-    "soft": {"soft": True},  # pseudo-answers weigh as much as they are probable
+    "soft": {"soft": True},  # pseudo-answers are weighted by their probability
     "warm start": {"warm_start": True},
 }
 METHODS |= {
     f"CrowdLayer: DASC, {row}": Method(self_training("crowdlayer", "distribution", **options), together=True)
     for row, options in VARIANTS.items()
 }
-# What might explain why Anno-Reg stays behind its paper on Music.
+# What might explain why Anno-Reg on Music is below the paper.
 GAPS: dict[str, dict[str, Any]] = {
     "trace .1": {"lam": 0.1}, "trace 1": {"lam": 1.0}, "no trace": {"lam": 0.0}, "start 2 I": {"start": 2.0},
     "30 epochs": {"epochs": 30}, "300 epochs": {"epochs": 300}, "rate 1e-2": {"lr": 1e-2},

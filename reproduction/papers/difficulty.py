@@ -1,28 +1,28 @@
 """Data difficulty specified crowdsourcing (Xu, Zhang, Zhang and Zhang). Tables 1 to 3 and figures 2 to 5.
 
-    gaussian-paper          the points of the paper, answered again for each data set by its five workers, who are
-                            better where p = sigmoid(x1 + x2) is far from 1/2
-    gaussian-structural     such workers, and points drawn again too: the set to compare methods on
+    gaussian-paper          the points of the paper, answered again for each data set by its five workers, whose
+                            accuracy grows with the distance of p = sigmoid(x1 + x2) from 1/2
+    gaussian-structural     the same workers, and points drawn again too: the set to compare methods on
     gaussian-unstructured   each answer wrong with probability 1 / (3 + k), k drawn for that answer
     gaussian-by-task        ours: half of the tasks are impossible (error 1/2), half are easy (0.05)
     dogs-structural         pictures of cats and dogs, EfficientNet features (64 principal components); p comes from a
     dogs-unstructured       logistic regression trained on the truth of other pictures
 
 A third of the pictures is for training, a third for testing, and a third trains the model of p. A seed is five data
-sets, each counted as a run of its own (25 with five seeds): a single one is too noisy to rank methods.
+sets, each counted as a run (25 with five seeds), because a single one is too noisy to rank methods.
 
     last       test accuracy of the classifier, a logistic regression for every method
     labels     training tasks whose inferred label is right, per cent
     auc        area under the ROC curve of the inferred truth (`proba_[:, 1]` of the training tasks), per cent
-    skill      mean distance of estimated sensitivity and specificity from those planted, in points: of sigmoid(lambda
-               / 4), or of the confusion matrix of methods without difficulty, as in the paper; on the two structural
-               sets of figures 2 to 5 alone, so not on gaussian-paper, whose workers are structural too
-    one_class  runs that give one class more than 70 % of the tasks, where each has half
+    skill      mean distance of estimated sensitivity and specificity from the simulated ones, in points: from
+               sigmoid(lambda / 4), or from the confusion matrix of methods without difficulty, as in the paper; only on
+               the two structural sets of figures 2 to 5 (not gaussian-paper, whose workers are structural too)
+    one_class  runs that label more than 70 % of the tasks with one class, although each has half
 
 What cannot be reproduced: table 1 (93.6 to 94.4) is at the accuracy of the best possible rule on that test set, 94.1,
 and cannot rank methods. Majority vote at 50.0 in tables 2 and 3 is a network that did not train. Those tables show a
 network trained on pixels, in its best epoch on the test set; the features here are more informative. The gain of Fixed
-there is that of soft labels: with the votes as prior it learns from little else, like "MV soft".
+there comes from soft labels: with the votes as prior it learns from little else, like "MV soft".
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from reproduction.crowds.difficulty import SKILL, gaussian_mixture, structural_a
 from reproduction.experiments import Experiment, published
 from reproduction.problems import Array, Problem
 
-# `climb=None` leaves lambda where it starts, at 4 logit(accuracy against the votes). The prior of Fixed is the
+# `climb=None` keeps lambda at its start, 4 logit(accuracy against the votes). The prior of Fixed is the
 # classifier, as in the paper's code, or the votes, as in its Algorithm 3.
 MODELS: dict[str, Any] = {
     "MV": Aggregated("majority-vote", LogisticRegression(max_iter=1000), soft=False),
@@ -67,10 +67,10 @@ MODELS: dict[str, Any] = {
 }
 CEILING = "ceiling"  # the classifier of MV, trained on the truth
 BEST = "best rule"  # x1 + x2 > 0
-PLANTED = "planted"  # what the workers were made with
+PLANTED = "planted"  # the simulated skills
 SETS = 5  # data sets of a seed
-PER_CLASS = 1500  # pictures that are used
-PART = 250  # pictures that are encoded and kept together
+PER_CLASS = 1500  # pictures used per class
+PART = 250  # pictures encoded and cached together
 COMPONENTS = 64
 GRID = tuple(i / 20 for i in range(21))  # false positive rates of a curve
 
@@ -79,13 +79,13 @@ class Drawn(NamedTuple):
     """A data set."""
 
     problem: Problem
-    skill: Array | None  # of structural workers, as planted, (workers, classes): figures 2 to 5 are of them
+    skill: Array | None  # of structural workers, as simulated, (workers, classes), for figures 2 to 5
 
 
 def draw(name: str, seed: int, *, quick: bool = False) -> Drawn:
-    """A data set by the name of its problem; of a third of the pictures when it has to be quick."""
+    """Return the data set of a problem; with a third of the pictures in a quick run."""
     source, _, kind = name.partition("-")
-    rng = np.random.default_rng([seed, 1])  # of the answers: another stream than that of the tasks
+    rng = np.random.default_rng([seed, 1])  # for the answers; tasks use another stream
     skill = SKILL if kind == "structural" else None
     if source == "gaussian":
         made = gaussian_mixture(seed="paper" if kind == "paper" else seed)
@@ -95,8 +95,8 @@ def draw(name: str, seed: int, *, quick: bool = False) -> Drawn:
     train, test, other = np.array_split(np.random.default_rng(seed).permutation(len(truth)), 3)
     x = PCA(COMPONENTS, random_state=0).fit(features[train]).transform(features)  # (pictures, components)
     x /= x[train].std(axis=0)
-    knows = LogisticRegression(C=0.01, max_iter=1000).fit(x[other], truth[other])
-    answers = crowd(kind, truth[train], knows.predict_proba(x[train]), rng)
+    reference = LogisticRegression(C=0.01, max_iter=1000).fit(x[other], truth[other])
+    answers = crowd(kind, truth[train], reference.predict_proba(x[train]), rng)
     return Drawn(Problem(x[train], answers, x[test], truth[test]), skill)
 
 
@@ -111,7 +111,7 @@ def crowd(kind: str, truth: Array, p: Array, rng: np.random.Generator) -> Answer
 
 @lru_cache(maxsize=1)
 def encoded(per_class: int) -> Array:
-    """Features of the first pictures of each class, cats first; kept in the user's cache folder."""
+    """Return features of the first pictures of each class, cats first; cached in the user's cache folder."""
     data = load("dogs_vs_cats")
     assert data.images is not None
     pictures = open_source(data.images["train"])
@@ -123,7 +123,7 @@ def encoded(per_class: int) -> Array:
 
 
 def score(method: str, drawn: Drawn) -> Figures:
-    """The figures of one method on one data set."""
+    """Return the figures of one method on one data set."""
     problem, skill = drawn
     if method == PLANTED:
         return {} if skill is None else by_worker(skill)
@@ -156,17 +156,17 @@ def score(method: str, drawn: Drawn) -> Figures:
     }
 
 
-def right(said: Array, truth: Array) -> float:
-    """Share that is right, in per cent.
+def right(labels: Array, truth: Array) -> float:
+    """Return the accuracy in per cent.
 
     >>> right(np.array([0, 1, 1, 1]), np.array([0, 1, 0, 1]))
     75.0
     """
-    return 100 * float(np.mean(said == truth))
+    return 100 * float(np.mean(labels == truth))
 
 
 def by_worker(skill: Array) -> Figures:
-    """Specificity and sensitivity of each worker, as lists.
+    """Return specificity and sensitivity of each worker, as lists.
 
     >>> by_worker(np.array([[0.6, 0.8], [0.7, 0.6]]))
     {'sensitivity': [0.8, 0.6], 'specificity': [0.6, 0.7]}
@@ -175,7 +175,7 @@ def by_worker(skill: Array) -> Figures:
 
 
 def sets(cell: Cell) -> list[int]:
-    """Seeds of the data sets of a cell: as many for each of its seeds, none twice; one when it has to be quick.
+    """Return the seeds of the data sets of a cell: five different ones per seed, or one in a quick run.
 
     >>> sets(Cell("difficulty", "Fixed", "dogs-structural", (0, 2)))
     [0, 1, 2, 3, 4, 10, 11, 12, 13, 14]
@@ -185,12 +185,12 @@ def sets(cell: Cell) -> list[int]:
 
 
 def run(cell: Cell) -> list[Figures]:
-    """The figures of each data set of a cell."""
+    """Return the figures of each data set of a cell."""
     return [score(cell.method, draw(cell.problem, seed, quick=cell.quick)) for seed in sets(cell)]
 
 
 def stamp(cell: Cell) -> str:
-    """A name of the method's settings and of the data's."""
+    """Return a hash of the settings of the method and the data."""
     model = MODELS.get("MV" if cell.method == CEILING else cell.method)
     options = {} if model is None else model.get_params(deep=True)
     return stamp_of({**options, "sets": sets(cell), "drawn from": (PER_CLASS, COMPONENTS), "grid": GRID}, cell)
@@ -208,7 +208,7 @@ COMPARED = (
     "Adaptive climb=None",
     "Fixed climb=None",
 )
-INFERRED = tuple(method for method in COMPARED if method != "MV soft")  # which infers what MV does
+INFERRED = tuple(method for method in COMPARED if method != "MV soft")  # it infers the same as MV
 GAUSSIAN = ("gaussian-paper", "gaussian-structural", "gaussian-unstructured")
 DOGS = ("dogs-structural", "dogs-unstructured")
 STRUCTURAL = ("gaussian-structural", "dogs-structural")
@@ -226,24 +226,24 @@ PUBLISHED |= {("Fixed prior=votes", problem): PUBLISHED["Fixed", problem] for pr
 
 EXPERIMENTS = (
     Experiment(
-        "difficulty-tables", "Data difficulty, tables 1 to 3: test accuracy, and what was inferred of training tasks",
-        "Fixed above Adaptive above Raykar with structural answers; the vote's 50.0 is a network that did not train",
+        "difficulty-tables", "Data difficulty, tables 1 to 3: test accuracy, and labels inferred for training tasks",
+        "Fixed above Adaptive above Raykar with structural answers; MV's 50.0 is a network that did not train",
         FAMILY, (*COMPARED, BEST), (*GAUSSIAN, *DOGS), CEILING, measures=("last", "labels", "auc", "skill"),
         published=PUBLISHED, except_for=frozenset((BEST, problem) for problem in DOGS),
     ),
     Experiment(
         "difficulty-figures", "Data difficulty, figures 2 and 4: ROC curves of the inferred truth",
-        "Adaptive and Fixed above Raykar, and that above the vote",
+        "Adaptive and Fixed above Raykar, and Raykar above majority vote",
         FAMILY, INFERRED, STRUCTURAL, measures=("roc",), curve=True, grid=GRID, axis_title="false positive rate",
     ),
     Experiment(
         "difficulty-workers", "Data difficulty, figures 3 and 5: sensitivity and specificity of the workers",
-        "on the Gaussian set Adaptive and Fixed are closer than Raykar to what was planted; not so on the pictures",
+        "on the Gaussian set Adaptive and Fixed are closer than Raykar to the simulated skills; not so on the pictures",
         FAMILY, (*INFERRED, PLANTED), STRUCTURAL, measures=("sensitivity", "specificity"), curve=True,
         grid=tuple(range(1, len(SKILL) + 1)), axis_title="worker",
     ),
     Experiment(
-        "difficulty-by-task", "Data difficulty, ours: tasks that are hard by what features do not show",
+        "difficulty-by-task", "Data difficulty, ours: tasks whose difficulty the features do not show",
         "Adaptive can end with one class for all; hold and exact guard against it",
         FAMILY, tuple(MODELS), ("gaussian-by-task",), CEILING, measures=("last", "labels", "auc", "one_class"),
     ),

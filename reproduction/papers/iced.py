@@ -43,7 +43,7 @@ ROUNDS = 5
 
 
 def options_of(setting: Setting) -> dict[str, Any]:
-    """Options of the training loop."""
+    """Return the options of the training loop."""
     if setting.data not in SETS:
         return training(setting)
     network, epochs = MLP((128, 128), batchnorm=True), setting.epochs(EPOCHS[setting.data])
@@ -51,26 +51,26 @@ def options_of(setting: Setting) -> dict[str, Any]:
 
 
 def learner(name: str, **options: Any) -> Make:
-    """A learner by its name that trains the network."""
+    """Return a maker of a learner by its name."""
     return lambda setting: make_method(name, **{**options_of(setting), **options})
 
 
 def two_step(truth: Any, **options: Any) -> Make:
-    """The network, or another, on the labels of a truth method."""
+    """Return a maker of a classifier on the labels of a truth method."""
     return learner("aggregated", truth=truth, soft=False, **options)
 
 
 def iced(**options: Any) -> Make:
-    """ICED: the epochs of the others are those of all its rounds together."""
+    """Return a maker of ICED; all its rounds together have as many epochs as the other methods."""
 
     def make(setting: Setting) -> Any:
-        given = options_of(setting)
+        chosen = options_of(setting)
         rounds = setting.rounds(ROUNDS)
-        given["epochs"] = max(1, given["epochs"] // rounds)
-        given |= {"warmup_epochs": setting.epochs(WARM_UP.get(setting.data, 5)), **options}
-        if setting.data in ("gisette_like", "gas_drift") and given.get("decode", True):
-            given["decoder_epochs"] = 4  # fewer on larger sets, as the epochs are
-        return ICED(**{"rounds": rounds, **given})
+        chosen["epochs"] = max(1, chosen["epochs"] // rounds)
+        chosen |= {"warmup_epochs": setting.epochs(WARM_UP.get(setting.data, 5)), **options}
+        if setting.data in ("gisette_like", "gas_drift") and chosen.get("decode", True):
+            chosen["decoder_epochs"] = 4  # fewer on larger sets, like the epochs
+        return ICED(**{"rounds": rounds, **chosen})
 
     return make
 
@@ -93,7 +93,7 @@ METHODS = {
 
 
 def run(cell: Cell) -> list[Figures]:
-    """The figures of a cell; of ICED with the accuracy of the labels at each stage."""
+    """Return the figures of a cell; for ICED with the accuracy of the labels at each stage."""
     model, problem = prepare(METHODS, cell)
     figures = measure(model, problem, hide=cell.hide, seed=cell.seeds[0])
     if cell.hide or not isinstance(model, ICED):
@@ -104,7 +104,7 @@ def run(cell: Cell) -> list[Figures]:
     return [{**figures[0], **{name: 100 * value for name, value in found.items()}}]
 
 
-# Table 3: how the network is first trained, and nothing after it.
+# Table 3: only the first training of the network.
 
 WARM_UPS: dict[str, Make] = {
     row: iced(warmup=kind, rounds=1, epochs=1, decode=False)
@@ -113,20 +113,20 @@ WARM_UPS: dict[str, Make] = {
 
 
 def warm_up(cell: Cell) -> Any:
-    """The model of a cell, that is trained for one epoch after its first training."""
+    """Return the model of a cell, which is trained for one epoch after its warm-up."""
     return WARM_UPS[cell.method](Setting(cell.problem, cell.seeds[0], quick=cell.quick))
 
 
 def run_warm_up(cell: Cell) -> list[Figures]:
-    """The figures of the network at the end of its first training: the epoch before the only one of the only round."""
+    """Return the figures of the network at the end of its warm-up, just before the only epoch of the only round."""
     problem = load_problem(cell.problem, cell.seeds[0])
     test, found = open_features(problem.X_test), []
 
-    def look(record: Any) -> None:
+    def evaluate(record: Any) -> None:
         if record["epoch"] == record["epochs"] - 1:
             found.append(predict_mean(record["module"], test, "cpu").argmax(axis=1))
 
-    warm_up(cell).fit(problem.X, problem.answers, callback=look)
+    warm_up(cell).fit(problem.X, problem.answers, callback=evaluate)
     right = found[0] == problem.y_test
     return [{"last": 100 * float(right.mean()), "f1": 100 * float(f1_score(problem.y_test, found[0], average="macro"))}]
 
@@ -158,7 +158,7 @@ def _published(table: Mapping[str, str]) -> Published:
     return accuracy | {(*place, "f1"): (f1, None) for place, (_, f1) in pairs.items() if f1 is not None}
 
 
-SLOW = frozenset({("ICED, shares estimated", "gisette_like")})  # minutes, for a row that is not the paper's
+SLOW = frozenset({("ICED, shares estimated", "gisette_like")})  # takes minutes, and is not a row of the paper
 EXPERIMENTS = (
     Experiment(
         "iced-table2", "ICED, table 2: test accuracy and macro F1",
@@ -174,8 +174,8 @@ EXPERIMENTS = (
     ),
     Experiment(
         "iced-inference", "ICED, figure 2: accuracy of the labels of the real tasks",
-        "on Gisette the paper has Dawid and Skene below 60 before any task is made, above 80 after one round, above 90 "
-        "at the end; the vote lies between", FAMILY, ("ICED", "ICED, shares estimated"), SETS,
+        "on Gisette the paper has Dawid-Skene below 60 before any artificial task, above 80 after one round, above 90 "
+        "at the end; majority vote is between", FAMILY, ("ICED", "ICED, shares estimated"), SETS,
         measures=("mv", "orig", "first", "final"), except_for=SLOW,
     ),
 )  # fmt: skip

@@ -1,14 +1,14 @@
 """JointEM, our own method, compared with every other learner. Rules: reproduction/notes/joint_protocol.md.
 
-    JointEM             as it comes
-    ..., balanced       with class_prior="balanced", where the tasks are known to have as many of each class
-    ..., even new tasks with new_class_prior="balanced", where tasks to train on are uneven, and those of the test even
-    without: ...        one of its changes turned off: Gaussian classes (a network or logistic regression in their
-                        place), the view of waves, the crowd's prior of the confusion matrices, leaving out the answer
-                        that is judged, answers that count for less than one
-    one expert          LDA on standardised features alone, since the next two rows allow no more than one; then without
-                        calibration (and so of answers, too), then without cross-fitting as well
-    MV-DL, DS-DL        the network on hard labels of the vote, of Dawid and Skene
+    JointEM             with default settings
+    ..., balanced       with class_prior="balanced", if classes are known to be about equally frequent
+    ..., even new tasks with new_class_prior="balanced", if classes are uneven in training and balanced in the test
+    without: ...        an ablation, with one of its changes turned off: Gaussian classes (replaced by a network or
+                        logistic regression), the view of waves, the crowd's prior of the confusion matrices, leaving
+                        out a worker's own answer, the weight of answers
+    one expert          only LDA on standardised features, because the next two rows allow a single expert; then without
+                        calibration (also of answers), then without cross-fitting as well
+    MV-DL, DS-DL        the network on hard labels of majority vote, or of Dawid-Skene
     the others          learners by their names, trained as `settings` says
     ceiling             trained on the truth: JointEM, and the network
 
@@ -40,20 +40,20 @@ from reproduction.standings import Target
 SMALL = ("labelme", "music", "digits-tail", "leaves-folds", "gas_drift-tail", "usps-tail", "product-folds")
 LARGE = "cifar10n"
 SETS = (*SMALL, LARGE)
-EVEN = ("labelme", "music", LARGE)  # where "balanced" is true
-FRESH = ("cifar10h", "cifar10h-103", "heavy-1", "heavy-2", "heavy-3")  # no setting was chosen in sight of these
-TAILS = ("digits-tail", "usps-tail", "gas_drift-tail")  # uneven to train on, and even to test on
+EVEN = ("labelme", "music", LARGE)  # classes are about equally frequent
+FRESH = ("cifar10h", "cifar10h-103", "heavy-1", "heavy-2", "heavy-3")  # no setting was chosen on these
+TAILS = ("digits-tail", "usps-tail", "gas_drift-tail")  # uneven classes in training, balanced in the test
 SCORES = {"product-folds": "positive", **dict.fromkeys(TAILS, "balanced")}
 REMOVED = (0, 20, 40, 60, 80)  # per cent of the answers
 
 
 def plain(name: str, **options: Any) -> Make:
-    """A method that is not trained by epochs."""
+    """Return a maker of a method without epochs."""
     return lambda setting: make_method(name, random_state=setting.seed, **options)
 
 
 def self_training(setting: Setting) -> Any:
-    """DASC over CrowdLayer: as in its paper where that has the data set, else as it comes."""
+    """Return DASC over CrowdLayer: with the settings of its paper if that uses the data set, else the defaults."""
     data = setting.data.partition("-")[0]
     if data in dasc.ADDED:
         return dasc.self_training("crowdlayer", "distribution")(replace(setting, problem=data))
@@ -98,7 +98,7 @@ METHODS = {
     **{name: Method(make, together=True) for name, make in TOGETHER.items()},
     **CEILINGS,
 }
-# By importance: a run that is stopped has the first of them.
+# Sorted by importance, so that a stopped run has the first of them.
 PAPERS = (
     "MV-DL", "DS-DL", "crowdlayer", "aggnet", "annoreg", "dasc(crowdlayer)", "waum(crowdlayer)", "raykar", "crowdlab",
     "conal", "fixed-difficulty", "adaptive-difficulty", "iced", "crowding", "doctornet", "maxmig", "mbem", "unionnet",
@@ -108,7 +108,7 @@ ROWS = (*OURS, *WITHOUT, *PAPERS, *CEILINGS)
 
 
 def stage(method: str, problem: str) -> int:
-    """Ours, the vote and its ceiling, the papers' better known, what is without, the rest; the large set between."""
+    """Return the order of computation: ours, MV-DL and its ceiling, well-known methods, ablations, the rest."""
     ours = method in (*OURS, "MV-DL", "ceiling, network")
     known = method in PAPERS[: PAPERS.index("crowding")]
     if problem == LARGE:
@@ -117,9 +117,9 @@ def stage(method: str, problem: str) -> int:
 
 
 def seeds_of(method: str, problem: str) -> int:
-    """How many seeds a method has on a problem, at most."""
+    """Return the maximum number of seeds of a method on a problem."""
     fixed = ("raykar", "adaptive-difficulty", "fixed-difficulty", "one expert, without: calibration, cross-fitting")
-    if method in fixed and problem in (*EVEN, *FRESH):  # the same data, and no chance in the method
+    if method in fixed and problem in (*EVEN, *FRESH):  # the same data, and a method without randomness
         return 1
     if problem == LARGE:
         return 10 if method == "JointEM" else 5 if METHODS[method].together else 3 if method in OURS else 1
@@ -128,7 +128,7 @@ def seeds_of(method: str, problem: str) -> int:
 
 
 def run(cell: Cell) -> list[Figures]:
-    """The figures of each seed; seeds with data of their own are fitted one after another."""
+    """Return the figures of each seed; seeds with their own data are fitted one by one."""
     shared = cell.problem in (*EVEN, *FRESH, "labelme-valid")
     out: list[Figures] = []
     for seeds in [cell.seeds] if shared else [(seed,) for seed in cell.seeds]:

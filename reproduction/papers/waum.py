@@ -1,15 +1,15 @@
 """WAUM: pruning ambiguous tasks. Table 1, and what moves our numbers towards the paper's.
 
-    MV, NS, DS, GLAD, WDS           a network on the labels of a truth method: hard of the vote, soft of the others
-    CrowdLayer, CoNAL(lambda)       learners from the answers themselves
+    MV, NS, DS, GLAD, WDS           a network on the labels of a truth method: hard for MV, soft for the others
+    CrowdLayer, CoNAL(lambda)       learners trained on the answers
     WAUM + ...                      the same without the most ambiguous hundredth of the tasks; WAUM(.1) a tenth
     random(.1) + ...                the control: as many tasks, left out at random
 
 The paper fine-tunes VGG16-bn on augmented pictures for 1000 epochs at a rate of .005, and ranks tasks by a ResNet50;
 here one small network on fixed features does both. `waum-gaps` changes its training, one thing at a time.
 
-    labels    of MV to WDS: accuracy of the aggregated labels, over the tasks that are kept: the paper's Acc_train
-              of the others: accuracy of the truth inferred, over the same tasks
+    labels    MV to WDS: accuracy of the aggregated labels over the kept tasks (the paper's Acc_train)
+              others: accuracy of the inferred truth over the same tasks
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from reproduction.problems import Problem
 from reproduction.settings import CEILING, Make, aggregated, learner, prepare
 
 SETS = ("labelme", "music")
-ALPHA = 0.01  # the paper's; larger ones for CoNAL, with as many random tasks as control
+ALPHA = 0.01  # as in the paper; larger values for CoNAL, with random tasks as a control
 MORE = (0.05, 0.1)
 
 DS = partial(aggregated, "dawid-skene")
@@ -46,7 +46,7 @@ BASES: dict[str, Make] = {
 
 
 def pruned(base: Make, alpha: float = ALPHA, *, random: bool = False) -> Make:
-    """A learner without the most ambiguous tasks, as the learner's own network ranks them."""
+    """Return a maker of a learner without the most ambiguous tasks, ranked by the learner's own network."""
     return lambda setting: Pruned(base(setting), alpha=alpha, random=random, random_state=setting.seed)
 
 
@@ -55,7 +55,7 @@ def _short(alpha: float) -> str:
 
 
 def varied(make: Callable[..., Make], **options: Any) -> Make:
-    """A learner trained in another way; fewer epochs when it has to be quick."""
+    """Return a maker of a learner with other training settings; fewer epochs in a quick run."""
 
     def build(setting: Setting) -> Any:
         given = {**options, **({"epochs": setting.epochs(options["epochs"])} if "epochs" in options else {})}
@@ -65,7 +65,7 @@ def varied(make: Callable[..., Make], **options: Any) -> Make:
 
 
 def twice(make: Callable[..., Make]) -> Make:
-    """A learner whose network ends in a softmax that is taken for logits, as the authors' on LabelMe."""
+    """Return a maker of a learner whose network ends in a softmax used as logits, as in the authors' code."""
 
     def build(setting: Setting) -> Any:
         layers = [nn.Linear(512, 128), nn.ReLU(), nn.Dropout(0.5), nn.Linear(128, 8), nn.Softmax(dim=-1)]
@@ -108,23 +108,23 @@ METHODS = {"ceiling": CEILING, **TABLE, **GAPS}
 
 
 def run(cell: Cell) -> list[Figures]:
-    """The figures of a cell, with the accuracy of labels over the tasks that are kept."""
+    """Return the figures of a cell, with the accuracy of labels over the kept tasks."""
     model, problem = prepare(METHODS, cell)
     if cell.method.endswith(ROOTS):
         problem = rooted(problem)
     figures = measure(model, problem, hide=cell.hide, seed=cell.seeds[0])
     if cell.hide:
         return figures
-    if cell.method.endswith(TWICE):  # calibration of what the network itself says, as the authors measure it
-        said = before_softmax(members(model, problem.X_test)[0])
-        right = said.argmax(axis=1) == problem.y_test
-        figures[0]["ece"] = float(reliability(said.max(axis=1), right).ece or 0.0)
+    if cell.method.endswith(TWICE):  # calibration of the network's own output, as the authors measure it
+        output = before_softmax(members(model, problem.X_test)[0])
+        right = output.argmax(axis=1) == problem.y_test
+        figures[0]["ece"] = float(reliability(output.max(axis=1), right).ece or 0.0)
     own = labels_of(model, problem.answers.truth)
     return [{**each, **({} if own is None else {"labels": own})} for each in figures]
 
 
 def rooted(problem: Problem) -> Problem:
-    """The same with the square roots of its features, which are never negative."""
+    """Return the problem with the square roots of its features, which are never negative."""
     valid = None if problem.valid is None else (np.sqrt(problem.valid[0]), problem.valid[1])
     return problem._replace(X=np.sqrt(problem.X), X_test=np.sqrt(problem.X_test), valid=valid)
 
@@ -141,7 +141,7 @@ def before_softmax(proba: Array) -> Array:
 
 
 def labels_of(model: Any, truth: Array | None) -> float | None:
-    """Accuracy of what was inferred of the training tasks that are kept; None where each network infers its own."""
+    """Return the accuracy of labels inferred for the kept training tasks; None if each network infers its own."""
     base, kept = getattr(model, "model_", model), getattr(model, "kept_", slice(None))
     if hasattr(base, "truth_"):
         inferred = base.truth_.codes_

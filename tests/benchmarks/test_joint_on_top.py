@@ -10,7 +10,7 @@ ROW, CONTROL = "DASC", "pseudo-answers at random"
 
 
 def results(gains, control=0.0):
-    """Three seeds of each problem: the row is ahead of plain JointEM by a gain, give or take, and so is its control."""
+    """Return three seeds per problem: the row is ahead of plain JointEM by about the gain, its control by `control`."""
     figures = dict.fromkeys(("accuracy", "balanced", "f1"), 80.0)
 
     def ahead(by):
@@ -25,11 +25,11 @@ def results(gains, control=0.0):
     }  # the standard error is 0.58
 
 
-def test_a_difference_counts_beyond_its_standard_error():
+def test_difference_counts_if_it_exceeds_its_standard_error():
     assert bench.verdict(np.array([0.0, 1.0, 2.0])) == 1
     assert bench.verdict(-np.array([0.0, 1.0, 2.0])) == -1
     assert bench.verdict(np.array([-1.0, 0.5, 1.0])) == 0
-    assert bench.verdict(np.array([0.3, 0.0])) == 0  # the mean is its own error
+    assert bench.verdict(np.array([0.3, 0.0])) == 0  # the mean equals its standard error
     assert bench.verdict(np.zeros(3)) == bench.verdict(np.array([5.0])) == 0
 
 
@@ -42,17 +42,17 @@ def test_a_difference_counts_beyond_its_standard_error():
         ({"digits": 1, "music": 1, "usps": 1, "usps@80": 0}, 0.0, True),
         ({"digits": 1, "music": 1, "usps": 1, "usps@80": -1}, 0.0, False),
         ({"digits": 1, "music": 1, "labelme": 1, "product": -1, "usps": -1, "cifar10h": -1}, 0.0, False),
-        ({"digits": 1, "music": 1, "labelme": 1}, 1.5, False),  # the control is as far, and further
+        ({"digits": 1, "music": 1, "labelme": 1}, 1.5, False),  # the control is further ahead
     ],
 )
-def test_what_is_kept(gains, control, kept):
-    assert bench.counted(results(gains, control), ROW)[2] is kept
+def test_rule_decides_which_rows_are_kept(gains, control, kept):
+    assert bench.apply_rule(results(gains, control), ROW)[2] is kept
 
 
-def test_tables_say_what_was_counted():
-    found = results({"digits": 1, "music": -1})
-    head, plain, row, _ = bench.table(found, "test")
+def test_tables_show_the_counts_of_the_rule():
+    measured = results({"digits": 1, "music": -1})
+    head, plain, row, _ = bench.table(measured, "test")
     assert head[1:3] == ["digits, balanced, 3 seeds", "music, accuracy, 3 seeds"]
     assert plain[:3] == [bench.PLAIN, "80.00", "80.00"]
     assert row == [ROW, "**+1.00 ± 0.58**", "-1.00 ± 0.58 †", "1", "1"]
-    assert experts.fit_view is views.fit_view  # what the benchmark remembers is its own affair
+    assert experts.fit_view is views.fit_view  # importing the benchmark patches nothing

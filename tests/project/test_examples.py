@@ -78,9 +78,9 @@ def test_pairs_product(tmp_path, capsys):
     chosen = line(text, f"{run.metrics['method']} (chosen)")
     assert percents(chosen) == [shown(scores["accuracy"]), shown(scores["balanced_accuracy"])]
     assert chosen.split()[-1] == f"{scores['per_class'][1]['f1']:.3f}"
-    habit, vote = line(text, "always"), line(text, "majority-vote ")
-    assert percents(habit)[1] == 50.0 and float(habit.split()[-1]) == 0.0
-    assert percents(habit)[0] > 85 and float(vote.split()[-1]) > 0.5  # accuracy misleads: the habit finds nothing
+    baseline, vote = line(text, "always"), line(text, "majority-vote ")
+    assert percents(baseline)[1] == 50.0 and float(baseline.split()[-1]) == 0.0
+    assert percents(baseline)[0] > 85 and float(vote.split()[-1]) > 0.5  # accuracy misleads: the baseline finds nothing
     found = [percents(line(text, f"{level:.2f}:"))[2] for level in (0.8, 0.9, 0.99)]
     assert found == sorted(found, reverse=True)
     if cw.datasets.load("product").texts is not None:
@@ -120,7 +120,7 @@ def test_a_vote_of_families_beats_a_vote_of_llm_judges(tmp_path, capsys):
         scores = run.metrics["truth"]
         figures = [run.metrics["expected_accuracy"], scores["accuracy"], scores["vote_accuracy"]]
         assert percents(line(text, f"Run '{run.path.name}'")) == [shown(figure) for figure in figures]
-    assert counted.metrics["expected_accuracy"] > counted.metrics["truth"]["high"]  # sure, and wrong
+    assert counted.metrics["expected_accuracy"] > counted.metrics["truth"]["high"]  # confident, and wrong
     assert by_family.metrics["truth"]["accuracy"] > counted.metrics["truth"]["vote_accuracy"]
 
 

@@ -16,7 +16,7 @@ def test_seeds_are_one_cell_when_trained_together_and_one_each_otherwise() -> No
     assert [cell.seeds for cell in cells_of(family(False), "m", "p", 3)] == [(0,), (1,), (2,)]
 
 
-def test_keys_tell_cells_apart() -> None:
+def test_keys_of_different_cells_differ() -> None:
     cells = [
         Cell("f", method, problem, seeds, hide)
         for method in ("a", "b")
@@ -27,9 +27,9 @@ def test_keys_tell_cells_apart() -> None:
     assert len({cell.key for cell in cells}) == len(cells)
 
 
-def test_quick_settings_are_smaller_but_never_nothing() -> None:
-    whole, quick = Setting("p"), Setting("p", quick=True)
-    assert (whole.epochs(25), whole.rounds(5)) == (25, 5)
+def test_quick_settings_are_smaller_but_never_zero() -> None:
+    full, quick = Setting("p"), Setting("p", quick=True)
+    assert (full.epochs(25), full.rounds(5)) == (25, 5)
     assert (quick.epochs(25), quick.epochs(3), quick.rounds(5), quick.rounds(1)) == (5, 2, 2, 1)
 
 
@@ -41,7 +41,7 @@ def test_stamp_changes_with_any_setting_and_not_with_their_order() -> None:
 
 
 @pytest.mark.parametrize("changed", ["f", "p"])
-def test_a_new_version_of_a_family_or_a_problem_is_another_stamp(changed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_version_of_a_family_or_a_problem_changes_the_stamp(changed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cell = Cell("f", "m", "p@40", (0,))
     before = stamp_of({"a": 1}, cell)
     monkeypatch.setitem(VERSIONS, changed, 2)

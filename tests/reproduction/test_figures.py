@@ -1,4 +1,4 @@
-"""Figures: every kind is written, and shows what it was given."""
+"""Figures: every kind is written and shows its data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def line(method: str, data: str, mean: float, **more: object) -> Line:
 @pytest.mark.parametrize(
     "options", [{}, {"axis": {"p@20": 20.0, "p@40": 40.0}, "axis_title": "removed"}, {"curve": True}]
 )
-def test_a_figure_names_methods_and_data(tmp_path: Path, options: dict[str, object]) -> None:
+def test_figure_names_methods_and_data(tmp_path: Path, options: dict[str, object]) -> None:
     made = Experiment("toy", "A toy figure", "", FAMILY, ("MV-DL", "DASC"), ("p@20", "p@40"), **options)  # type: ignore[arg-type]
     found = [line(m, p, 80.0 + i, x=20.0 * (i + 1)) for m in made.methods for i, p in enumerate(made.problems)]
     draw(made, found, tmp_path / "toy.svg")
@@ -36,7 +36,7 @@ def test_a_figure_names_methods_and_data(tmp_path: Path, options: dict[str, obje
     assert ("bands: one deviation" in text) == bool(options)
 
 
-def test_the_key_names_only_what_is_drawn(tmp_path: Path) -> None:
+def test_key_names_only_marks_that_are_drawn(tmp_path: Path) -> None:
     made = Experiment("toy", "Toy", "", FAMILY, ("MV-DL",), ("p",))
     draw(made, [line("MV-DL", "p", 80.0, paper=None, ceiling=None)], tmp_path / "toy.svg")
     text = (tmp_path / "toy.svg").read_text()

@@ -1,4 +1,4 @@
-"""What is measured of a fit: last epoch, best on test, chosen on held-out answers; each network on its own."""
+"""Measures of a fit: last epoch, best epoch on the test set, epoch chosen on held-out answers; per network."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def test_held_out_choice_is_that_of_the_learner_itself(problem: Problem) -> None
 
 
 class Scripted:
-    """A learner whose five epochs are written down: what each says of 40 tasks, to test on or to validate with."""
+    """A learner with five scripted epochs: the predictions of each for 40 test or validation tasks."""
 
-    SAID = np.random.default_rng(0).integers(0, 2, (5, 40))  # (epochs, tasks)
+    PREDICTED = np.random.default_rng(0).integers(0, 2, (5, 40))  # (epochs, tasks)
     LIKELY = (-3.0, -1.0, -2.0, -2.5, -4.0)  # of hidden answers, by epoch
     history_: tuple[Any, ...] = ()
 
@@ -65,39 +65,41 @@ class Scripted:
             callback({"module": epoch, "epoch": epoch + 1, "epochs": 5})
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        return np.eye(2)[self.SAID[-1]]
+        return np.eye(2)[self.PREDICTED[-1]]
 
     def right(self, epoch: int, truth: np.ndarray) -> float:
-        """Per cent of an epoch that is right."""
-        return 100 * float((self.SAID[epoch] == truth).mean())
+        """Return the accuracy of an epoch in per cent."""
+        return 100 * float((self.PREDICTED[epoch] == truth).mean())
 
 
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
-    """With networks that are but the number of their epoch."""
+    """A scripted learner; the number of an epoch replaces its network."""
     model = Scripted()
 
     def answered(module: int, rows: Any, row: np.ndarray, worker: Any, device: str) -> torch.Tensor:
         return torch.full((1, len(row), 10), model.LIKELY[module])
 
-    monkeypatch.setattr(prediction, "predict_members", lambda module, X, device: np.eye(2)[model.SAID[module]][None])
+    monkeypatch.setattr(
+        prediction, "predict_members", lambda module, X, device: np.eye(2)[model.PREDICTED[module]][None]
+    )
     monkeypatch.setattr(prediction, "predict_answers", answered)
     return model
 
 
 def test_held_out_answers_choose_the_epoch_without_the_test_set(problem: Problem, scripted: Scripted) -> None:
-    """The likeliest is the second, whichever is the best on test."""
+    """The second epoch is most likely, whichever is the best on the test set."""
     for best in (0, 2, 3, 4):
-        truth = scripted.SAID[best]
+        truth = scripted.PREDICTED[best]
         tested = problem._replace(X_test=np.zeros((40, 1), np.float32), y_test=truth)
         (found,) = measure(scripted, tested, hide=True)
         assert found == {"held_out": scripted.right(1, truth)}
-        assert found["held_out"] < 100  # that of the best
+        assert found["held_out"] < 100  # the accuracy of the best epoch
 
 
 def test_validation_tasks_choose_the_epoch_by_their_own_labels(problem: Problem, scripted: Scripted) -> None:
-    X, truth = np.zeros((40, 1), np.float32), scripted.SAID[2]
-    (found,) = measure(scripted, problem._replace(X_test=X, y_test=truth, valid=(X, scripted.SAID[3])))
+    X, truth = np.zeros((40, 1), np.float32), scripted.PREDICTED[2]
+    (found,) = measure(scripted, problem._replace(X_test=X, y_test=truth, valid=(X, scripted.PREDICTED[3])))
     assert found["oracle"] == 100  # the third epoch
     assert found["last"] == scripted.right(4, truth)
     assert found["validation"] == scripted.right(3, truth)
@@ -116,13 +118,13 @@ def test_likelihood_of_hidden_answers_does_not_follow_the_test_labels(problem: P
     assert (test[0] != test[1]).any()
 
 
-@pytest.mark.parametrize(("stage", "looked"), [("filling", 0), ("ranking", 0), ("fitting", 1)])
+@pytest.mark.parametrize(("stage", "evaluations"), [("filling", 0), ("ranking", 0), ("fitting", 1)])
 def test_networks_that_only_rank_or_fill_in_are_not_evaluated(
-    problem: Problem, scripted: Scripted, stage: str, looked: int
+    problem: Problem, scripted: Scripted, stage: str, evaluations: int
 ) -> None:
     watch = Watch(problem._replace(y_test=np.zeros(40, int)), None)
     watch({"module": 0, "epoch": 5, "epochs": 5, "stage": stage})
-    assert len(watch.test) == looked
+    assert len(watch.test) == evaluations
 
 
 def test_labels_and_balanced_accuracy_are_measured_per_network(problem: Problem) -> None:
@@ -145,7 +147,7 @@ def test_the_last_of_equally_likely_epochs_is_chosen(problem: Problem) -> None:
     watch.likely = [np.array([-1.0, -1.0]), np.array([-1.0, -2.0]), np.array([-3.0, -2.0])]
     watch.phase = [0, 0, 0]
     assert watch.held_out(2) == [2.0, 5.0]
-    for phases in ([0, 1, 1], [0, "adversarial", "adversarial"]):  # the first epoch is no model yet
+    for phases in ([0, 1, 1], [0, "adversarial", "adversarial"]):  # the first epoch is of another phase
         watch.phase = phases
         assert watch.held_out(2) == [2.0, 7.0]
 
@@ -165,23 +167,23 @@ def test_curves_of_self_training_follow_its_iterations(problem: Problem) -> None
         assert len(each["imbalance"]) == len(each["test"]) == 3
         assert each["ratio"] == each["imbalance"][-1]
         assert each["test"][-1] == each["last"]
-    assert found[0]["imbalance"][0] == found[1]["imbalance"][0]  # of the given answers
-    assert found[0]["imbalance"][1:] != found[1]["imbalance"][1:]  # of its own
+    assert found[0]["imbalance"][0] == found[1]["imbalance"][0]  # imbalance of the given answers
+    assert found[0]["imbalance"][1:] != found[1]["imbalance"][1:]  # with its own pseudo-answers
 
 
-def test_the_ceiling_is_trained_on_the_truth_alone(problem: Problem) -> None:
-    told = problem.with_true_answers().answers
-    assert told.n_answers == told.n_tasks
-    assert told.tasks.tolist() == problem.answers.tasks.tolist()
-    assert (told.label == problem.answers.truth).all()
+def test_ceiling_is_trained_on_the_truth_only(problem: Problem) -> None:
+    true = problem.with_true_answers().answers
+    assert true.n_answers == true.n_tasks
+    assert true.tasks.tolist() == problem.answers.tasks.tolist()
+    assert (true.label == problem.answers.truth).all()
 
 
 def toy(method: Method) -> Callable[[Cell], list[dict[str, Any]]]:
-    """How a family of one method computes a cell."""
+    """Return the function that computes a cell of a family with one method."""
     return learners("toy", {"m": method}).run
 
 
-def test_a_cell_of_the_ceiling_is_a_fit_on_the_truth(problem: Problem) -> None:
+def test_cell_of_the_ceiling_is_a_fit_on_the_truth(problem: Problem) -> None:
     make = lambda setting: small(random_state=setting.seed)  # noqa: E731
     cell = Cell("toy", "m", "digits", (0, 1))
     assert toy(Method(make, truth=True))(cell) == measure(small(), problem.with_true_answers())
@@ -189,7 +191,7 @@ def test_a_cell_of_the_ceiling_is_a_fit_on_the_truth(problem: Problem) -> None:
     assert toy(Method(make, truth=True))(cell) != toy(Method(make))(cell)
 
 
-def test_no_epoch_is_evaluated_where_answers_are_removed() -> None:
+def test_no_epoch_is_evaluated_if_answers_are_removed() -> None:
     run = toy(Method(lambda setting: small(1)))
     assert [run(Cell("toy", "m", data, (0,)))[0]["oracle"] is None for data in ("digits", "digits@20")] == [False, True]
 
@@ -197,17 +199,17 @@ def test_no_epoch_is_evaluated_where_answers_are_removed() -> None:
 def test_each_seed_hides_its_own_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     seeds = []
 
-    def noted(answers: Answers, share: float, seed: int) -> tuple[Answers, Answers]:
+    def record_seed(answers: Answers, share: float, seed: int) -> tuple[Answers, Answers]:
         seeds.append(seed)
         return split_answers(answers, share, seed)
 
-    monkeypatch.setattr(measurement, "split_answers", noted)
+    monkeypatch.setattr(measurement, "split_answers", record_seed)
     for seed in (0, 3):
         toy(Method(lambda setting: small(1)))(Cell("toy", "m", "digits", (seed,), hide=True))
     assert seeds == [0, 3]
 
 
-def test_a_stamp_follows_the_settings() -> None:
+def test_stamp_follows_the_settings() -> None:
     def family(epochs: int) -> str:
         method = Method(lambda setting: cw.CrowdLayer(epochs=epochs, network=cw.MLP(16)), together=True)
         return learners("toy", {"m": method}).stamp(Cell("toy", "m", "digits", (0,)))

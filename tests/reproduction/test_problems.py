@@ -1,4 +1,4 @@
-"""Problems: sizes as their papers say, test tasks that nothing was trained on; real data from CROWDWISE_DATA."""
+"""Problems: sizes as in the papers, test tasks disjoint from training tasks; real data from CROWDWISE_DATA."""
 
 from __future__ import annotations
 
@@ -65,22 +65,22 @@ EQUAL = {
     "music": 1,
     "product": 11,
     "product-folds": 18,
-}  # test rows that equal a row to train on, as the originals have them
+}  # test rows that equal a training row in the original data
 NEEDS = {"digits": None, "digits-tail": None, "cifar10h-103": "cifar10h", "gisette_like": "usps"}
 
 
 @cache
 def problem(name: str, seed: int = 0) -> Problem:
-    """A problem, made once, or a skipped test."""
+    """Return a problem, built once; skip the test if its data are missing."""
     data = name.partition("@")[0]
     folder = NEEDS.get(data, data_of(data))
     if folder is not None and not (Path(os.environ.get("CROWDWISE_DATA", "")) / folder).is_dir():
-        pytest.skip(f"{name} needs {folder} in the folder that CROWDWISE_DATA names")
+        pytest.skip(f"{name} needs {folder} in the folder CROWDWISE_DATA")
     return load_problem(name, seed)
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_sizes(name: str) -> None:
+def test_sizes_are_those_of_the_papers(name: str) -> None:
     found = problem(name)
     answers = found.answers
     sizes = (answers.n_tasks, answers.n_workers, answers.n_answers, answers.n_classes, len(found.y_test))
@@ -102,7 +102,7 @@ def test_features_follow_tasks_and_codes_follow_classes(name: str) -> None:
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_no_test_task_is_trained_on(name: str) -> None:
-    """But for rows that are equal in the originals."""
+    """Except for rows that are equal in the original data."""
     found = problem(name)
     rows = {row.tobytes() for row in found.X}
     shared = sum(row.tobytes() in rows for row in found.X_test)
@@ -110,19 +110,19 @@ def test_no_test_task_is_trained_on(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "data"), [("product", "product"), ("cifar10h-103", "cifar10h")])
-def test_what_is_not_trained_on_is_tested_on(name: str, data: str) -> None:
-    found, whole = problem(name), load(data)
-    X = whole.extra["X_all"] if data == "cifar10h" else whole.X
+def test_training_and_test_tasks_together_are_all_tasks(name: str, data: str) -> None:
+    found, full = problem(name), load(data)
+    X = full.extra["X_all"] if data == "cifar10h" else full.X
     assert sorted(row.tobytes() for row in X) == sorted(row.tobytes() for row in [*found.X, *found.X_test])
 
 
 @pytest.mark.parametrize("name", [*BALANCED, *TAILS])
-def test_test_sets_that_are_drawn_have_as_many_of_each_class(name: str) -> None:
+def test_drawn_test_sets_are_balanced(name: str) -> None:
     assert np.ptp(np.bincount(problem(name).y_test)) == 0
 
 
 @pytest.mark.parametrize("name", ["usps", "gas_drift", "gisette_like"])
-def test_iceds_sets_are_ten_to_one_and_drawn_anew_with_each_seed(name: str) -> None:
+def test_sets_of_iced_are_ten_to_one_and_redrawn_for_each_seed(name: str) -> None:
     one, other = problem(name, 0), problem(name, 1)
     major, minor = np.bincount(one.answers.truth)
     assert major / minor == pytest.approx(10, abs=0.2)
@@ -131,7 +131,7 @@ def test_iceds_sets_are_ten_to_one_and_drawn_anew_with_each_seed(name: str) -> N
 
 
 @pytest.mark.parametrize("name", TAILS)
-def test_long_tails_fall_to_a_tenth_and_are_drawn_anew_with_each_seed(name: str) -> None:
+def test_long_tails_fall_to_a_tenth_and_are_redrawn_for_each_seed(name: str) -> None:
     one, other = problem(name, 0), problem(name, 1)
     sizes = np.bincount(one.answers.truth)
     assert (np.diff(sizes) < 0).all()
@@ -143,39 +143,39 @@ def test_long_tails_fall_to_a_tenth_and_are_drawn_anew_with_each_seed(name: str)
 @pytest.mark.parametrize("name", ["product-folds", "leaves-folds"])
 def test_five_seeds_test_on_every_task_once(name: str) -> None:
     folds = [problem(name, seed) for seed in range(6)]
-    whole = load("product" if name.startswith("product") else "truth/leaves")
+    complete = load("product" if name.startswith("product") else "truth/leaves")
     rows = sorted(row.tobytes() for fold in folds[:5] for row in fold.X_test)
-    assert rows == sorted(row.tobytes() for row in whole.X)
+    assert rows == sorted(row.tobytes() for row in complete.X)
     np.testing.assert_array_equal(folds[5].X_test, folds[0].X_test)
-    assert sum(fold.answers.n_answers for fold in folds[:5]) == 4 * whole.answers.n_answers
+    assert sum(fold.answers.n_answers for fold in folds[:5]) == 4 * complete.answers.n_answers
 
 
 @pytest.mark.parametrize("name", ["digits", "labelme", "cifar10h", "heavy-1", "product", "cifar10n"])
-def test_others_are_the_same_for_all_seeds(name: str) -> None:
+def test_other_problems_are_the_same_for_all_seeds(name: str) -> None:
     one, other = problem(name, 0), problem(name, 1)
     assert one.answers == other.answers
     np.testing.assert_array_equal(one.X_test, other.X_test)
 
 
 @pytest.mark.parametrize("name", ["digits", "labelme"])
-def test_what_is_removed_follows_the_seed_and_leaves_tasks_and_tests(name: str) -> None:
-    whole, again = problem(name), problem(f"{name}@40", 1)
+def test_removed_answers_follow_the_seed_and_keep_all_tasks(name: str) -> None:
+    complete, again = problem(name), problem(f"{name}@40", 1)
     one, other = problem(f"{name}@40"), load_problem(f"{name}@40", 0)
     assert one.answers == other.answers != again.answers
-    assert one.answers.n_answers == pytest.approx(0.6 * whole.answers.n_answers, abs=1)
-    assert one.answers.n_tasks == whole.answers.n_tasks
-    np.testing.assert_array_equal(one.X_test, whole.X_test)
-    given = set(zip(whole.answers.task.tolist(), whole.answers.worker.tolist(), strict=True))
+    assert one.answers.n_answers == pytest.approx(0.6 * complete.answers.n_answers, abs=1)
+    assert one.answers.n_tasks == complete.answers.n_tasks
+    np.testing.assert_array_equal(one.X_test, complete.X_test)
+    given = set(zip(complete.answers.task.tolist(), complete.answers.worker.tolist(), strict=True))
     assert set(zip(one.answers.task.tolist(), one.answers.worker.tolist(), strict=True)) < given
 
 
-def test_a_last_answer_can_be_left_to_each_task() -> None:
+def test_every_task_can_keep_one_answer() -> None:
     kept, bare = problem("digits@60, one left").answers, problem("digits@60").answers
     assert (np.diff(kept.task_starts) > 0).all()
     assert not (np.diff(bare.task_starts) > 0).all()
 
 
-def test_the_truth_told_is_one_answer_a_task() -> None:
+def test_true_answers_are_one_per_task() -> None:
     found = problem("digits")
     true = found.with_true_answers()
     assert (true.answers.n_workers, true.answers.n_answers) == (1, found.answers.n_tasks)
@@ -194,7 +194,7 @@ def test_unknown_problem_is_rejected_with_the_list() -> None:
 
 
 def digest(made: Problem) -> str:
-    """Of everything a method is fitted to and tested on."""
+    """Return a digest of all training and test data."""
     answers = made.answers
     arrays = (answers.task, answers.worker, answers.label, answers.truth, made.X, made.X_test, made.y_test)
     parts = [np.ascontiguousarray(array).astype(np.float32).tobytes() for array in arrays]
@@ -203,5 +203,5 @@ def digest(made: Problem) -> str:
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_problems_are_those_of_the_saved_results(name: str) -> None:
-    """When one has changed for a good reason: raise its number in `cells.VERSIONS`, and put the new digest here."""
+    """If one was changed on purpose, raise its number in `cells.VERSIONS` and enter the new digest here."""
     assert (VERSIONS.get(name, 1), digest(problem(name))) == (1, DIGESTS[name])

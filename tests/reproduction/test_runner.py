@@ -1,4 +1,4 @@
-"""The runner: only missing cells are computed, failures are named, the time left is estimated."""
+"""The runner: only missing cells are computed, failures are reported, the time left is estimated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from reproduction.cells import Cell
 from reproduction.runner import Progress, check_ready, data_of, missing, run
 from reproduction.store import Store
 
-MADE = Cell("digits", "MV-DL", "digits", (0,), quick=True)
+WORKS = Cell("digits", "MV-DL", "digits", (0,), quick=True)
 FAILS = Cell("digits", "MV-DL", "nowhere", (0,), quick=True)
 
 
@@ -34,27 +34,27 @@ def families() -> dict[str, object]:
 
 def test_finished_and_repeated_cells_are_not_missing(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    other = MADE._replace(method="DS-DL")
-    store.put(MADE, stamp(MADE), [{"last": 1.0, "seconds": 1.0}])
-    assert missing([MADE, other, other], FAMILIES, store) == [other]
-    store.put(MADE, "another stamp", [{"last": 1.0, "seconds": 1.0}])
-    assert missing([MADE, other], FAMILIES, store) == [MADE, other]
+    other = WORKS._replace(method="DS-DL")
+    store.put(WORKS, stamp(WORKS), [{"last": 1.0, "seconds": 1.0}])
+    assert missing([WORKS, other, other], FAMILIES, store) == [other]
+    store.put(WORKS, "another stamp", [{"last": 1.0, "seconds": 1.0}])
+    assert missing([WORKS, other], FAMILIES, store) == [WORKS, other]
 
 
 def test_cells_are_computed_and_stored_and_failures_named(tmp_path: Path) -> None:
     store, seen = Store(tmp_path), []
     report = lambda progress: seen.append((progress.done, progress.last))  # noqa: E731
-    progress = run([MADE, FAILS], families(), store, jobs=1, report=report)  # type: ignore[arg-type]
+    progress = run([WORKS, FAILS], families(), store, jobs=1, report=report)  # type: ignore[arg-type]
     assert progress.total == 2
     assert seen[0] == (0, None)  # before the first cell
     assert [done for done, _ in seen] == [0, 1, 2]
-    assert {cell for _, cell in seen[1:]} == {MADE, FAILS}
+    assert {cell for _, cell in seen[1:]} == {WORKS, FAILS}
     assert list(progress.failed) == [FAILS]
     assert "nowhere" in progress.failed[FAILS]
-    (figures,) = Store(tmp_path).get(MADE, stamp(MADE))  # type: ignore[misc]
+    (figures,) = Store(tmp_path).get(WORKS, stamp(WORKS))  # type: ignore[misc]
     assert 30 < figures["last"] <= figures["oracle"] <= 100
     assert progress.left == 0
-    again = run([MADE], families(), store, jobs=1)  # type: ignore[arg-type]
+    again = run([WORKS], families(), store, jobs=1)  # type: ignore[arg-type]
     assert again.total == 0
 
 
@@ -81,7 +81,7 @@ def test_stopped_run_does_not_wait_for_running_cells(tmp_path: Path) -> None:
 
     before = set(multiprocessing.active_children())
     with pytest.raises(KeyboardInterrupt):
-        run([FAILS, MADE], families(), Store(tmp_path), jobs=1, report=stop)  # type: ignore[arg-type]
+        run([FAILS, WORKS], families(), Store(tmp_path), jobs=1, report=stop)  # type: ignore[arg-type]
     while any(process.exitcode is None for process in started):  # the pool's own thread collects the exit code too
         time.sleep(0.05)
     assert [process.exitcode for process in started] == [-signal.SIGTERM]
@@ -95,7 +95,7 @@ def test_time_left_is_estimated_from_cells_of_the_same_kind_or_else_all() -> Non
     assert progress.left == pytest.approx((2 * 15 + 30) / 2)
 
 
-def test_the_data_set_of_every_problem_is_known() -> None:
+def test_data_set_of_every_problem_is_known() -> None:
     problems = {problem for experiment in EXPERIMENTS.values() for problem in experiment.problems}
     assert {data_of(problem) for problem in problems} <= {None, *datasets.names()}
 

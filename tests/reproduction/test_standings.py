@@ -8,12 +8,12 @@ import pytest
 from reproduction.standings import difference, mean_ranks, noise_gaps, scores_of
 
 
-def test_scores_are_of_the_methods_asked_for() -> None:
+def test_scores_are_limited_to_the_requested_methods() -> None:
     lines = [{"method": m, "data": d, "mean": float(len(m + d))} for m in ("x", "yy") for d in ("a", "b")]
     assert scores_of(lines, {"x"}) == {"a": {"x": 2.0}, "b": {"x": 2.0}}
 
 
-def test_ranks_sum_to_what_they_must() -> None:
+def test_mean_ranks_sum_to_the_sum_of_all_ranks() -> None:
     rng = np.random.default_rng(0)
     scores = {str(d): dict(zip("abcd", rng.integers(0, 5, 4).astype(float), strict=True)) for d in range(7)}
     found = mean_ranks(scores)
@@ -21,7 +21,7 @@ def test_ranks_sum_to_what_they_must() -> None:
     assert {n for _, n in found.values()} == {7}
 
 
-def test_a_gap_that_cannot_be_measured_is_left_out() -> None:
+def test_unmeasurable_gap_is_left_out() -> None:
     scores = {
         "known": {"vote": 50.0, "x": 75.0, "low": 60.0, "high": 100.0},
         "no ceiling": {"vote": 50.0, "x": 99.0},
@@ -31,7 +31,7 @@ def test_a_gap_that_cannot_be_measured_is_left_out() -> None:
     assert noise_gaps(scores, "vote", ("low", "high")) == {"x": 50.0}
 
 
-def test_pairs_are_of_the_seeds_that_both_have() -> None:
+def test_paired_difference_uses_the_seeds_that_both_have() -> None:
     ours = {"mean": 83.0, "by_seed": [80.0, 85.0, 84.0]}
     theirs = {"mean": 80.5, "by_seed": [79.0, 82.0]}
     assert difference(ours, theirs, paired=True) == (2.0, pytest.approx(1.0))
@@ -40,6 +40,6 @@ def test_pairs_are_of_the_seeds_that_both_have() -> None:
     assert error == pytest.approx(np.hypot(np.std([80, 85, 84], ddof=1) / 3**0.5, 1.5))
 
 
-def test_a_single_value_adds_no_error() -> None:
+def test_single_value_adds_no_error() -> None:
     one = {"mean": 80.0, "by_seed": [80.0]}
     assert difference(one, {"mean": 81.0, "by_seed": [80.0, 82.0]}, paired=False) == (-1.0, pytest.approx(1.0))

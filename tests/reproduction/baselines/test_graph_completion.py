@@ -1,4 +1,4 @@
-"""GC-MC: messages against dense matrices, what is hidden, and prediction of answers nobody showed it."""
+"""GC-MC: messages against dense matrices, hidden answers, and prediction of held-out answers."""
 
 import numpy as np
 import pytest
@@ -77,7 +77,7 @@ def test_an_answer_does_not_predict_itself():
     module, answers = graph(), small()
     x = np.random.default_rng(0).normal(size=(4, 2)).astype(np.float32)
     batch = next(Batches(open_features(x), answers, batch_size=4).epoch(0))
-    for seed in range(8):  # whatever is hidden
+    for seed in range(8):  # for any hidden answers
         module.hide.reseed(seed)
         module.zero_grad()
         module.loss(batch).backward()
@@ -96,7 +96,7 @@ def test_an_answer_does_not_predict_itself():
 
 
 def test_loss_is_the_mean_over_hidden_answers_on_average():
-    """Dividing by the share hidden leaves the mean over all answers, each seen without what was hidden."""
+    """Divided by the hidden share, it is the mean over all answers, each predicted without hidden ones."""
     module, answers = graph(unseen=0.5), small()
     for parameter in (module.from_workers, module.from_tasks):
         parameter.data.zero_()  # without messages the probabilities do not depend on what is hidden
@@ -139,7 +139,7 @@ def test_gradient_agrees_with_finite_differences():
 
 
 def crowd(seed, n_tasks=300, n_classes=3, n_workers=12):
-    """Features that tell half of the story, and workers of uneven skill."""
+    """Partly informative features, and workers of uneven skill."""
     rng = np.random.default_rng(seed)
     answers = cw.simulate.simulate(
         n_tasks, n_workers=n_workers, n_classes=n_classes, answers_per_task=4, accuracy=(0.65, 0.95), seed=seed
@@ -168,7 +168,7 @@ def test_predicts_held_out_answers_better_than_a_guess(n_classes):
 
 
 def test_messages_improve_on_features_alone():
-    """Features of noise: what is known of a task comes from the others' answers."""
+    """The features are noise, so only the answers of other workers inform about a task."""
     gain = []
     for seed in range(4):
         X, answers = crowd(seed, n_tasks=400)

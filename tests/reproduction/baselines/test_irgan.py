@@ -1,4 +1,4 @@
-"""IRGAN: the policy gradient against enumeration, the discriminator by hand, and the game as a whole."""
+"""IRGAN: the policy gradient against enumeration, the discriminator by hand, and complete fits."""
 
 from itertools import product
 
@@ -44,7 +44,7 @@ def rewards(module, batch, row, worker):
 
 
 def test_policy_gradient_is_that_of_the_expected_reward():
-    """The mean of its gradient over all that can be drawn, against finite differences of the expected reward."""
+    """The mean gradient over all possible draws equals finite differences of the expected reward."""
     module, batch = game(), batch_of()
     row, worker = np.array([0, 1, 2, 2]), np.array([2, 0, 1, 2])
     missing = np.array([True, True, False, True])  # the third must not count
@@ -54,7 +54,7 @@ def test_policy_gradient_is_that_of_the_expected_reward():
 
     def chances():
         with torch.no_grad():
-            return module.said(batch, *pairs[:2]).exp().numpy()  # (pairs, classes)
+            return module.log_generator(batch, *pairs[:2]).exp().numpy()  # (pairs, classes)
 
     mean = {name: torch.zeros_like(module.get_parameter(name)) for name in ("matrix", "network.head.weight")}
     chance = chances()
@@ -62,7 +62,7 @@ def test_policy_gradient_is_that_of_the_expected_reward():
         drawn = np.array([labels[0], labels[1], 0, labels[2]])
         module.draw = lambda _, drawn=drawn: torch.from_numpy(drawn)
         module.zero_grad()
-        module.fool_loss(batch).backward()
+        module.generator_loss(batch).backward()
         probability = chance[np.arange(4), drawn][missing].prod()
         for name in mean:
             mean[name] += probability * module.get_parameter(name).grad
@@ -81,7 +81,7 @@ def test_policy_gradient_is_that_of_the_expected_reward():
 
 
 def test_baseline_makes_the_gradient_less_noisy():
-    """Rewards that all are far from zero: without a baseline their level is noise."""
+    """All rewards are far from zero, so without a baseline their level adds noise."""
     rng = np.random.default_rng(0)
     reward, weight = torch.tensor(10 + rng.normal(size=50)), torch.full((50,), 1 / 50)
     score = torch.tensor(rng.normal(size=50))  # gradients of log_p
@@ -105,19 +105,19 @@ def test_loss_of_the_discriminator(weight):
     fake = rewards(module, batch, row, worker)[at, label]
     w = np.ones(4) if batch.weight is None else batch.weight
     expected = np.average(real, weights=w) + np.average(fake, weights=w * missing)
-    np.testing.assert_allclose(float(module.tell_loss(batch).detach()), expected, rtol=1e-6)
+    np.testing.assert_allclose(float(module.discriminator_loss(batch).detach()), expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("loss", ["tell_loss", "fool_loss"])
+@pytest.mark.parametrize("loss", ["discriminator_loss", "generator_loss"])
 def test_each_side_learns_alone(loss):
     module = game()
     getattr(module, loss)(batch_of()).backward()
     own = {id(p) for p in module.discriminator.parameters()}
     for name, p in module.named_parameters():
         if name == "discriminator.network.head.weight" or name == "discriminator.network.head.bias":
-            continue  # the judge's own classes are not used
+            continue  # the class outputs of the discriminator's network are not used
         moved = p.grad is not None and bool((p.grad != 0).any())
-        if (id(p) in own) != (loss == "tell_loss"):
+        if (id(p) in own) != (loss == "discriminator_loss"):
             assert not moved, name
     assert any(p.grad is not None for p in module.parameters())
 
@@ -133,7 +133,7 @@ def test_drawn_pairs_have_no_answer(n_models):
         for t, w, is_missing in zip(batch.task[row].tolist(), (worker % 3).tolist(), missing.tolist(), strict=True):
             assert ((t, w) not in given) == is_missing
             seen.add((t, w))
-    assert seen == {(t, w) for t in range(3) for w in range(3)}  # task 3 has no answers to stand beside
+    assert seen == {(t, w) for t in range(3) for w in range(3)}  # task 3 has no answers, so no pair is drawn for it
 
 
 def test_labels_are_drawn_by_their_probabilities():
@@ -166,8 +166,8 @@ def test_predicts_held_out_answers_better_than_a_guess(n_classes):
     assert np.mean(gain) > 3 * np.std(gain, ddof=1) / 2
 
 
-def test_the_generator_follows_its_rewards():
-    """A discriminator that takes every answer of class 0 for real, and no other: soon all say 0."""
+def test_generator_follows_its_rewards():
+    """With a discriminator that accepts only answers of class 0, all generated answers become 0."""
     X, answers = crowd(0)
     model = IRGAN(**{**FEW, "rounds": 20, "discriminator_epochs": 1, "generator_lr": 0.05})
 

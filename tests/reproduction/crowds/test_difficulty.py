@@ -1,4 +1,4 @@
-"""The difficulty paper's simulations: error rates as its equations say, counted."""
+"""The difficulty paper's simulations: measured error rates agree with its equations."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from reproduction.crowds.difficulty import SKILL, gaussian_mixture, structural_a
 
 
 def fits(counts, expected):
-    """Whether counts of independent yes/no cells (cells, 2) are as expected, by chi-squared at 0.1 %."""
+    """Whether counts of independent binary cells (cells, 2) are as expected: a chi-squared test at 0.1 %."""
     statistic = ((counts - expected) ** 2 / expected).sum()
     return statistic < chi2.ppf(0.999, len(counts))
 
 
-def test_the_papers_points():
-    """Its authors drew class 1 before class 0, x1 before x2, training before test, from numpy's old stream 1228."""
+def test_points_of_the_paper_are_reproduced():
+    """The authors drew class 1 before class 0, x1 before x2, training before test, from numpy's old stream 1228."""
     X, truth, p, X_test, truth_test = gaussian_mixture(seed="paper", constant=True)
     old = np.random.RandomState(1228).normal(size=4000)
     np.testing.assert_allclose(X[:500, 0], old[:500] + 1)
@@ -68,8 +68,8 @@ def test_structural_answers_have_the_error_rates_of_the_equations():
     np.testing.assert_allclose(sensitivity(answers, known), SKILL[:, 1], atol=0.025)
 
 
-def test_more_classes():
-    """Skill is reached where the class is certain, an even guess where all are as likely; errors are even."""
+def test_equations_hold_for_more_than_two_classes():
+    """Certain tasks reach the skill, uniform ones a guess; errors are uniform."""
     skill = np.array([[0.9, 0.6, 0.7]])
     p = np.repeat([[1.0, 0.0, 0.0], [1 / 3, 1 / 3, 1 / 3]], 6000, axis=0)
     truth = np.tile([0, 1, 2], 4000)
@@ -83,10 +83,10 @@ def test_more_classes():
 
 
 def test_unstructured_answers_have_the_same_error_rate_everywhere():
-    """Summed over k, each answer errs independently at the mean rate: what the paper's second crowd amounts to."""
+    """Summed over k, each answer errs independently at the mean rate: the paper's second crowd."""
     truth = np.repeat([0, 1], 10_000)
     answers = unstructured_answers(truth, 3, seed=5)
-    wrong = (answers.label != truth[answers.task]).reshape(-1, 3)  # answers stand by task, then worker
+    wrong = (answers.label != truth[answers.task]).reshape(-1, 3)  # answers are sorted by task, then worker
     rate = np.mean([1 / (3 + k) for k in range(6)])
     assert rate == pytest.approx(0.203, abs=5e-4)
     for c in (0, 1):
@@ -101,8 +101,8 @@ def test_unstructured_answers_have_the_same_error_rate_everywhere():
     assert np.mean(code.label != truth[code.task]) == pytest.approx(0.2186, abs=0.006)
 
 
-def test_unstructured_by_task():
-    """Summed over a task's one k, all its workers err together: enumerated."""
+def test_errors_of_a_task_are_dependent_if_its_rate_is_shared():
+    """Oracle: enumeration over the k of a task, which all its workers share."""
     errors = np.array([0.05, 0.5])
     truth = np.repeat([0, 1, 2], 5000)
     answers = unstructured_answers(truth, 2, 3, errors=errors, per="task", seed=6)
@@ -116,14 +116,16 @@ def test_unstructured_by_task():
     assert abs(np.mean(shift == 1) - 0.5) < 4 * 0.5 / np.sqrt(len(shift))
 
 
-def test_who_answers_and_what_is_repeated():
+def test_answers_follow_the_seed_and_the_number_per_task():
     truth, p = np.tile([0, 1], 50), np.linspace(0, 1, 100)
     answers = structural_answers(truth, p, answers_per_task=2, classes=["cat", "dog"], seed=7)
     assert (answers.n_answers, answers.n_workers, answers.classes.tolist()) == (200, 5, ["cat", "dog"])
     assert np.bincount(answers.task).tolist() == [2] * 100
     assert answers == structural_answers(truth, p, answers_per_task=2, classes=["cat", "dog"], seed=7)
     assert answers != structural_answers(truth, p, answers_per_task=2, classes=["cat", "dog"], seed=8)
-    assert structural_answers(truth, 1 - p, seed=7) == structural_answers(truth, p, seed=7)  # only the distance counts
+    assert structural_answers(truth, 1 - p, seed=7) == structural_answers(
+        truth, p, seed=7
+    )  # only the distance from uniform matters
     both = np.column_stack([1 - p, p])
     assert structural_answers(truth, both, seed=7) == structural_answers(truth, p, seed=7)
 

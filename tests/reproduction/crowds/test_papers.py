@@ -12,7 +12,7 @@ from scipy.stats import binom
 from crowdwise import Answers, read, simulate
 from crowdwise.errors import ParameterError
 from reproduction import crowds
-from reproduction.crowds.drawing import draw_rows, published
+from reproduction.crowds.drawing import draw_rows, match_moments
 from reproduction.crowds.from_votes import _poisson
 from reproduction.crowds.heavy import HEAVY
 from reproduction.crowds.iced import SYN, _repeated
@@ -36,7 +36,7 @@ def cifar(data):
 
 @pytest.fixture(scope="module")
 def votes():
-    """Made-up votes like those of CIFAR10-H: 3 classes, a crowd that is nearly always right, a few bad workers."""
+    """Simulated votes like those of CIFAR10-H: 3 classes, a crowd that is nearly always right, a few bad workers."""
     rng = np.random.default_rng(0)
     y = np.tile([0, 1, 2], 400)
     counts = rng.multinomial(50, np.where(np.eye(3)[y], 0.94, 0.03))
@@ -63,7 +63,7 @@ def near(found, expected, within):
 # Rows
 
 
-def test_parts_are_disjoint_of_the_size_asked_and_do_not_depend_on_later_ones():
+def test_parts_are_disjoint_have_their_sizes_and_do_not_depend_on_later_ones():
     y = np.random.default_rng(0).integers(-1, 3, size=400)
     sizes = np.array([[5, 10, 0], [20, 1, 7]])
     parts = draw_rows(y, sizes, np.random.default_rng(1))
@@ -74,7 +74,7 @@ def test_parts_are_disjoint_of_the_size_asked_and_do_not_depend_on_later_ones():
     np.testing.assert_array_equal(draw_rows(y, [sizes[0], [1, 1, 1]], np.random.default_rng(1))[0], parts[0])
 
 
-def test_every_task_of_a_class_is_as_likely():
+def test_all_tasks_of_a_class_are_equally_likely():
     y = np.repeat([0, 1], [4, 6])
     rng = np.random.default_rng(0)
     times = np.bincount(np.concatenate([draw_rows(y, [[1, 3]], rng)[0] for _ in range(4000)]), minlength=10)
@@ -83,11 +83,11 @@ def test_every_task_of_a_class_is_as_likely():
 
 
 def test_too_few_tasks_are_rejected():
-    with pytest.raises(ParameterError, match="class 1 has 2 tasks, but 3"):
+    with pytest.raises(ParameterError, match="class 1 has 2 tasks, fewer than the requested 3"):
         crowds.binary_imbalanced([0, 0, 0, 1, 1], (0, 1), 1, 2, 2)
     with pytest.raises(ParameterError, match="n_test=3"):
         crowds.binary_imbalanced([0, 0, 1, 1], (0, 1), 1, 1, 3)
-    with pytest.raises(ParameterError, match=r"n_test=0.*none of which may be without"):
+    with pytest.raises(ParameterError, match=r"n_test=0.*a positive multiple of 2"):
         crowds.binary_imbalanced([0, 0, 1, 1], (0, 1), 1, 1, 0)
     with pytest.raises(ParameterError, match="both sides"):
         crowds.binary_imbalanced([0, 0, 1, 1], ((0, 1), 1), 1, 1, 2)
@@ -105,25 +105,25 @@ def test_holdout_is_balanced_and_unanswered():
     assert (unknown[crowds.balanced_holdout(answers, unknown, 40).test] >= 0).all()
     with pytest.raises(ParameterError, match="n_test=0"):
         crowds.balanced_holdout(answers, answers.truth, 0)
-    with pytest.raises(ParameterError, match="answers is of type NoneType"):
+    with pytest.raises(ParameterError, match="answers has type NoneType"):
         crowds.balanced_holdout(None, answers.truth, 40)
 
 
-def test_skills_leave_room_for_the_noise_of_counting():
-    """Accuracies counted over n answers have the published moments."""
+def test_skills_allow_for_sampling_noise():
+    """Accuracies measured over n answers have the published mean and deviation."""
     rng = np.random.default_rng(0)
-    skill = published(rng.random(20_000), 0.7, 0.12, 40)
+    skill = match_moments(rng.random(20_000), 0.7, 0.12, 40)
     counted = rng.binomial(40, skill) / 40
     assert abs(counted.mean() - 0.7) < 0.003 and abs(counted.std() - 0.12) < 0.003
     assert skill.std() < 0.1
-    kept = published(np.array([0.1, 0.3]), 0.5, None, 10)
+    kept = match_moments(np.array([0.1, 0.3]), 0.5, None, 10)
     np.testing.assert_allclose(kept, [0.4, 0.6])
 
 
 # Workers of low accuracy on real votes
 
 
-def test_answers_a_task_are_zero_truncated_poisson():
+def test_answers_per_task_are_zero_truncated_poisson():
     count = _poisson(200_000, 400_000, 50, np.random.default_rng(0))
     assert count.sum() == 400_000 and count.min() == 1
     rate = 1.59362  # rate / (1 - exp(-rate)) = 2
@@ -144,7 +144,7 @@ def test_the_worst_workers_are_taken_and_keep_their_order(votes):
 
 
 def test_answers_follow_the_images_votes():
-    """A vote is the image's own: where all voted for a wrong class, workers who never err say it too."""
+    """If all votes of an image are wrong, workers who never err repeat the wrong class."""
     y = np.repeat([0, 1], 100)
     counts = np.eye(2)[np.where(np.arange(200) % 10 == 0, 1 - y, y)]
     some = Answers.from_arrays([1, 101, 2], list("aab"), [0, 1, 0])
@@ -154,8 +154,8 @@ def test_answers_follow_the_images_votes():
     np.testing.assert_array_equal(answers.label, counts[answers.tasks[answers.task]].argmax(axis=1))
 
 
-def test_errors_are_the_workers_own():
-    """One worker mistakes 0 for 1, the other for 2; so they do here, more often than not."""
+def test_errors_follow_those_of_each_worker():
+    """One worker mistakes 0 for 1, the other for 2, and most simulated errors do the same."""
     y, task = np.repeat([0, 1, 2], 100), np.tile(np.arange(100), 2)
     some = Answers.from_arrays(task, np.repeat(["a", "b"], 100), np.repeat([1, 2], 100), classes=[0, 1, 2])
     _, answers, _ = crowds.low_quality_subset(
@@ -196,7 +196,7 @@ def test_invalid_votes_are_rejected(votes):
     crowds.low_quality_subset(counts, y, some, accuracy=(0.9, 0.3), **small)  # nine of ten always right
     with pytest.raises(ParameterError, match=r"n_tasks=1200: use fewer than all 1200"):
         crowds.low_quality_subset(counts, y, some, **{**small, "n_tasks": 1200, "n_answers": 1200})
-    with pytest.raises(ParameterError, match="answers is of type NoneType: give Answers"):
+    with pytest.raises(ParameterError, match=r"answers has type NoneType\. Pass Answers"):
         crowds.long_tailed_subset(counts, y, None, n_test=30, **small)
     with pytest.raises(ParameterError, match="n_test=0"):
         crowds.long_tailed_subset(counts, y, some, n_test=0, **small)
@@ -205,7 +205,7 @@ def test_invalid_votes_are_rejected(votes):
 
 
 def test_dasc_statistics(cifar):
-    """Table 1 of the paper: 2837 / 1000 tasks, R 3.093, Rg 5, workers 55.6 +- 19.7 %, 89.2 answers a worker."""
+    """Table 1 of the paper: 2837 / 1000 tasks, R 3.093, Rg 5, workers 55.6 +- 19.7 %, 89.2 answers per worker."""
     found = []
     for seed in SEEDS:
         train, answers, test = crowds.long_tailed_subset(*cifar, seed=seed)
@@ -221,7 +221,7 @@ def test_dasc_statistics(cifar):
 
 
 def test_crowding_statistics(cifar):
-    """8,687 images, 103 workers of about 200 answers, 2.37 a task, 78.2 % right; the rest of the images to test on."""
+    """8,687 images, 103 workers of about 200 answers, 2.37 per task, 78.2 % right; tested on the other images."""
     for seed in SEEDS:
         train, answers, test = crowds.low_quality_subset(*cifar, seed=seed)
         assert (answers.n_tasks, answers.n_workers, len(test)) == (8687, 103, 1313)
@@ -234,12 +234,12 @@ def test_crowding_statistics(cifar):
 
 
 def margin(answers):
-    """How many workers differ from the majority, for each task."""
+    """Return the number of workers who differ from the majority, per task."""
     yes = np.bincount(answers.task, answers.label, minlength=answers.n_tasks)
     return np.minimum(yes, answers.n_workers - yes)
 
 
-def test_every_worker_answers_every_task_within_its_range():
+def test_every_worker_answers_every_task_within_their_range():
     answers = crowds.iced_crowd(np.repeat([0, 1], 20_000), 5, accuracy=0.65, seed=2)
     assert answers.n_answers == 200_000
     right = answers.label == answers.truth[answers.task]
@@ -255,7 +255,7 @@ def test_every_worker_answers_every_task_within_its_range():
     ("shape", "differ", "expected"), [("gisette_like", 2, 2043), ("gas_drift", 2, 507), ("usps", 1, 103)]
 )
 def test_warm_up_groups_are_near_the_papers(shape, differ, expected):
-    """Also by hand: with equal workers, p was solved for; unequal ones come within a tenth."""
+    """p was solved for equal workers; unequal ones come within a tenth."""
     syn = SYN[shape]
     n = syn.n_major + syn.n_minor
     equal = n * (binom.cdf(differ, syn.n_workers, 1 - syn.accuracy) + binom.cdf(differ, syn.n_workers, syn.accuracy))
@@ -296,7 +296,7 @@ def test_copies_of_a_digit_differ():
     assert (np.sort((X > 0).sum(axis=1)) > 0).all()
 
 
-def test_copies_of_a_digit_stay_on_one_side():
+def test_copies_of_a_digit_are_in_training_or_test_only():
     code = np.repeat([0, 1, -1], [50, 40, 10])
     test, train = _repeated(code, np.array([[30, 30], [120, 12]]), np.random.default_rng(0))
     assert np.bincount(code[test]).tolist() == [30, 30] and np.bincount(code[train]).tolist() == [120, 12]
@@ -349,7 +349,7 @@ def test_gisette_like_set(data):
 
 @pytest.mark.parametrize("shape", HEAVY)
 def test_heavy_statistics(shape):
-    """The paper's Table 3, on made-up images: mean over seeds."""
+    """The paper's Table 3, on simulated images: mean over seeds."""
     heavy, y = HEAVY[shape], np.tile(np.arange(10), 400)
     found = []
     for seed in SEEDS:
@@ -373,7 +373,7 @@ def test_impossible_ratios_are_rejected():
 
 
 def test_product_holdout(data):
-    """The set that is really imbalanced."""
+    """The real imbalanced set."""
     answers, y = read(data / "product/answers.csv.gz"), np.load(data / "product/features.npz")["y"]
     assert answers.tasks.tolist() == list(range(8315))
     _, kept, test = crowds.balanced_holdout(answers, y, 600)

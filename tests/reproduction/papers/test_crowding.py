@@ -1,4 +1,4 @@
-"""CrowdInG's experiments: rows are what they are called, start alike, and stand beside the paper's numbers."""
+"""CrowdInG's experiments: settings of the rows, their common start, and the published numbers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ PLAIN = ("DL-MV", "DL-CL", "Anno-Reg", "Max-MIG", "AggNet", "Doctor Net")
 
 
 def params(method: str, setting: Setting = LABELME) -> dict[str, Any]:
-    """Options of a row, as text: networks of equal settings are equal."""
+    """Return the options of a row as text, so that networks with equal settings are equal."""
     return {name: str(value) for name, value in crowding.METHODS[method].make(setting).get_params(deep=False).items()}
 
 
 def changed(method: str, setting: Setting = LABELME) -> set[str]:
-    """What a row has otherwise than CrowdInG."""
+    """Return the names of options in which a row differs from CrowdInG."""
     usual = params("CrowdInG", setting)
     return {name for name, value in params(method, setting).items() if usual[name] != value}
 
@@ -32,7 +32,9 @@ def test_experiments_name_known_methods_and_problems() -> None:
         assert {*experiment.methods, *([experiment.ceiling] if experiment.ceiling else [])} <= set(crowding.METHODS)
         assert {problem.partition("@")[0] for problem in experiment.problems} <= set(PROBLEMS)
         assert set(experiment.axis) <= {*experiment.methods, *experiment.problems}
-        assert len(set(experiment.axis.values()) & {0, 0.5}) == bool(experiment.axis)  # the usual is on the axis
+        assert len(set(experiment.axis.values()) & {0, 0.5}) == bool(
+            experiment.axis
+        )  # the default value is on the axis
 
 
 def test_all_rows_of_the_paper_have_published_numbers() -> None:

@@ -1,4 +1,4 @@
-"""DASC's rows: the paper's settings, independent seeds, and its numbers beside them."""
+"""DASC's rows: the paper's settings, independent seeds, and the published numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reproduction.cells import Cell, Setting
 from reproduction.papers import dasc
 
 SELF = [name for name in dasc.METHODS if any(row in name for row in ("Confidence", "Random", "DASC", "Self-C"))]
-# Pseudo-answers an iteration by base learner: the paper's, of LabelMe a tenth of 20,000, 10,000 and 10,000.
+# Pseudo-answers per iteration and base learner, as in the paper; for LabelMe a tenth of 20,000, 10,000 and 10,000.
 PAPER = {
     "labelme": {"AnnoReg": 2000, "CrowdLayer": 1000, "WDN": 1000},
     "music": {"AnnoReg": 700, "CrowdLayer": 1000, "WDN": 1000},
@@ -30,14 +30,14 @@ def made(method: str, problem: str = "labelme", **options: Any) -> Any:
 def test_self_training_has_independent_runs_as_in_the_paper(method: str) -> None:
     model = made(method, seed=3, n_models=5)
     assert isinstance(model, DASC)
-    assert model.apart  # otherwise the seeds would share pseudo-answers, and deviations mean nothing
+    assert model.apart  # otherwise the seeds would share pseudo-answers and deviations would be too small
     assert dasc.FAMILY.together(method)
     assert (model.hidden, model.base.n_models) == (0.0, 5)
     assert model.random_state == model.base.random_state == 3
 
 
 @pytest.mark.parametrize(("data", "base"), [*product(PAPER, dasc.BASES)])
-def test_as_many_pseudo_answers_as_in_the_paper(data: str, base: str) -> None:
+def test_number_of_pseudo_answers_is_that_of_the_paper(data: str, base: str) -> None:
     for row in dasc.SELECT:
         assert made(f"{base}: {row}", data).per_iteration == PAPER[data][base]
 
@@ -58,13 +58,13 @@ def test_rows_differ_only_in_the_named_setting(base: str) -> None:
     assert {k: str(v) for k, v in inner.get_params(deep=False).items()} == theirs  # self-training starts from CE
 
 
-def test_iterations_are_fewer_where_answers_are_removed_and_when_quick() -> None:
+def test_iterations_are_fewer_with_removed_answers_and_in_quick_runs() -> None:
     found = [made("CrowdLayer: DASC", *how).iterations for how in (("music",), ("music@40",), ("heavy-2",))]
     assert found == [10, 5, 14]
     assert made("CrowdLayer: DASC", "music", quick=True).iterations == 2
 
 
-def test_the_trace_weighs_more_on_cifar10h() -> None:
+def test_trace_has_a_larger_weight_on_cifar10h() -> None:
     assert made("AnnoReg: CE", "cifar10h").lam == 0.1 != made("AnnoReg: CE", "music").lam
     assert made("AnnoReg: DASC", "cifar10h").base.lam == 0.1
 

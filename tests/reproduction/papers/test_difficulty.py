@@ -1,4 +1,4 @@
-"""The difficulty paper's problems and figures, against oracles; pictures are stood in for by clouds of numbers."""
+"""The difficulty paper's problems and figures, compared with oracles; noisy clouds of numbers replace pictures."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ def test_each_seed_draws_its_own_data_sets():
 
 def test_best_rule_reaches_its_theoretical_accuracy():
     found = [each["last"] for each in run(cell("best rule", "gaussian-structural", *range(5)))]
-    assert np.mean(found) == pytest.approx(100 * norm.cdf(np.sqrt(2)), abs=0.6)  # 25,000 tasks: 0.17 is usual
+    assert np.mean(found) == pytest.approx(
+        100 * norm.cdf(np.sqrt(2)), abs=0.6
+    )  # the standard error over 25,000 tasks is 0.17
     assert run(cell("best rule", "gaussian-paper"))[0]["last"] == pytest.approx(94.1)
 
 
@@ -83,10 +85,10 @@ def test_figures_are_those_of_the_fitted_model(method):
     assert found["skill"] == pytest.approx(100 * np.abs(estimated - SKILL).mean(), abs=0.01)
 
 
-def test_the_curve_rises_from_corner_to_corner_and_has_the_area():
+def test_roc_curve_rises_from_corner_to_corner_with_the_stated_area():
     found = score("Raykar", draw("gaussian-structural", 0))
     assert len(found["roc"]) == len(GRID) and (np.diff(found["roc"]) >= 0).all() and found["roc"][-1] == 1
-    assert 100 * np.trapezoid(found["roc"], GRID) == pytest.approx(found["auc"], abs=2)  # the grid cuts a corner
+    assert 100 * np.trapezoid(found["roc"], GRID) == pytest.approx(found["auc"], abs=2)  # the grid is coarse
 
 
 def test_workers_without_a_planted_skill_have_no_curves():
@@ -94,7 +96,7 @@ def test_workers_without_a_planted_skill_have_no_curves():
 
 
 def test_modelling_difficulty_improves_the_inferred_truth():
-    """What does reproduce of the paper, over five data sets: Adaptive infers more of the truth than Raykar."""
+    """The claim of the paper that holds, over five data sets: Adaptive infers the truth better than Raykar."""
     found = {m: [each["labels"] for each in run(cell(m, "gaussian-structural"))] for m in ("MV", "Raykar", "Adaptive")}
     mean = {method: np.mean(labels) for method, labels in found.items()}
     assert mean["MV"] + 10 < mean["Raykar"] < mean["Adaptive"] - 1
@@ -136,7 +138,7 @@ def test_experiments_have_lines(tmp_path):
 
 
 class Clouds:
-    """Stands in for pictures, of 1280 numbers each: rows of two noisy clouds."""
+    """Two noisy clouds of 1280 numbers that replace pictures."""
 
     n_per_class = 600
 
@@ -152,6 +154,7 @@ def clouds(monkeypatch):
     names = np.array(["cat", "dog"])
     data = SimpleNamespace(images={"train": Clouds()}, truth=np.repeat(names, 600), classes=names)
     monkeypatch.setattr(difficulty, "load", lambda name: data)
+    monkeypatch.setattr(difficulty, "open_source", lambda images: images)
     monkeypatch.setattr(difficulty, "encode_images", lambda rows: (calls.append(len(rows)), rows)[1])
     difficulty.encoded.cache_clear()
     yield calls
@@ -178,7 +181,7 @@ def test_training_and_test_pictures_are_disjoint(clouds, kind):
 
 @pytest.mark.parametrize("part", ["test", "other"])
 def test_training_tasks_do_not_depend_on_test_pictures_nor_the_crowd_on_its_own_tasks(clouds, monkeypatch, part):
-    """Test pictures move nothing of training; pictures of the one who knows p move answers, and nothing but them."""
+    """Test pictures change nothing in training; pictures that train the model of p change the answers only."""
     before = draw("dogs-structural", 0, quick=True).problem
     parts = np.array_split(np.random.default_rng(0).permutation(1000), 3)
     rows = np.r_[0:500, 600:1100][parts[1 if part == "test" else 2]]

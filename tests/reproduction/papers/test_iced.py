@@ -1,4 +1,4 @@
-"""ICED's rows: what Dawid and Skene is in them, the stages of the labels, and the network right after its warm-up."""
+"""ICED's rows: their Dawid-Skene, the stages of the labels, and the network right after its warm-up."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def blobs(seed: int) -> Problem:
 
 @pytest.fixture(autouse=True)
 def usps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small set in the place of USPS, so that no data are needed."""
+    """A small set that replaces USPS, so that no data are needed."""
     monkeypatch.setitem(PROBLEMS, "usps", blobs)
-    load_problem.__globals__["_whole"].cache_clear()
+    load_problem.__globals__["_load_complete"].cache_clear()
 
 
 def cell(method: str, seed: int = 0) -> Cell:
@@ -41,7 +41,7 @@ def made(method: str, **options: object) -> cw.ICED:
     return iced.METHODS[method].make(Setting("usps", **options))  # type: ignore[arg-type]
 
 
-def test_stages_of_the_labels() -> None:
+def test_accuracy_of_labels_is_measured_at_each_stage() -> None:
     problem = load_problem("usps", 1)
     (found,) = iced.run(cell("ICED", 1))
     truth = problem.answers.truth
@@ -53,7 +53,7 @@ def test_stages_of_the_labels() -> None:
 
 
 def test_equal_shares_lower_dawid_skene_and_learned_shares_lose_the_minority() -> None:
-    """What the paper's figure 2 shows of the one, and why the other is no remedy."""
+    """The first as in figure 2 of the paper; the second shows why learned shares do not help."""
     votes, equal, recall = [], [], []
     for seed in range(5):
         answers = blobs(seed).answers
@@ -71,7 +71,7 @@ def test_other_rows_have_no_stages() -> None:
     assert found["labels"] == 100 * (labels == blobs(0).answers.truth).mean()
 
 
-def test_the_ceiling_is_trained_on_the_truth() -> None:
+def test_ceiling_is_trained_on_the_truth() -> None:
     assert iced.run(cell("ceiling"))[0]["labels"] == 100
 
 
@@ -94,7 +94,7 @@ def test_warm_up_is_measured_alone(row: str) -> None:
     assert found["f1"] == pytest.approx(100 * np.mean(parts))
 
 
-def test_a_quick_warm_up_is_shorter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quick_warm_up_is_shorter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(iced.WARM_UP, "usps", 10)
     whole, quick = (Cell("iced-warm-up", "ICED-w", "usps", (0,), quick=q) for q in (False, True))
     assert [iced.warm_up(each).warmup_epochs for each in (whole, quick)] == [10, 2]
@@ -118,7 +118,7 @@ def test_rounds_share_the_epochs_of_the_others() -> None:
     assert iced.METHODS["ICED"].make(Setting("labelme")).epochs == 5
 
 
-def test_every_seed_has_a_crowd_of_its_own() -> None:
+def test_each_seed_draws_its_own_crowd() -> None:
     assert not any(iced.FAMILY.together(row) for row in iced.METHODS)
 
 

@@ -1,4 +1,4 @@
-"""Our own method beside the others: what each row is, how its figures are scored, and what is computed first."""
+"""The comparison of JointEM: settings of the rows, scoring, and the order of computation."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_jointem_and_the_vote_are_computed_first_and_the_large_set_late() -> Non
     assert all(joint.stage(method, problem) >= 3 for method, problem, *_ in (cell[1:] for cell in cells[first:]))
 
 
-def test_seeds() -> None:
+def test_number_of_seeds_per_method_and_problem() -> None:
     number: dict[tuple[str, str], int] = {}
     for cell in (*TABLE.cells(10), *SPARSITY.cells(10)):
         if cell.problem != "labelme" or cell in TABLE.cells(10):
@@ -81,7 +81,7 @@ def test_seeds() -> None:
     assert (number["crowdlayer", "cifar10n"], number["JointEM", "cifar10n"], number["iced", "cifar10n"]) == (5, 10, 1)
 
 
-def test_seeds_of_drawn_data_are_fitted_to_their_own_and_scored_by_balanced_accuracy() -> None:
+def test_seeds_of_drawn_data_use_their_own_draw_and_balanced_accuracy() -> None:
     both = joint.run(Cell("joint", "MV-DL", "digits-tail", (0, 1), quick=True))
     alone = [joint.run(Cell("joint", "MV-DL", "digits-tail", (seed,), quick=True))[0] for seed in (0, 1)]
     assert both == alone

@@ -1,4 +1,4 @@
-"""WAUM's rows: what labels mean over kept tasks, the controls, and the ways that are tried for the gap."""
+"""WAUM's rows: accuracy of labels over kept tasks, the controls, and the settings tried to explain the gap."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def cell(method: str, seeds: tuple[int, ...] = (0,), **options: bool) -> Cell:
 
 
 def test_labels_of_a_two_step_row_are_the_aggregated_labels(problem: Problem) -> None:
-    """Of each of several networks too, whose own predictions differ."""
+    """Also with several networks, whose own predictions differ."""
     found = waum.run(cell("DS", (0, 1)))
     right = cw.DawidSkene().fit(problem.answers).codes_ == problem.answers.truth
     assert [each["labels"] for each in found] == [100 * right.mean()] * 2
@@ -43,7 +43,7 @@ def test_labels_of_a_pruned_learner(problem: Problem) -> None:
     assert found["labels"] == 100 * (model.codes_ == problem.answers.truth)[model.kept_].mean()
 
 
-def test_a_learner_keeps_its_own_labels(problem: Problem) -> None:
+def test_learner_keeps_its_own_labels(problem: Problem) -> None:
     model = cw.CrowdLayer(epochs=1).fit(problem.X, problem.answers)
     assert waum.labels_of(model, problem.answers.truth) is None
 
@@ -65,14 +65,14 @@ def test_controls_leave_out_as_many_tasks_at_random(alpha: float) -> None:
 
 
 def test_only_independent_networks_are_trained_together() -> None:
-    """The networks of a pruned row would rank tasks by their mean; those that end in a softmax would start alike."""
+    """The networks of a pruned row would rank tasks by their mean; those with a final softmax would start equal."""
     alone = [name for name in waum.METHODS if not waum.FAMILY.together(name)]
     assert alone == [n for n in waum.METHODS if n.startswith(("WAUM", "random")) or n.endswith(waum.TWICE)]
     assert len(cells_of(waum.FAMILY, "WAUM + DS", "labelme", 5)) == 5
     assert len(cells_of(waum.FAMILY, "DS", "labelme", 5)) == 1
 
 
-def test_square_roots(problem: Problem) -> None:
+def test_square_roots_apply_to_all_features(problem: Problem) -> None:
     positive = problem._replace(X=np.abs(problem.X), X_test=np.abs(problem.X_test), valid=(problem.X[:5] ** 2, None))
     found = waum.rooted(positive)
     np.testing.assert_allclose(found.X**2, positive.X, rtol=1e-5)
