@@ -122,5 +122,5 @@ def test_damaged_training_checkpoints_are_rejected(tmp_path):
                 saved.read()
     saved.write({"module/w": torch.arange(6.0)}, {"phase": 0})  # intact, but of another training
     trainer = SimpleNamespace(phase=0, module=torch.nn.Linear(2, 2), history=[])
-    with pytest.raises(ModelFileError, match="no state of this training"):
+    with pytest.raises(ModelFileError, match="not a checkpoint of this training"):
         saved.load_into(trainer)

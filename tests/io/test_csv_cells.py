@@ -53,7 +53,7 @@ def test_no_cell_is_a_formula_and_ids_are_restored(answers):
     run("next answers.parquet -b 5 -o next.csv")
     run("feedback run --all -o told.csv")
     run("convert answers.parquet answers.csv")
-    run("fit answers.parquet -x X.npy -o model --epochs 1")
+    run("fit answers.parquet -x X.npy -o model -m crowdlayer --epochs 1")
     run("predict model X.npy -o predicted.csv --proba")
     files = [*Path().glob("*.csv"), *Path().glob("*/*.csv")]
     assert len(files) >= 15

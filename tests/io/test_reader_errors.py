@@ -89,7 +89,7 @@ def test_an_invalid_byte_far_into_the_file(put):
 
 
 def test_repeated_and_missing_columns(put):
-    assert_read_fails(errors.MissingColumnError, "stands 2 times", put("a.csv", "task,worker,label,task\n1,a,x,2\n"))
+    assert_read_fails(errors.MissingColumnError, "appears 2 times", put("a.csv", "task,worker,label,task\n1,a,x,2\n"))
     assert_read_fails(errors.MissingColumnError, "format='cleanlab'", put("b.csv", "ann,bob\n1,2\n"))
     assert read(put("c.csv", "task,worker,label,x,x\n1,a,x,2,3\n")).n_answers == 1
 

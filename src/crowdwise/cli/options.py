@@ -205,7 +205,7 @@ def _kind(cls: type) -> str:
 
     >>> from crowdwise.errors import DuplicateError
     >>> _kind(DuplicateError)
-    'A worker answered a task more than once.'
+    'A worker answered a task more than once, or an id is listed twice.'
     """
     return (cls.__doc__ or cls.__name__).strip().splitlines()[0]
 

@@ -56,7 +56,7 @@ def test_a_discriminator_that_knows_the_truth_teaches_it(data, monkeypatch):
     def judge(module, pool):
         pool.unlikely[:] = (pool.labels != torch.from_numpy(truth[pool.answers.task])).float()
 
-    monkeypatch.setattr(CrowdInGModule, "judge", judge)
+    monkeypatch.setattr(CrowdInGModule, "set_losses", judge)
     options = {**FAST, "epochs": 2, "generator_epochs": 40, "use_task": False, "two_step": False}
     options |= {"adversarial_lr": 1e-30, "adversarial_epochs": 5}
     sure = []

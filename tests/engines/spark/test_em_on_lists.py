@@ -205,6 +205,6 @@ def test_pair_counts_of_parts_add_up_to_the_local_agreement(crowds):
     answers = crowds[0]
     parts = data_of(answers, parts=4).parts.rows
     count = agreement_counts._sum([agreement_counts._count(packed, CLASSES) for _, packed in parts])
-    assert local_agreement.alpha_of(count) == pytest.approx(cw.evaluate.krippendorff_alpha(answers), abs=1e-12)
-    assert local_agreement.agreement_of(count) == cw.evaluate.pairwise_agreement(answers)
-    assert local_agreement.kappa_of(count) == pytest.approx(cw.evaluate.fleiss_kappa(answers), abs=1e-12)
+    assert local_agreement.alpha_from_counts(count) == pytest.approx(cw.evaluate.krippendorff_alpha(answers), abs=1e-12)
+    assert local_agreement.agreement_from_counts(count) == cw.evaluate.pairwise_agreement(answers)
+    assert local_agreement.kappa_from_counts(count) == pytest.approx(cw.evaluate.fleiss_kappa(answers), abs=1e-12)

@@ -63,5 +63,5 @@ def test_records_without_a_worker_are_rejected(put):
 
 
 def test_an_export_of_unnamed_sessions_is_empty(put):
-    with pytest.raises(errors.EmptyError, match=r"1 left out .records of unnamed sessions"):
+    with pytest.raises(errors.EmptyError, match=r"1 dropped .records of unnamed sessions"):
         read(put("a.jsonl", [choice(1, "2024-02-06_10-57-29", "A")], lines=True))

@@ -73,9 +73,8 @@ def test_a_wrong_prior_is_warned_about_and_the_true_one_is_not():
     shares = np.array([0.8, 0.15, 0.05])
     X, truth = blobs(n_tasks=500, distance=2.5, shares=shares)
     answers = answers_of(truth, uneven())
-    with pytest.warns(ClassPriorWarning, match="answers contradict") as caught:
+    with pytest.warns(ClassPriorWarning, match="answers contradict"):
         wrong = cw.JointEM("qda", features="plain", class_prior="balanced").fit(X, answers)
-    assert ClassPriorWarning.matches(str(caught[0].message))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         right = cw.JointEM("qda", features="plain", class_prior=dict(enumerate(shares))).fit(X, answers)

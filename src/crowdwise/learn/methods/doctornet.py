@@ -226,7 +226,7 @@ class DoctorModule(CrowdModule):
         mixed = [torch.einsum("mrwc,mw->mrc", self._logits(part, who).softmax(3), weight) for part in parts]
         return torch.cat(mixed, dim=1).clamp_min(TINY).log()
 
-    def answers_from(self, x: Tensor, row: Tensor, worker: Tensor) -> Tensor:
+    def predict_answer_log_proba(self, x: Tensor, row: Tensor, worker: Tensor) -> Tensor:
         """Skip the mixture, unless there is a worker without answers."""
         if self.silent[worker % self.n_workers].any():
             return super().predict_answer_log_proba(x, row, worker)
