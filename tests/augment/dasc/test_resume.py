@@ -72,7 +72,7 @@ def test_incompatible_start_weights_are_rejected(data):
 
 
 def test_invalid_checkpoints_are_rejected(data, tmp_path):
-    with pytest.raises(ModelFileError, match="is a folder. Use the path of a file"):
+    with pytest.raises(ModelFileError, match=r"is a folder. Use the path of a file"):
         plain(tiny(), checkpoint=tmp_path).fit(*data)
     with pytest.raises(ModelFileError, match="its folder does not exist"):
         plain(tiny(), checkpoint=tmp_path / "no" / "where" / "state").fit(*data)
