@@ -87,7 +87,7 @@ def test_failing_candidates_are_listed_with_the_reason(crowd):
     reasons = {entry.candidate: entry.failure for entry in choice.entries}
     assert reasons["failing"] == "TrainingError: the loss is not finite."
     assert "max_iter" in reasons["settings"]
-    assert "give X" in reasons["features"]
+    assert "pass X" in reasons["features"]
     assert reasons["fine"] is None
     assert sorted(choice.ranking_) == ["fine", "majority-vote"]
     assert "failing failed: TrainingError" in str(choice)
@@ -118,7 +118,7 @@ def test_majority_vote_is_always_included_and_first(crowd):
         ({"repeats": 0}, "repeats"),
         ({"repeats": 101}, "from 1 to 100"),
         ({"criterion": "accuracy"}, "criterion"),
-        ({"criterion": "tasks"}, "give X"),
+        ({"criterion": "tasks"}, "pass X"),
         ({"n_jobs": 0}, "n_jobs"),
         ({"random_state": -1}, "random_state"),
         ({"candidates": ["one-coin", "one-coin"]}, "each candidate once"),

@@ -265,5 +265,5 @@ def test_proposals_have_the_labels_and_confidences_of_the_run(tmp_path):
 
 def test_an_unsuitable_folder_is_rejected_before_data_is_read(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(ParameterError, match="other files"):
+    with pytest.raises(ParameterError, match="not from a run"):
         run(tmp_path / "missing.csv", tmp_path)

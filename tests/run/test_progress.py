@@ -96,7 +96,7 @@ def test_a_folder_of_a_run_with_other_settings_is_rejected(tmp_path, change, mes
 def test_folders_with_other_files_are_rejected_and_unchanged(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
-    with pytest.raises(ParameterError, match="other files"):
+    with pytest.raises(ParameterError, match="not from a run"):
         run(crowd(), tmp_path / "mine")
     assert [file.name for file in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
     (tmp_path / "file").write_text("")

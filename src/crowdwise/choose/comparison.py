@@ -182,5 +182,5 @@ def _check(
     if time_budget is not None:
         require(is_number(time_budget) and time_budget > 0, "time_budget", time_budget, "a number of seconds above 0")
     if criterion == "tasks" and X is None:
-        message = "criterion='tasks' predicts answers from features alone: give X, or use criterion='common'."
+        message = "criterion='tasks' predicts answers from features alone: pass X, or use criterion='common'."
         raise ParameterError(message)
