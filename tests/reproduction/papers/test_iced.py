@@ -30,7 +30,7 @@ def blobs(seed: int) -> Problem:
 def usps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small set that replaces USPS, so that no data are needed."""
     monkeypatch.setitem(PROBLEMS, "usps", blobs)
-    load_problem.__globals__["_whole"].cache_clear()
+    load_problem.__globals__["_load_complete"].cache_clear()
 
 
 def cell(method: str, seed: int = 0) -> Cell:
