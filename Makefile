@@ -23,7 +23,7 @@ setup: .venv/ready  ## Create .venv with every extra and the development tools
 	$(BIN)/python $(PIP) -e '.[all,dev]'
 	touch $@
 
-demo: setup         ## Run the main job on embedded data
+demo: setup         ## Run the full pipeline on built-in data
 	$(BIN)/crowdwise demo
 
 test: lint tests    ## Check style and types, run all tests and doctests

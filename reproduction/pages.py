@@ -39,7 +39,7 @@ PAPERS = {  # pages of docs/results, in order: the title, and the experiments
     "dasc": ("DASC: distribution-aware self-training", dasc.EXPERIMENTS),
     "crowding": ("CrowdInG: generated answers", crowding.EXPERIMENTS),
     "waum": ("WAUM: pruning ambiguous tasks", waum.EXPERIMENTS),
-    "iced": ("ICED: artificial tasks for imbalanced classes", iced.EXPERIMENTS),
+    "iced": ("ICED: synthetic tasks for imbalanced classes", iced.EXPERIMENTS),
     "difficulty": ("Data difficulty: adaptive and fixed", difficulty.EXPERIMENTS),
     "joint": ("JointEM: our own method", joint.EXPERIMENTS),
 }
@@ -130,9 +130,9 @@ def summary(results: Results) -> Iterator[str]:
     count = Counter(verdict.partition(":")[0] for verdict in verdicts.values())
     yield from ("## All orderings in one table", "")
     yield (
-        f"{len(GOALS)} orderings of the papers are checked here. {count['yes']} hold by more than two standard errors "
-        f"of the difference (SE) and {count['yes' + NEAR]} by less. {count['no' + NEAR]} fail by less than two and "
-        f"{count['no']} by more; {count[MISSING]} are {MISSING}."
+        f"The papers claim that one method beats another; {len(GOALS)} such orderings are checked here. "
+        f"{count['yes']} hold by more than two standard errors (SE) of the difference and {count['yes' + NEAR]} by "
+        f"less. {count['no' + NEAR]} fail by less than two and {count['no']} by more; {count[MISSING]} are {MISSING}."
     )
     yield ""
     rows = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import Any
 
 import typer.main
@@ -10,15 +11,15 @@ from crowdwise.cli import app
 
 HEAD = """# Command line
 
-This page is generated from the commands; `crowdwise COMMAND --help` shows the same text. A command exits with 0 on
-success, 1 if an input is invalid (with a message, and a traceback only with `--debug`), and 2 if the usage is wrong.
+This page is generated from the commands; `crowdwise COMMAND --help` shows the same text. The exit code is 0 on success,
+1 if an input is invalid (with a message; `--debug` adds the traceback), and 2 if the command line is invalid.
 """
 
 
 def page() -> str:
     """The whole page."""
     group = typer.main.get_command(app)
-    parts = [HEAD, f"Before the command:\n\n{options(group)}\n"]
+    parts = [HEAD, f"Options before the command:\n\n{options(group)}\n"]
     parts += [section(name, command) for name, command in group.commands.items()]  # type: ignore[attr-defined]
     return "\n".join(parts)
 
@@ -26,7 +27,8 @@ def page() -> str:
 def section(name: str, command: Any) -> str:
     """One command: what it does, its arguments and options, an example."""
     arguments = " ".join(usage(p) for p in command.params if p.param_type_name == "argument")
-    text = (command.help or "").replace("\b", "").strip()
+    paragraphs = (command.help or "").split("\n\n")
+    text = "\n\n".join(fill(part, 120, break_on_hyphens=False, break_long_words=False) for part in paragraphs)
     example = (command.epilog or "").strip()
     if example.startswith("Example: "):
         example = f"Example: `{example.removeprefix('Example: ')}`"

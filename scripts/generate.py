@@ -61,7 +61,7 @@ def index_table(group: Iterable[Method]) -> str:
         f"| [`{m.name}`]({m.name}.md) | `{class_name(m)}` | {m.what_for} | {'' if m.paper == '-' else m.paper} |"
         for m in group
     ]
-    return "\n".join(["| name | class | what for | paper |", "| --- | --- | --- | --- |", *rows])
+    return "\n".join(["| name | class | description | paper |", "| --- | --- | --- | --- |", *rows])
 
 
 def navigation() -> str:

@@ -1,6 +1,8 @@
-"""Of all tests: what lies here (`every_method`, `edge_crowds`) can be imported by them, and nothing is timed."""
+"""Settings of all tests: shared fixtures, and no time limit for generated examples."""
 
 from hypothesis import settings
 
-settings.register_profile("whatever it takes", deadline=None)  # on a busy machine, a slow case is no fault
-settings.load_profile("whatever it takes")
+pytest_plugins = ["tests.helpers.spark_fixtures"]
+
+settings.register_profile("no deadline", deadline=None)  # a slow example on a busy machine is not a failure
+settings.load_profile("no deadline")

@@ -1,4 +1,4 @@
-"""`crowdwise fit` on many processes."""
+"""`crowdwise fit` on several processes."""
 
 import json
 import os
@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,7 +26,7 @@ FIT = ["fit", "answers.csv", "--features", "X.npy", "--method", "crowdlayer", "-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("many")
+    folder = tmp_path_factory.mktemp("distributed")
     X, answers = cw.simulate.digits_crowd()
     np.save(folder / "X.npy", X[:150].astype(np.float32))
     write(answers[np.arange(150)].with_truth(None), folder / "answers.csv")
@@ -34,8 +35,8 @@ def folder(tmp_path_factory):
 
 def crowdwise(folder, *arguments, python=(sys.executable,)):
     command = [*python, "-m", "crowdwise", *FIT, *arguments]
-    told = {"cwd": folder, "env": {**os.environ, "OMP_NUM_THREADS": "1"}, "text": True}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **told)
+    options = {"cwd": folder, "env": {**os.environ, "OMP_NUM_THREADS": "1"}, "text": True}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
 
 
 def children_of(pid):
@@ -47,13 +48,26 @@ def rank_of(pid):
 
 
 def alive(pid):
-    stat = Path(f"/proc/{pid}/stat")
-    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:  # it has ended
+        return False
+
+
+def wait_for(file, process):
+    """Wait until a file exists; fail with the output of the process if that ends before."""
+    while not file.exists():
+        if process.poll() is not None:
+            pytest.fail(f"ended with {process.returncode} before {file.name} was written: {process.communicate()}")
+        time.sleep(0.01)
 
 
 def listening(pid):
-    """Addresses at which a process waits for others to connect."""
-    own = {str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir()}
+    """Return the addresses at which a process accepts connections."""
+    own = set()
+    for each in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):  # closed in the meantime
+            own.add(str(each.readlink()))
     tables = [Path(f"/proc/{pid}/net/{name}").read_text() for name in ("tcp", "tcp6")]
     lines = [line.split() for table in tables for line in table.splitlines()]
     return [line[1].partition(":")[0] for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in own]
@@ -62,63 +76,64 @@ def listening(pid):
 LOOPBACK = "0100007F"  # 127.0.0.1 as /proc writes it
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
 LONG = ["--epochs", "100", "--checkpoint"]
+ENDLESS = ["--epochs", "1000000", "--checkpoint"]  # ends only when it is killed
 
 
 @needs_proc
 @pytest.mark.slow
-def test_a_killed_process_ends_the_fit_and_the_same_command_goes_on(folder):
-    """As torchrun does without a break, bit for bit."""
+def test_a_killed_process_ends_the_fit_and_the_same_command_resumes(folder):
+    """The result equals that of an uninterrupted fit with torchrun, to the bit."""
     torchrun = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
-    whole = crowdwise(folder, *LONG, "whole.safetensors", "--out", "whole", "--json", python=torchrun)
+    complete = crowdwise(folder, *LONG, "complete.safetensors", "--out", "complete", "--json", python=torchrun)
     fit = crowdwise(folder, *LONG, "state.safetensors", "--out", "model", "--processes", "2")
     state = folder / "state.safetensors"
-    while not state.exists() and fit.poll() is None:
-        time.sleep(0.01)
+    wait_for(state, fit)
     children = children_of(fit.pid)
     os.kill(next(child for child in children if rank_of(child) == 1), signal.SIGKILL)
     out, error = fit.communicate(timeout=120)
     assert fit.returncode == 1
     assert out == ""
-    told = "error: process 1 of 0 to 1 was killed (SIGKILL: out of memory?); the others were ended. state.safetensors "
-    assert error.startswith(told)
+    assert error.startswith("error: Process 1 (of 0 to 1) was killed (SIGKILL: out of memory?), so the others were")
+    assert "saved in state.safetensors" in " ".join(error.split())
     assert "Traceback" not in error
     assert not any(map(alive, children))
     assert not (folder / "model").exists()
     assert list(folder.glob("*.partial")) == []
-    out, error = whole.communicate(timeout=120)
-    assert json.loads(out)["processes"] == 2, error  # nothing but the first process's result
+    out, error = complete.communicate(timeout=120)
+    assert json.loads(out)["processes"] == 2, error  # only the first process prints
     at = time.time()
     fit = crowdwise(folder, *LONG, "state.safetensors", "--out", "model", "--processes", "2")
     out, error = fit.communicate(timeout=120)
     assert fit.returncode == 0, error
     assert out.splitlines()[2].endswith(" s on 2 processes")
-    first, second = (load_file(folder / name / "model.safetensors") for name in ("whole", "model"))
+    first, second = (load_file(folder / name / "model.safetensors") for name in ("complete", "model"))
     assert first.keys() == second.keys()
     for name, value in first.items():
         np.testing.assert_array_equal(second[name], value, err_msg=name)
     assert state.stat().st_mtime > at
-    histories = [json.loads((folder / name / "model.json").read_text())["history"] for name in ("whole", "model")]
+    histories = [json.loads((folder / name / "model.json").read_text())["history"] for name in ("complete", "model")]
     assert histories[0] == histories[1]
 
 
 @needs_proc
-def test_nothing_outlives_the_one_who_leads(folder):
-    fit = crowdwise(folder, *LONG, "led.safetensors", "--out", "led", "--processes", "2")
-    while not (folder / "led.safetensors").exists() and fit.poll() is None:
-        time.sleep(0.01)
-    children = children_of(fit.pid)
-    assert len(children) == 2
-    heard = [address for child in children for address in listening(child)]
-    assert heard and set(heard) == {LOOPBACK}  # they talk to each other, and nobody else can join in
-    fit.kill()
-    fit.communicate(timeout=60)
-    until = time.monotonic() + 60
+def test_processes_listen_on_loopback_only_and_end_with_a_killed_launcher(folder):
+    fit = crowdwise(folder, *ENDLESS, "endless.safetensors", "--out", "endless", "--processes", "2")
+    try:
+        wait_for(folder / "endless.safetensors", fit)
+        children = children_of(fit.pid)
+        assert len(children) == 2
+        addresses = [address for child in children for address in listening(child)]
+        assert addresses and set(addresses) == {LOOPBACK}
+    finally:
+        fit.kill()
+        fit.communicate()
+    until = time.monotonic() + 600
     while any(map(alive, children)) and time.monotonic() < until:
         time.sleep(0.05)
     assert not any(map(alive, children))
 
 
-# Within one process
+# In one process
 
 
 def run(line, code):
@@ -134,12 +149,12 @@ def one_of_two(monkeypatch, folder):
     monkeypatch.setenv("WORLD_SIZE", "2")
 
 
-def test_a_number_of_processes_is_one_or_more(folder, monkeypatch):
+def test_zero_processes_are_rejected(folder, monkeypatch):
     monkeypatch.chdir(folder)
     assert "--processes" in run([*FIT, "--out", "model", "--processes", "0"], 2)
 
 
-def test_one_process_is_the_usual_fit(folder, monkeypatch):
+def test_one_process_runs_the_usual_fit(folder, monkeypatch):
     monkeypatch.chdir(folder)
     result = json.loads(
         CliRunner().invoke(app, [*FIT, "--out", "one", "--epochs", "1", "--processes", "1", "--json"]).stdout
@@ -149,27 +164,27 @@ def test_one_process_is_the_usual_fit(folder, monkeypatch):
 
 @pytest.mark.usefixtures("one_of_two")
 @pytest.mark.parametrize("method", ["crowdlab", "adaptive-difficulty"])
-def test_methods_without_a_network_have_nothing_to_share(method):
+def test_methods_without_a_network_are_rejected(method):
     options = ["--features", "X.npy", "--out", "model", "--method", method]
-    told = run(["fit", "answers.csv", *options], 1)
-    assert f"{method} does not train a network" in told
-    assert ("--network mlp" in told) == (method != "crowdlab")
+    output = run(["fit", "answers.csv", *options], 1)
+    assert f"{method} does not train a network" in output
+    assert ("--network mlp" in output) == (method != "crowdlab")
 
 
 @pytest.mark.usefixtures("one_of_two")
-def test_two_numbers_of_processes_must_agree():
+def test_processes_must_match_torchrun():
     assert "--processes 3, but 2 processes were started" in run([*FIT, "--out", "model", "--processes", "3"], 1)
 
 
 @pytest.mark.usefixtures("one_of_two")
-def test_other_commands_run_in_one_process():
+def test_commands_other_than_fit_are_rejected():
     assert "`crowdwise methods` runs in one process" in run(["methods"], 1)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
-        ("--features nothere.npy", "there is no file or folder 'nothere.npy'"),
+        ("--features nothere.npy", "no file or folder 'nothere.npy'"),
         ("nothere.csv", "no file 'nothere.csv'"),
         ("--gold nothere.csv", "no file 'nothere.csv'"),
         ("--set lr=banana", "lr='banana'"),
@@ -181,22 +196,22 @@ def test_other_commands_run_in_one_process():
         ("--out X.npy", "X.npy is named twice"),
     ],
 )
-def test_mistakes_are_found_before_others_are_started(folder, monkeypatch, options, said):
+def test_user_errors_are_found_before_processes_start(folder, monkeypatch, options, message):
     monkeypatch.chdir(folder)
     monkeypatch.setattr(subprocess, "Popen", None)
-    assert said in run([*FIT, "--out", "model", "--processes", "9", *options.split()], 1)
+    assert message in run([*FIT, "--out", "model", "--processes", "9", *options.split()], 1)
 
 
-def test_a_mistake_of_all_processes_is_told_once(capfd):
+def test_an_error_of_all_processes_is_printed_once(capfd):
     assert distributed.launch(3, ["methods"], None) == 1
-    told = capfd.readouterr()
-    assert told.out == ""
-    assert told.err.splitlines() == [
+    output = capfd.readouterr()
+    assert output.out == ""
+    assert output.err.splitlines() == [
         "error: `crowdwise methods` runs in one process, but 3 were started. Only `fit` can share its work."
     ]
 
 
-def test_what_each_process_says_is_told(monkeypatch, tmp_path):
+def test_errors_take_precedence_over_lost_processes(monkeypatch, tmp_path):
     monkeypatch.setenv(distributed.LAUNCHED, str(tmp_path))
     monkeypatch.setenv("WORLD_SIZE", "4")
     for rank, error in enumerate(map(LostProcessError, ("gone", "away", "lost"))):
@@ -209,15 +224,15 @@ def test_what_each_process_says_is_told(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("fails", ["lr", "", None])
-def test_who_ends_for_want_of_another_waits_for_what_he_has_to_say(monkeypatch, tmp_path, fails):
-    """The second of two processes fails a little after the first, or is killed, or goes on for ever."""
-    monkeypatch.setattr(distributed, "ENDING", 0.2)
+def test_a_failed_process_waits_for_the_error_of_the_other(monkeypatch, tmp_path, fails):
+    """The second of two processes fails a little after the first, or is killed, or never ends."""
+    monkeypatch.setattr(distributed, "ENDING", 0.2 if fails is None else 600)
     lost = SimpleNamespace(poll=lambda: 1)
-    asked = []
+    polls = []
 
     def poll():
-        asked.append(1)
-        if len(asked) < 3 or fails is None:
+        polls.append(1)
+        if len(polls) < 3 or fails is None:
             return None
         (tmp_path / "error-000001").write_text(fails)
         return 1 if fails else -9
@@ -226,7 +241,7 @@ def test_who_ends_for_want_of_another_waits_for_what_he_has_to_say(monkeypatch, 
     assert codes == [1, {"lr": 1, "": -9, None: None}[fails]]
 
 
-def test_a_mistake_under_torchrun_is_told_by_the_first(one_of_two, monkeypatch, capsys):
+def test_rank_0_reports_an_error_under_torchrun(one_of_two, monkeypatch, capsys):
     monkeypatch.setattr(distributed, "PATIENCE", 0)
     distributed.report_error(ParameterError("lr"))
     assert capsys.readouterr().err == "error: lr\n"
@@ -237,19 +252,19 @@ def test_a_mistake_under_torchrun_is_told_by_the_first(one_of_two, monkeypatch, 
     assert capsys.readouterr().err == ""
 
 
-def test_only_the_first_process_is_heard(one_of_two, monkeypatch, capsys):
+def test_only_rank_0_prints(one_of_two, monkeypatch, capsys):
     monkeypatch.setenv("RANK", "1")
     with distributed.participation("fit"):
-        print("heard")
+        print("from rank 1")
     assert capsys.readouterr().out == ""
 
 
-def test_how_to_go_on_is_said(tmp_path):
+def test_message_of_a_killed_process_explains_how_to_resume(tmp_path):
     assert "Use --checkpoint FILE" in distributed.killed_message(0, signal.SIGTERM, 2, None)
     assert "No epoch was complete yet" in distributed.killed_message(0, signal.SIGTERM, 2, tmp_path / "state")
 
 
-def test_threads_are_shared_out(monkeypatch):
+def test_threads_are_divided_among_the_processes(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
     assert [each["OMP_NUM_THREADS"] for each in distributed._environments(3)] == ["2"] * 3

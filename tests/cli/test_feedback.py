@@ -20,7 +20,7 @@ CONFUSED, GUESSES = 3, 5  # workers
 
 @pytest.fixture(scope="module")
 def today(tmp_path_factory):
-    """A run folder with what feedback reads: worker 3 takes class 1 for 2, worker 5 does not look."""
+    """A run folder with the files that feedback reads: worker 3 takes class 1 for 2, worker 5 guesses."""
     confusion = crowd(8, 3, "one-coin", accuracy=(0.8, 0.9), seed=3)
     confusion[CONFUSED, 1] = [0.05, 0.25, 0.7]
     confusion[GUESSES] = 1 / 3
@@ -39,28 +39,28 @@ def run(line, code=0):
     return result
 
 
-def test_one_worker_is_told_what_the_library_says(today):
+def test_feedback_for_one_worker_equals_that_of_the_library(today):
     assert run(f"feedback {today} --worker 3").stdout == f"{feedback(Run(today), CONFUSED)}\n"
 
 
-def test_without_a_worker_who_needs_it_most(today):
+def test_without_a_worker_those_in_need_are_listed(today):
     shown = run(f"feedback {today}")
     rows = [line.split() for line in shown.stdout.splitlines()[2:]]
     expected = workers_below_crowd(Run(today)).column("worker").to_pylist()
     assert [int(row[0]) for row in rows] == expected
     assert expected[0] == GUESSES
     assert "--worker ID" in shown.stderr
-    told = json.loads(run(f"feedback {today} --json").stdout)
-    assert [row["worker"] for row in told["workers"]] == expected
+    output = json.loads(run(f"feedback {today} --json").stdout)
+    assert [row["worker"] for row in output["workers"]] == expected
 
 
-def test_json_is_one_object(today):
-    told = json.loads(run(f"feedback {today} -w 3 --json").stdout)
-    assert told["workers"] == [feedback(Run(today), CONFUSED).as_dict()]
+def test_json_has_the_feedback_of_each_worker(today):
+    output = json.loads(run(f"feedback {today} -w 3 --json").stdout)
+    assert output["workers"] == [feedback(Run(today), CONFUSED).as_dict()]
     assert len(json.loads(run(f"feedback {today} --all --json").stdout)["workers"]) == 8
 
 
-def test_files(today):
+def test_feedback_is_written_as_text_json_and_csv(today):
     everybody = feedback_all(Run(today))
     assert "8 workers in all.txt" in run(f"feedback {today} --all --out all.txt").stdout
     assert Path("all.txt").read_text() == "\n\n".join(map(str, everybody)) + "\n"
@@ -78,14 +78,14 @@ def test_files(today):
         assert row["words"] == str(confusion)
 
 
-def test_a_worker_with_nothing_to_tell_still_makes_a_table(today):
+def test_a_worker_without_confusions_gives_an_empty_table(today):
     quiet = next(each.worker for each in feedback_all(Run(today)) if not each.confusions)
     run(f"feedback {today} -w {quiet} --out one.csv")
     assert Path("one.csv").read_text().splitlines() == ["worker,truth,said,count,of,share,crowd_share,examples,words"]
 
 
 @pytest.mark.parametrize(
-    ("rest", "words"),
+    ("options", "message"),
     [
         ("--worker 77", "No worker '77' in this run"),
         ("--worker 3 --all", "not both"),
@@ -94,9 +94,9 @@ def test_a_worker_with_nothing_to_tell_still_makes_a_table(today):
         ("--all --out nowhere/all.csv", "does not exist"),
     ],
 )
-def test_mistakes_in_plain_words(today, rest, words):
-    result = run(f"feedback {today} {rest}", code=1)
-    assert words in result.stderr
+def test_user_errors_are_one_message_without_a_traceback(today, options, message):
+    result = run(f"feedback {today} {options}", code=1)
+    assert message in result.stderr
     assert "Traceback" not in result.stderr
     assert not np.any([path.exists() for path in map(Path, ("all.txt", "all.docx"))])
 
@@ -107,5 +107,5 @@ def test_files_of_the_run_are_not_replaced(today):
     assert (today / WORKERS).read_bytes() == before
 
 
-def test_no_run(tmp_path):
+def test_a_missing_run_is_reported(tmp_path):
     assert "crowdwise run" in run(f"feedback {tmp_path / 'none'} --all", code=1).stderr

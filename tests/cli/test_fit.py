@@ -18,7 +18,7 @@ from tests.helpers.learn_commands import FILES, FIT, names, renamed, rows_of, ru
 pytestmark = pytest.mark.usefixtures("folder")
 
 
-def test_fit_writes_what_the_library_learns(digits):
+def test_fit_writes_the_model_of_the_library(digits):
     X, answers = digits
     shown = run(f"{FIT} --set kind=vw --seed 3").stdout
     model = CrowdLayer("vw", epochs=2, random_state=3).fit(X, answers)
@@ -39,29 +39,29 @@ def test_fit_writes_what_the_library_learns(digits):
         assert text in shown
 
 
-def test_a_fit_is_the_same_byte_for_byte():
+def test_a_repeated_fit_writes_the_same_bytes():
     run(FIT)
     run(FIT.replace("model", "again"))
     for name in FILES:
         assert Path("model", name).read_bytes() == Path("again", name).read_bytes()
 
 
-def test_json_and_scores(digits):
+def test_json_has_the_scores_of_the_library(digits):
     result = run(f"{FIT} --truth truth.csv --json")
-    told = json.loads(result.stdout)
-    assert list(told["scores"]) == ["majority-vote", "crowdlayer"]
-    assert told["scores"] == json.loads(Path("model/model.json").read_text())["scores"]
+    output = json.loads(result.stdout)
+    assert list(output["scores"]) == ["majority-vote", "crowdlayer"]
+    assert output["scores"] == json.loads(Path("model/model.json").read_text())["scores"]
     model = CrowdLayer(epochs=2).fit(*digits)
-    assert told["scores"]["crowdlayer"]["accuracy"] == pytest.approx((model.codes_ == digits[1].truth).mean())
-    assert told["written"] == {"model": "model", "labels": "model/labels.csv"}
+    assert output["scores"]["crowdlayer"]["accuracy"] == pytest.approx((model.codes_ == digits[1].truth).mean())
+    assert output["written"] == {"model": "model", "labels": "model/labels.csv"}
     assert result.stderr == ""
     lines = run(f"{FIT} --truth truth.csv").stdout.splitlines()
     assert [line.split()[0] for line in lines[-2:]] == ["majority-vote", "crowdlayer"]
 
 
-def test_gold_is_told_and_not_scored():
-    told = json.loads(run(f"{FIT} -m aggregated --gold gold.csv --truth truth.csv --json").stdout)
-    assert told["scores"]["aggregated"]["n_tasks"] == 100
+def test_gold_is_used_and_not_scored():
+    output = json.loads(run(f"{FIT} -m aggregated --gold gold.csv --truth truth.csv --json").stdout)
+    assert output["scores"]["aggregated"]["n_tasks"] == 100
     known = {row["task"]: row["label"] for row in rows_of("gold.csv")}
     assert {row["task"]: row["label"] for row in rows_of("model/labels.csv")[:50]} == known
     result = run(f"{FIT} -m aggregated --gold truth.csv --truth truth.csv --json")
@@ -70,7 +70,7 @@ def test_gold_is_told_and_not_scored():
     assert "gold" in run(f"{FIT} -m crowdlayer --gold gold.csv", 1).stderr  # it infers no labels to hold fixed
 
 
-def test_networks_and_parameters_of_parameters():
+def test_nested_parameters_are_set():
     run(f"{FIT} -m 'aggregated(dawid-skene)' --network mlp --set network__hidden=7 --set truth__max_iter=300 --seed 5")
     model = cw.load("model/model.safetensors")
     assert (model.network.hidden, model.truth.max_iter) == (7, 300)
@@ -78,7 +78,7 @@ def test_networks_and_parameters_of_parameters():
     assert isinstance(model.truth_, cw.DawidSkene)
 
 
-def test_parameters_of_a_learner_within_a_framework():
+def test_parameters_of_a_learner_inside_a_framework_are_set():
     run(f"{FIT} -m 'dasc(waum(conal))' --network mlp --set base__base__network__hidden=7 --set iterations=1 --seed 5 "
         "--set soft=yes --set redistribute=no")  # fmt: skip
     model = cw.load("model/model.safetensors")
@@ -87,14 +87,14 @@ def test_parameters_of_a_learner_within_a_framework():
     assert (model.random_state, model.base.random_state, model.base.base.random_state) == (5, 5, 5)
     run(f"{FIT} -m 'dasc(majority-vote)' --set iterations=1")
     assert cw.load("model").base.epochs == 2  # a network on the labels of the vote
-    told = run(f"{FIT} -m 'dasc(crowdlayer)' --set epoch=3", 1).stderr
-    assert "no parameter 'epoch'. Did you mean base__epochs" in told.replace("\n", " ")
+    output = run(f"{FIT} -m 'dasc(crowdlayer)' --set epoch=3", 1).stderr
+    assert "no parameter 'epoch'. Did you mean base__epochs" in output.replace("\n", " ")
 
 
-def test_a_killed_fit_goes_on():
+def test_a_fit_resumes_from_its_checkpoint():
     run(FIT.replace("--epochs 2", "--epochs 4"))
     straight = Path("model/labels.csv").read_bytes()
-    run(f"{FIT.replace('--epochs 2', '--epochs 4')} --checkpoint model/state")  # a folder that is there
+    run(f"{FIT.replace('--epochs 2', '--epochs 4')} --checkpoint model/state")  # in a folder that exists
     assert Path("model/state").exists()
     again = run(f"{FIT.replace('--epochs 2', '--epochs 4')} --checkpoint model/state --json")
     assert len(json.loads(again.stdout)["history"]) == 4
@@ -102,7 +102,7 @@ def test_a_killed_fit_goes_on():
     assert "belongs to other data or settings" in run(f"{FIT} --checkpoint model/state", 1).stderr
 
 
-# Which row is whose
+# Matching rows to tasks
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -124,8 +124,7 @@ def test_tables_are_matched_by_id(digits, suffix):
     assert [int(row["label"]) for row in predicted[:-1]] == expected.predict(X[order]).tolist()
 
 
-def test_more_rows_than_tasks(digits):
-    """The id of a task is its row."""
+def test_task_ids_are_row_numbers_if_there_are_more_rows_than_tasks(digits):
     X, answers = digits
     write(answers[np.arange(20, 140)].with_truth(None), "answers.csv")
     result = run(f"{FIT} --json")
@@ -134,7 +133,7 @@ def test_more_rows_than_tasks(digits):
     np.testing.assert_array_equal(cw.load("model/model.safetensors").proba_, expected.proba_)
 
 
-def test_rows_in_the_order_of_ids(digits):
+def test_rows_are_matched_in_the_order_of_the_ids(digits):
     write(renamed(digits, lambda task: f"{task:04}x"), "answers.csv")
     assert "matched to the tasks in order ('0000x', '0001x', '0002x', ..., '0149x')" in run(FIT).stderr
     assert [int(row["label"]) for row in rows_of("model/labels.csv")] == CrowdLayer(epochs=2).fit(
@@ -142,7 +141,7 @@ def test_rows_in_the_order_of_ids(digits):
     ).labels_.tolist()
 
 
-def test_rows_that_do_not_fit(digits):
+def test_a_wrong_number_of_rows_is_rejected(digits):
     X, _ = digits
     np.save("X.npy", X[:149])
     assert "X.npy has 149 rows; the answers have 150 tasks" in run(FIT, 1).stderr
@@ -157,7 +156,7 @@ def test_rows_that_do_not_fit(digits):
     assert "NaN" in run(FIT, 1).stderr
 
 
-def test_npz_and_splits(digits):
+def test_splits_of_an_npz_file_can_be_named(digits):
     X, _ = digits
     np.savez("X.npz", X_train=X, X_test=X[:5])
     run(f"{FIT.replace('X.npy', 'X.npz::train')}")
@@ -165,14 +164,14 @@ def test_npz_and_splits(digits):
     assert len(rows_of("predictions.csv")) == 5
 
 
-# Where the model goes
+# The folder of the model
 
 
-def test_other_files_stay():
+def test_other_files_in_the_folder_are_kept():
     Path("model").mkdir()
     Path("model/notes.txt").write_text("mine")
     run(FIT)
-    run(f"{FIT} --seed 1")  # over a model: it is replaced
+    run(f"{FIT} --seed 1")  # replaces the model
     assert names("model") == [*FILES, "notes.txt"]
     assert Path("model/notes.txt").read_text() == "mine"
     assert json.loads(Path("model/model.json").read_text())["parameters"]["random_state"] == 1
@@ -181,7 +180,7 @@ def test_other_files_stay():
 @pytest.mark.parametrize(
     ("name", "text"), [("labels.csv", "task,label\n"), ("model.json", '{"a": 1}'), ("model.json", "[")]
 )
-def test_files_that_are_no_model_s_are_not_replaced(name, text):
+def test_files_that_do_not_belong_to_a_model_are_not_replaced(name, text):
     Path("model").mkdir()
     Path("model", name).write_text(text)
     assert f"model holds {name} that do not belong to a model" in run(FIT, 1).stderr
@@ -199,7 +198,7 @@ def test_a_failed_fit_leaves_nothing(monkeypatch):
     assert names(".") == before
 
 
-def test_folders_are_made_and_refused():
+def test_folders_are_created_and_files_are_rejected():
     run(FIT.replace("--out model", "--out runs/today/model/"))
     assert names("runs/today/model") == FILES
     assert "answers.csv is named twice" in run(FIT.replace("--out model", "--out answers.csv"), 1).stderr
@@ -208,7 +207,7 @@ def test_folders_are_made_and_refused():
     assert "not a writable folder" in run(FIT.replace("--out model", "--out file/model"), 1).stderr
 
 
-# The bar
+# The progress bar
 
 
 @pytest.mark.parametrize(
@@ -223,11 +222,11 @@ def test_folders_are_made_and_refused():
         ({}, ("Fitting x", None, None)),
     ],
 )
-def test_bar_takes_what_it_gets(record, shown):
+def test_progress_text_of_a_record(record, shown):
     assert progress_text("x", record, 2.0) == shown
 
 
-def test_every_epoch_moves_the_bar(monkeypatch):
+def test_every_epoch_advances_the_progress_bar(monkeypatch):
     seen = []
     monkeypatch.setattr("crowdwise.cli.fit.progress", lambda _: nullcontext(lambda *step: seen.append(step)))
     run(FIT)

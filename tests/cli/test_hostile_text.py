@@ -1,4 +1,4 @@
-"""Ids, labels and names of files that a terminal would obey, or that look like markup, are shown, not obeyed."""
+"""Ids, labels and file names with control characters or markup are displayed and not interpreted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from crowdwise.cli import app, screen
 
-NASTY = (
+HOSTILE = (
     "[red]x[/red]", "[/]", "[bold", "[link=file:///etc]y[/link]", "\x1b[2J", "\u202egnp.exe", "a\u200bb", "\x9b31m",
     "\ud800", "a\rb",
 )  # fmt: skip
@@ -19,15 +19,15 @@ NASTY = (
 
 @pytest.fixture(params=[False, True], ids=["pipe", "terminal"])
 def shown(request, monkeypatch):
-    """What the screen was sent, as a pipe and as a terminal."""
+    """The text sent to the screen: a pipe, or a terminal."""
     stream = io.StringIO()
     fake = Console(file=stream, force_terminal=request.param, width=300, highlight=False)
     monkeypatch.setattr(screen, "console", lambda **_: fake)
     return stream
 
 
-@pytest.mark.parametrize("text", NASTY)
-def test_all_ways_to_the_screen_show_text_as_it_is(shown, text):
+@pytest.mark.parametrize("text", HOSTILE)
+def test_every_output_function_escapes_text(shown, text):
     safe = screen.visible(text)
     screen.say(text)
     screen.note(text)
@@ -38,20 +38,19 @@ def test_all_ways_to_the_screen_show_text_as_it_is(shown, text):
     sent = shown.getvalue()
     assert sent.count(safe) >= 6
     assert safe.isprintable()
-    assert not any(obeyed in sent for obeyed in ("\x1b[2J", "\u202e", "\u200b", "\x9b", "\ud800", "a\rb"))
+    assert not any(control in sent for control in ("\x1b[2J", "\u202e", "\u200b", "\x9b", "\ud800", "a\rb"))
 
 
-def test_json_is_the_same_to_its_reader_and_shows_nothing_unseen():
-    result = {"ids": list(NASTY), "plain": "é 😀"}
+def test_json_is_printable_and_unchanged_when_parsed():
+    result = {"ids": list(HOSTILE), "plain": "é 😀"}
     text = screen.to_json(result)
     assert json.loads(text) == result
     assert "é 😀" in text
     assert all(character.isprintable() or character == "\n" for character in text)
 
 
-def test_commands_take_nasty_ids_and_names_of_files(tmp_path):
-    """From a file called like markup, with ids like markup and worse, through to the tables that name them."""
-    ids = [text for text in NASTY if text not in ("\ud800", "a\rb")]
+def test_commands_accept_hostile_ids_and_file_names(tmp_path):
+    ids = [text for text in HOSTILE if text not in ("\ud800", "a\rb")]
     pairs = [(task, worker) for task in ids for worker in ids if task != worker]
     lines = [{"task": task, "worker": worker, "label": ids[i % 2]} for i, (task, worker) in enumerate(pairs)]
     file = tmp_path / "[red]answers[bold.jsonl"

@@ -1,4 +1,4 @@
-"""`crowdwise predict`, and the mistakes one can make with it and with `crowdwise fit`."""
+"""`crowdwise predict`, and user errors with it and with `crowdwise fit`."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.helpers.learn_commands import FIT, renamed, rows_of, run
 pytestmark = pytest.mark.usefixtures("folder")
 
 
-def test_predict(digits):
+def test_predict_writes_the_predictions_of_the_model(digits):
     X, answers = digits
     run(FIT)
     shown = run("predict model/ X.npy --out predictions.csv --proba").stdout
@@ -28,13 +28,12 @@ def test_predict(digits):
     np.testing.assert_allclose(proba, model.predict_proba(X), rtol=1e-12)
     np.testing.assert_allclose([float(row["confidence"]) for row in rows], proba.max(axis=1))
     assert "150" in shown
-    told = json.loads(run("predict model/model.safetensors X.npy --out predictions.parquet --json").stdout)
-    assert told["tasks"] == sum(told["labels"].values()) == 150
+    output = json.loads(run("predict model/model.safetensors X.npy --out predictions.parquet --json").stdout)
+    assert output["tasks"] == sum(output["labels"].values()) == 150
     assert pq.read_table("predictions.parquet").column_names == ["task", "label", "confidence"]
 
 
-def test_cells_are_escaped(digits):
-    """A class, and a task, that a spreadsheet would run."""
+def test_cells_that_look_like_formulas_are_escaped(digits):
     table = renamed(digits, lambda task: f"=cmd{task:03}")
     label = pa.array(["=1+1" if value else "ham" for value in table.column("label").to_pylist()])
     write(table.set_column(2, "label", label), "answers.csv")
@@ -48,8 +47,8 @@ def test_cells_are_escaped(digits):
     assert "'=1+1" in {row["label"] for row in rows_of("model/labels.csv")} | {row["label"]}
 
 
-def test_predictions_join_with_labels(digits):
-    """Ids of whole numbers in a table, and files named by them, are written as the labels of the fit are."""
+def test_predictions_have_the_task_ids_of_the_labels(digits):
+    """Integer ids in a table, and files named by them."""
     from PIL import Image
 
     X, answers = digits
@@ -66,28 +65,28 @@ def test_predictions_join_with_labels(digits):
     assert {row["task"] for row in rows_of("seen.csv")} == {row["task"] for row in rows_of("pictures/labels.csv")}
 
 
-def test_shares_of_the_classes_among_new_tasks(digits):
+def test_class_prior_of_new_tasks_is_used(digits):
     X, answers = digits
     run("fit answers.csv --features X.npy --method joint-em --set classifier=lda --set features=plain --out model")
     model = cw.load("model")
     shares = {name: 1.0 + 9.0 * (name == answers.classes[1]) for name in answers.classes.tolist()}
     Path("shares.json").write_text(json.dumps({str(name): share for name, share in shares.items()}))
     written = ",".join(f"{name}={share}" for name, share in shares.items())
-    for given, declared in (("balanced", "balanced"), ("shares.json", shares), (written, shares)):
-        run(f"predict model X.npy --out predictions.csv --proba --class-prior {given}")
+    for option, declared in (("balanced", "balanced"), ("shares.json", shares), (written, shares)):
+        run(f"predict model X.npy --out predictions.csv --proba --class-prior {option}")
         proba = [[float(row[f"proba_{c}"]) for c in answers.classes] for row in rows_of("predictions.csv")]
         np.testing.assert_allclose(proba, model.set_params(new_class_prior=declared).predict_proba(X), rtol=1e-9)
     assert "a share for each class" in run("predict model X.npy -o p.csv --class-prior 0=1", 1).stderr
     assert "listed twice" in run("predict model X.npy -o p.csv --class-prior 0=1,0=2", 1).stderr
     assert "it is empty" in run("predict model X.npy -o p.csv --class-prior ''", 1).stderr
-    told = json.loads(run("predict model X.npy --out predictions.csv --class-prior balanced --json").stdout)
-    assert told["class_prior"] == "balanced"
+    output = json.loads(run("predict model X.npy --out predictions.csv --class-prior balanced --json").stdout)
+    assert output["class_prior"] == "balanced"
     run(FIT)
     assert "applies to joint-em" in run("predict model X.npy -o p.csv --class-prior balanced", 1).stderr
     assert not Path("p.csv").exists()
 
 
-def test_no_tasks(digits):
+def test_predict_accepts_no_tasks(digits):
     run(FIT)
     np.save("none.npy", digits[0][:0])
     assert json.loads(run("predict model none.npy -o predictions.csv --json").stdout)["confident_share"] is None
@@ -95,11 +94,11 @@ def test_no_tasks(digits):
     run("predict model none.npy -o predictions.csv")
 
 
-# Mistakes
+# Errors
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "message"),
     [
         ("fit answers.csv -x X.npy -o m -m dawid-skene", "Run `crowdwise aggregate --method dawid-skene`"),
         ("fit answers.csv -x X.npy -o m -m crowdlayr", "Did you mean crowdlayer"),
@@ -126,16 +125,16 @@ def test_no_tasks(digits):
         ("predict nowhere table.csv -o ./table.csv", "named twice"),
     ],
 )
-def test_mistakes_end_in_words(line, words):
+def test_user_errors_are_one_message_without_a_traceback(line, message):
     result = run(line, 1)
-    assert words in result.stderr
+    assert message in result.stderr
     assert result.stderr.startswith("error: ")
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
     assert not Path("m").exists()
 
 
-def test_models_that_do_not_predict(digits):
+def test_unsuitable_models_are_rejected(digits):
     run(FIT)
     np.save("wide.npy", np.zeros((3, 5)))
     assert "rows of shape (5,); the model was fitted on (64,)" in run("predict model wide.npy -o p.csv", 1).stderr
@@ -150,5 +149,5 @@ def test_models_that_do_not_predict(digits):
     "fit answers.csv", "fit answers.csv -x X.npy", "fit answers.csv -x X.npy -o m --epochs 0",
     "fit answers.csv -x X.npy -o m --network rnn", "predict model", "predict model X.npy",
 ])  # fmt: skip
-def test_wrong_usage(line):
+def test_wrong_usage_exits_with_2(line):
     assert run(line, 2).stdout == ""

@@ -1,4 +1,4 @@
-"""`--pseudonymise`: no byte that a command writes or prints says who a worker is; the same key finds them again."""
+"""`--pseudonymise`: nothing that a command writes or prints identifies a worker; the same key gives the same names."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from crowdwise.answers.pseudonyms import hash_ids, read_key
 from crowdwise.cli import app
 from crowdwise.io import read
 
-MARK = "quokka"  # in every id of a worker, and nowhere else
+MARK = "quokka"  # part of every worker id, and of nothing else
 IDS = [f"{MARK}-{w}@example.org" for w in range(8)]
 
 
 @pytest.fixture(autouse=True)
 def place(tmp_path, monkeypatch):
-    """A folder with answers and features; what the user brought stands apart from what is written."""
+    """Work in a folder with answers and features in `mine/`; outputs are written elsewhere."""
     monkeypatch.chdir(tmp_path)
     answers = cw.simulate.simulate(60, n_workers=8, n_classes=3, answers_per_task=3, seed=4)
     (tmp_path / "mine").mkdir()
@@ -43,16 +43,16 @@ def place(tmp_path, monkeypatch):
 
 
 def run(line: str, code: int = 0) -> str:
-    """All that a command prints, which must name nobody."""
+    """Return the output of a command, which must not identify a worker."""
     result = CliRunner().invoke(app, shlex.split(line))
-    said = result.stdout + result.stderr
-    assert result.exit_code == code, said
-    assert MARK not in said, said
-    return said
+    output = result.stdout + result.stderr
+    assert result.exit_code == code, output
+    assert MARK not in output, output
+    return output
 
 
 def leaks(folder: Path) -> list[str]:
-    """Files of a folder with the mark in their name, their bytes, or what these are when they are unpacked."""
+    """Return the files with the mark in their name, their bytes or their unpacked content."""
     found = []
     for file in folder.rglob("*"):
         if file.is_file() and "mine" not in file.relative_to(folder).parts:
@@ -79,13 +79,13 @@ def unpacked(content: bytes):
         yield zlib.decompress(content[content.index(b"IDAT") + 4 :])
 
 
-def test_the_search_finds_what_is_there(place):
+def test_the_search_finds_ids_in_packed_files(place):
     run("convert mine/answers.csv plain.parquet")
     run("convert mine/answers.csv plain.csv.gz")
     assert sorted(Path(name).name for name in leaks(place)) == ["plain.csv.gz", "plain.parquet"]
 
 
-def test_no_output_names_a_worker(place):
+def test_no_output_identifies_a_worker(place):
     key = "--pseudonymise mine/key"
     run(f"run mine/answers.csv --out run -m one-coin -m dawid-skene --folds 2 --jobs 1 {key}")
     run("report run")
@@ -94,26 +94,28 @@ def test_no_output_names_a_worker(place):
     run(f"fit mine/answers.csv -x mine/X.npy -o model -m crowdlayer --epochs 1 --checkpoint state {key} --json")
     run(f"rank mine/answers.csv -x mine/X.npy -o ranking.parquet --kept kept.csv --epochs 1 {key}")
     run(f"next mine/answers.csv -b 5 -o next.csv --workers {IDS[0]},{IDS[1]},{MARK}-new {key} --json")
-    run(f"feedback run --worker {IDS[2]} -o told.json {key}")
-    run("feedback run --all -o told.txt")
+    run(f"feedback run --worker {IDS[2]} -o feedback.json {key}")
+    run("feedback run --all -o feedback.txt")
     run("compare run run --out same.csv")
     assert leaks(place) == []
     name = dict(zip(IDS, hash_ids(pa.array(IDS), read_key("mine/key")).to_pylist(), strict=True))
     assert set(read("answers.parquet").workers) == set(name.values()) == set(cw.run.Run("run").answers.workers)
     asked = pyarrow.csv.read_csv("next.csv").column("worker").to_pylist()
     assert set(asked) <= {*name.values(), *hash_ids(pa.array([f"{MARK}-new"]), read_key("mine/key")).to_pylist()}
-    assert json.loads(Path("told.json").read_text())["workers"][0]["worker"] == name[IDS[2]]
+    assert json.loads(Path("feedback.json").read_text())["workers"][0]["worker"] == name[IDS[2]]
 
 
-def test_times_follow_their_answers(place):
-    """Worker w took 2 + w seconds for each answer."""
+def test_times_belong_to_the_right_pseudonym(place):
+    """Worker w took 2 + w seconds per answer."""
     run("run mine/answers.csv --out run -m dawid-skene --folds 2 --jobs 1 --pseudonymise mine/key")
     found = cw.run.Run("run").workers.to_pydict()
-    told = dict(zip(found["worker"], found["seconds"], strict=True))
-    assert told == dict(zip(hash_ids(pa.array(IDS), read_key("mine/key")).to_pylist(), 2.0 + np.arange(8), strict=True))
+    seconds = dict(zip(found["worker"], found["seconds"], strict=True))
+    assert seconds == dict(
+        zip(hash_ids(pa.array(IDS), read_key("mine/key")).to_pylist(), 2.0 + np.arange(8), strict=True)
+    )
 
 
-def test_labels_are_the_same_and_another_key_gives_other_names(place):
+def test_labels_stay_the_same_and_another_key_gives_other_pseudonyms(place):
     run("aggregate mine/answers.csv -o a.csv --workers wa.csv --pseudonymise mine/key")
     run("aggregate mine/answers.csv -o b.csv --workers wb.csv --pseudonymise mine/key")
     run("aggregate mine/answers.csv -o c.csv --workers wc.csv --pseudonymise mine/second")
@@ -127,46 +129,46 @@ def test_labels_are_the_same_and_another_key_gives_other_names(place):
 
 
 @pytest.mark.parametrize(
-    ("table", "words"),
+    ("table", "message"),
     [(f"task,worker,label\n1,{MARK}-1,a\n1,{MARK}-1,b\n", "answered a task more than once"),
      (f"task,worker,label\n1,{MARK}-1\n", "not in the format"),
      (f"task,{MARK}-1,{MARK}-2\n1,a,b\n", "required column is missing"),
      (f"task,worker,label\n1,{MARK}-1,\n2,{MARK}-2,b\n", "row has no task, worker or label")],
 )  # fmt: skip
-def test_errors_name_nobody_but_say_where_to_look(place, table, words):
+def test_errors_identify_no_worker_and_point_to_inspect(place, table, message):
     Path("mine/bad.csv").write_text(table)
     for command in ("aggregate mine/bad.csv -o a.csv", "run mine/bad.csv --out run", "next mine/bad.csv -b 1"):
-        said = " ".join(run(f"{command} --pseudonymise mine/key", code=1).split())
-        assert words in said and "crowdwise inspect mine/bad.csv" in said
+        output = " ".join(run(f"{command} --pseudonymise mine/key", code=1).split())
+        assert message in output and "crowdwise inspect mine/bad.csv" in output
     assert leaks(place) == []
 
 
-def test_who_can_be_asked_is_named_by_nobody(place):
+def test_errors_about_unknown_workers_show_pseudonyms_only(place):
     Path("mine/numbers.csv").write_text("task,worker,label\n1,1,a\n1,2,b\n2,1,a\n2,2,a\n3,1,b\n")
     run(f"next mine/numbers.csv -b 1 --workers {MARK},2 --pseudonymise mine/key", code=1)
     run("run mine/answers.csv --out run -m dawid-skene --folds 2 --jobs 1 --pseudonymise mine/key")
-    said = run(f"feedback run --worker {MARK}-none --pseudonymise mine/key", code=1)
-    assert "No worker 'w-" in said
+    output = run(f"feedback run --worker {MARK}-none --pseudonymise mine/key", code=1)
+    assert "No worker 'w-" in output
     assert "needs --worker ID" in run("feedback run --all --pseudonymise mine/key", code=1)
 
 
-def test_names_that_a_run_has_shown_can_be_asked(place):
+def test_pseudonyms_are_accepted_as_workers(place):
     name = hash_ids(pa.array([IDS[0]]), read_key("mine/key"))[0].as_py()
     for who in (name, "w-0123456789abcdef"):
-        said = run(f"next mine/answers.csv -b 1 --workers {who} --pseudonymise mine/key")
-        assert ("no answers yet" in said) == (who != name), said
+        output = run(f"next mine/answers.csv -b 1 --workers {who} --pseudonymise mine/key")
+        assert ("no answers yet" in output) == (who != name), output
 
 
-def test_a_key_is_refused_where_a_result_goes_or_by_its_name(place):
+def test_a_key_that_is_an_output_or_too_short_is_rejected(place):
     assert "named twice" in run("aggregate mine/answers.csv -o key.csv --pseudonymise key.csv", code=1)
     Path("mine/short").write_text("abc")
     assert "mine/short" in run("aggregate mine/answers.csv -o a.csv --pseudonymise mine/short", code=1)
     assert not Path("a.csv").exists()
 
 
-def test_a_file_of_data_is_no_key_and_a_missing_one_finds_nobody(place):
-    said = run("aggregate mine/answers.csv -o a.csv --pseudonymise mine/answers.csv", code=1)
-    assert "an input file" in said
+def test_an_input_file_or_a_missing_file_is_not_a_key(place):
+    output = run("aggregate mine/answers.csv -o a.csv --pseudonymise mine/answers.csv", code=1)
+    assert "an input file" in output
     run("run mine/answers.csv --out run --method majority-vote --pseudonymise mine/key")
     assert "mine/typo" in run(f"feedback run --worker {IDS[0]} --pseudonymise mine/typo", code=1)
     assert not Path("mine/typo").exists()

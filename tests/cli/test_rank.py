@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 
 import crowdwise as cw
 from crowdwise.cli import app
-from crowdwise.cli.rank import RANK
 from crowdwise.io import write
 
 LINE = "rank answers.csv --features X.npy --out ranking.csv --epochs 2"
@@ -43,7 +42,7 @@ def rows_of(file):
         return list(csv.DictReader(stream))
 
 
-def test_writes_what_the_library_ranks(digits):
+def test_rank_writes_the_ranking_of_the_library(digits):
     X, answers = digits
     shown = run(f"{LINE} --alpha 0.1 --kept kept.csv --top 3 --seed 4 --set margin=pleiss").stdout
     waum = cw.WAUM(epochs=2, random_state=4, margin="pleiss").fit(X, answers)
@@ -64,50 +63,50 @@ def test_writes_what_the_library_ranks(digits):
     assert shown.count("(0.") >= 3
 
 
-def test_lists_stay_lists_in_parquet(digits):
+def test_parquet_keeps_lists(digits):
     run(LINE.replace("ranking.csv", "ranking.parquet"))
     assert pq.read_table("ranking.parquet").to_pylist() == cw.WAUM(epochs=2).fit(*digits).ranking().to_pylist()
 
 
-def test_json(digits):
+def test_json_has_the_ranking_of_the_library(digits):
     result = run(f"{LINE} --method aum --top 2 --json --network mlp --set network__hidden=7")
-    told = json.loads(result.stdout)
+    output = json.loads(result.stdout)
     model = cw.AUM(cw.MLP(7), epochs=2).fit(*digits)
-    assert told["most_ambiguous"] == model.ranking(2).to_pylist()
-    assert told["left_out"] == model.tasks_[model.prune(0.01).removed].tolist()
-    assert (told["method"], told["parameters"]["network__hidden"], told["tasks"]) == ("aum", 7, 100)
-    assert told["written"] == {"ranking": "ranking.csv"}
+    assert output["most_ambiguous"] == model.ranking(2).to_pylist()
+    assert output["left_out"] == model.tasks_[model.prune(0.01).removed].tolist()
+    assert (output["method"], output["parameters"]["network__hidden"], output["tasks"]) == ("aum", 7, 100)
+    assert output["written"] == {"ranking": "ranking.csv"}
     assert result.stderr == ""
 
 
-def test_the_control_is_one_word_away(digits):
+def test_random_drops_tasks_at_random(digits):
     _, answers = digits
     line = f"{LINE} --alpha 0.1 --kept kept.csv"
     shown = run(f"{line} --random").stdout
     kept = cw.WAUM(epochs=2).fit(*digits).prune(0.1, random=True)
     assert cw.read("kept.csv").tasks.tolist() == answers.tasks[kept.rows].tolist()
     assert "10 of the tasks are dropped, chosen at random" in shown
-    told = json.loads(run(f"{line} --random --json").stdout)
-    assert (told["random"], told["left_out"]) == (True, answers.tasks[kept.removed].tolist())
+    output = json.loads(run(f"{line} --random --json").stdout)
+    assert (output["random"], output["left_out"]) == (True, answers.tasks[kept.removed].tolist())
     usual = json.loads(run(f"{line} --json").stdout)
     assert usual["random"] is False
-    assert usual["left_out"] != told["left_out"]
-    assert usual["most_ambiguous"] == told["most_ambiguous"]  # the ranking is no other
+    assert usual["left_out"] != output["left_out"]
+    assert usual["most_ambiguous"] == output["most_ambiguous"]  # the ranking is the same
 
 
-def test_nothing_left_out_and_nothing_shown():
+def test_alpha_0_and_top_0_drop_and_show_nothing():
     shown = run(f"{LINE} --alpha 0 --top 0 --kept kept.csv").stdout
     assert "0 of the tasks are dropped" in shown
     assert "most ambiguous" not in shown
     assert cw.read("kept.csv").n_tasks == 100
 
 
-def test_ids_that_a_spreadsheet_would_run(digits):
+def test_cells_that_look_like_formulas_are_escaped(digits):
     _, answers = digits
-    sly = cw.Answers.from_arrays(
+    formulas = cw.Answers.from_arrays(
         [f"=t{t:03d}" for t in answers.task], [f"=w{w}" for w in answers.worker], [f"@c{c}" for c in answers.label]
     )
-    write(sly, "answers.csv")
+    write(formulas, "answers.csv")
     run(LINE)
     for row in rows_of("ranking.csv"):
         assert row["task"].startswith("'=t")
@@ -115,15 +114,8 @@ def test_ids_that_a_spreadsheet_would_run(digits):
         assert json.loads(row["workers"])[0].startswith("=w")
 
 
-def test_help_shows_an_example_that_is_a_command():
-    shown = run("rank --help").stdout
-    assert "crowdwise rank answers.csv" in shown
-    example = RANK.partition("crowdwise ")[2]
-    run(f"{example} --epochs 1")
-
-
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "message"),
     [
         (LINE.replace("answers.csv", "missing.csv"), "missing.csv"),
         (LINE.replace("X.npy", "missing.npy"), "missing.npy"),
@@ -140,8 +132,8 @@ def test_help_shows_an_example_that_is_a_command():
         (f"{LINE} --random", "--kept"),
     ],
 )
-def test_mistakes_are_said_in_plain_words(line, words):
+def test_user_errors_are_one_message_without_a_traceback(line, message):
     result = run(line, 1)
-    assert words in result.stderr
+    assert message in result.stderr
     assert "Traceback" not in result.output
     assert not Path("ranking.csv").exists()

@@ -1,4 +1,4 @@
-"""`crowdwise run`, `report` and `compare`, as they are typed."""
+"""`crowdwise run`, `report` and `compare`."""
 
 import json
 import os
@@ -39,47 +39,47 @@ def run(line, code=0):
     return result
 
 
-def test_run_says_what_came_out_and_where(crowd):
+def test_run_prints_the_result_and_its_files(crowd):
     result = run(f"run answers.csv {QUICK} --truth gold.csv --out runs/today")
-    made = Run("runs/today")
-    for sentence in made.metrics["words"]:
+    result_run = Run("runs/today")
+    for sentence in result_run.metrics["words"]:
         assert sentence in " ".join(result.stdout.split()) or sentence in result.stdout
     assert "runs/today/labels.csv" in result.stdout and "runs/today/report.html" in result.stdout
-    assert f"{made.metrics['method']} *" in result.stdout
-    assert f"{made.metrics['truth']['accuracy']:.3f}" in result.stdout
+    assert f"{result_run.metrics['method']} *" in result.stdout
+    assert f"{result_run.metrics['truth']['accuracy']:.3f}" in result.stdout
     assert "[2/6] Comparing methods" in result.stderr
-    entry = made.config["inputs"][0]
+    entry = result_run.config["inputs"][0]
     assert entry["role"] == "answers" and entry["bytes"] == Path("answers.csv").stat().st_size
 
 
-def test_run_is_what_the_library_makes(crowd):
-    told = json.loads(run(f"run answers.csv {QUICK} --out typed --json").stdout)
-    made = cw.run.run(crowd.with_truth(None), "called", method=["one-coin", "dawid-skene"])
-    assert told["counts"] == made.metrics["counts"] and told["method"] == made.metrics["method"]
+def test_run_equals_that_of_the_library(crowd):
+    output = json.loads(run(f"run answers.csv {QUICK} --out typed --json").stdout)
+    result_run = cw.run.run(crowd.with_truth(None), "called", method=["one-coin", "dawid-skene"])
+    assert output["counts"] == result_run.metrics["counts"] and output["method"] == result_run.metrics["method"]
     assert Path("typed/labels.csv").read_bytes() == Path("called/labels.csv").read_bytes()
-    assert told["seconds"] and told["written"] == {"run": "typed"}
+    assert output["seconds"] and output["written"] == {"run": "typed"}
 
 
-def test_without_out_runs_are_numbered():
+def test_default_folders_of_runs_are_numbered():
     for place in ("runs/answers", "runs/answers-2"):
         assert json.loads(run("run answers.csv --method one-coin --json").stdout)["written"]["run"] == place
 
 
-def test_features_texts_and_times(crowd):
+def test_features_texts_and_times_reach_the_run(crowd):
     np.save("X.npy", np.eye(3)[crowd.truth] + np.random.default_rng(0).normal(0, 0.3, (crowd.n_tasks, 3)))
     table = crowd.with_truth(None).to_arrow()
     texts = [f"a text, number {task}" for task in table.column("task").to_pylist()]
     table = table.append_column("words", [texts]).append_column("seconds", [[5.0] * table.num_rows])
     cw.write(table, "long.csv")
     run("run long.csv --features X.npy --text words --method raykar --folds 2 --jobs 1 --out out")
-    made = Run("out")
-    row = made.tasks.slice(0, 1).to_pylist()[0]
+    result_run = Run("out")
+    row = result_run.tasks.slice(0, 1).to_pylist()[0]
     assert row["text"] == f"a text, number {row['task']}"
-    assert set(made.workers.column("seconds").to_pylist()) == {5.0}
-    assert made.classifier.predict(np.eye(3)).tolist() == [0, 1, 2]
+    assert set(result_run.workers.column("seconds").to_pylist()) == {5.0}
+    assert result_run.classifier.predict(np.eye(3)).tolist() == [0, 1, 2]
 
 
-def test_joint_em_is_taken_by_default_and_is_told_of_declared_shares(crowd):
+def test_joint_em_is_the_default_and_uses_the_declared_class_prior(crowd):
     np.save("X.npy", np.eye(3)[crowd.truth] + np.random.default_rng(0).normal(0, 0.3, (crowd.n_tasks, 3)))
     common = "--features X.npy --method one-coin --method joint-em --folds 2 --jobs 1"
     result = run(f"run answers.csv {common} --out out")
@@ -94,7 +94,7 @@ def test_joint_em_is_taken_by_default_and_is_told_of_declared_shares(crowd):
     assert "contradict the declared class_prior" in " ".join(result.output.split())
 
 
-def test_resume_and_refusals():
+def test_resume_needs_the_option_and_the_same_settings():
     run(f"run answers.csv {QUICK} --out out")
     assert "--resume" in run(f"run answers.csv {QUICK} --out out", 1).stderr
     again = json.loads(run(f"run answers.csv {QUICK} --out out --resume --json").stdout)
@@ -103,7 +103,7 @@ def test_resume_and_refusals():
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "message"),
     [
         ("run nowhere.csv", "no file 'nowhere.csv'"),
         ("run answers.csv --method nonsense", "no method 'nonsense'"),
@@ -120,39 +120,39 @@ def test_resume_and_refusals():
         ("compare nowhere nowhere", "No run folder"),
     ],
 )
-def test_mistakes_are_said_in_plain_words(line, words):
+def test_user_errors_are_one_message_without_a_traceback(line, message):
     result = run(line, 1)
-    assert words in result.stderr and "Traceback" not in result.output
+    assert message in result.stderr and "Traceback" not in result.output
     assert not Path("runs").exists()
 
 
-def test_report_is_written_again_and_elsewhere():
+def test_report_can_be_rewritten_and_written_elsewhere():
     run("run answers.csv --method one-coin --out out")
     first = Path("out/report.html").read_bytes()
     Path("out/report.html").unlink()
     run("report out")
     assert Path("out/report.html").read_bytes() == first
-    told = json.loads(run("report out --out elsewhere.html --json").stdout)
-    assert Path("elsewhere.html").read_bytes() == first and told["bytes"] == len(first)
+    output = json.loads(run("report out --out elsewhere.html --json").stdout)
+    assert Path("elsewhere.html").read_bytes() == first and output["bytes"] == len(first)
     assert ".html" in run("report out --out elsewhere.pdf", 1).stderr
 
 
-def test_compare_says_what_changed():
+def test_compare_shows_what_changed():
     run("run answers.csv --method majority-vote --truth gold.csv --out before")
     run("run answers.csv --method dawid-skene --truth gold.csv --out after")
     shown = run("compare before after --out changed.csv").stdout
-    told = json.loads(run("compare before after --json").stdout)
+    output = json.loads(run("compare before after --json").stdout)
     old, new = Run("before").labels, Run("after").labels
     differ = np.array(old.column("label")) != np.array(new.column("label"))
-    assert len(told["changed"]) == differ.sum() > 0
+    assert len(output["changed"]) == differ.sum() > 0
     assert f"{differ.sum():,} of 240 labels changed" in shown and "from majority-vote to dawid-skene" in shown
-    assert sum(sum(row.values()) for row in told["verdicts"].values()) == 240
+    assert sum(sum(row.values()) for row in output["verdicts"].values()) == 240
     assert len(Path("changed.csv").read_text().splitlines()) == differ.sum() + 1
-    for pair, runs in ((told["known"], "truth"), (told["expected"], None)):
+    for pair, runs in ((output["known"], "truth"), (output["expected"], None)):
         for value, name in zip(pair, ("before", "after"), strict=True):
             figures = Run(name).metrics
             assert value == pytest.approx(figures["truth"]["accuracy"] if runs else figures["expected_accuracy"])
-    assert f"{told['known'][1]:.1%} after" in shown and "points" in shown
+    assert f"{output['known'][1]:.1%} after" in shown and "points" in shown
     same = json.loads(run("compare after after --json").stdout)
     assert same["changed"] == [] and same["n_new"] == same["n_gone"] == 0
 
@@ -165,7 +165,7 @@ def test_runs_without_a_common_task_cannot_be_compared(crowd):
     assert "no task in common" in run("compare one two", 1).stderr
 
 
-def test_runs_of_other_questions_cannot_be_compared(crowd):
+def test_runs_without_a_common_class_cannot_be_compared(crowd):
     run("run answers.csv --method one-coin --out one")
     table = crowd.with_truth(None).to_arrow()
     cw.write(table.set_column(2, "label", [[f"c{label}" for label in table.column("label").to_pylist()]]), "others.csv")
@@ -177,13 +177,13 @@ def test_only_common_tasks_are_compared(crowd):
     run("run answers.csv --method one-coin --out all --truth gold.csv")
     cw.write(crowd[np.arange(120)].with_truth(None), "half.csv")
     run("run half.csv --method one-coin --out half --truth gold.csv")
-    told = json.loads(run("compare all half --json").stdout)
-    assert told["n_common"] == 120 and told["n_gone"] == 120
+    output = json.loads(run("compare all half --json").stdout)
+    assert output["n_common"] == 120 and output["n_gone"] == 120
     right = np.array(Run("all").labels.column("label")) == np.array(Run("all").labels.column("truth"))
-    assert told["known"][0] == pytest.approx(right[:120].mean())
+    assert output["known"][0] == pytest.approx(right[:120].mean())
 
 
-def test_without_a_report_none_is_promised(monkeypatch):
+def test_a_run_without_the_report_extra_lists_no_report(monkeypatch):
     def missing(*_):
         raise MissingDependencyError("the report needs altair: pip install 'crowdwise[report]'.")
 
@@ -193,7 +193,7 @@ def test_without_a_report_none_is_promised(monkeypatch):
     assert "labels.csv" in result.stdout and not Path("out/report.html").exists()
 
 
-def test_a_log_says_how_far_it_is(monkeypatch):
+def test_progress_lines_show_step_and_time_left(monkeypatch):
     monkeypatch.setattr("crowdwise.cli.run.INTERVAL", 0)
     lines = run(f"run answers.csv {QUICK} --out out").stderr.splitlines()
     assert any(line.startswith("[2/6] Comparing methods: dawid-skene, ") and "left" in line for line in lines)

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crowdwise.learn.features.opening import open_features
 
 from crowdwise import datasets
 from crowdwise.datasets import cifar, integrity, labelme, usps
 from crowdwise.datasets.base import EncodedImages
 from crowdwise.errors import CrowdwiseError, FormatError, ParameterError
+from crowdwise.learn.features.sources import open_features
 
 
 def small(folder: Path, name: str = "truth/bluebird") -> Path:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crowdwise.learn.features.opening import open_source
 
 from crowdwise import datasets
 from crowdwise.datasets import gas_drift, integrity, labelme, music
 from crowdwise.errors import FormatError
+from crowdwise.learn.features.sources import open_source
 
 REAL = os.environ.get("CROWDWISE_DATA")
 # Majority vote from the README of the data folder; ties were broken at random once, hence the tolerance.

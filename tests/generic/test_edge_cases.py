@@ -1,4 +1,4 @@
-"""What every registered method does with data at the edge: numbers stay numbers, and nothing warns."""
+"""Every method on extreme crowds, weights and features: results are finite, and no library warns."""
 
 import warnings
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
-from crowdwise import acquire, choose_pairs, evaluate
+from crowdwise import acquire, choose, evaluate
 from crowdwise.errors import CrowdwiseWarning, EmptyError, ParameterError, WeightError
 from crowdwise.evaluate import summarise
 from crowdwise.run.tables.workers import rate_workers
@@ -17,7 +17,7 @@ from tests.helpers.edge_crowds import FEATURES, edge_crowds
 from tests.helpers.every_method import FEWEST, LEARNERS, TRUTH, fitted, quick
 
 CROWDS = edge_crowds()
-# Other priors and starts than the default, where something could run off.
+# Unusual priors and starting values, which could lead to overflow.
 VARIANTS = [
     ("dawid-skene", {"prior": None}), ("dawid-skene", {"prior": "hierarchical"}), ("dawid-skene", {"hard": True}),
     ("dawid-skene", {"prior": 1e-300}), ("dawid-skene", {"prior": 1e6}), ("one-coin", {"prior": None}),
@@ -31,7 +31,7 @@ VARIANTS = [
 
 @pytest.fixture(autouse=True)
 def strict():
-    """Any warning is an error but our own, which tell the user of what was learnt."""
+    """Every warning is an error, except those of crowdwise, which inform about the result."""
     with warnings.catch_warnings(), np.errstate(all="raise", under="ignore"):
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", CrowdwiseWarning)
@@ -46,10 +46,10 @@ def assert_probabilities(proba, shape, atol=1e-9):
 
 
 def assert_bound_never_falls(model, answers):
-    """But for rounding: 1e-9 of it and of what the answers weigh, 1e-14 of the terms it is the difference of.
+    """Except for rounding: 1e-9 of the bound and of the total weight, and 1e-14 of the terms that cancel in it.
 
-    Those are pulls of ability times easiness in GLAD (1e13 where an answer counts a million times), and gammas of the
-    prior's counts in IBCC.
+    These terms are ability times easiness in GLAD (1e13 if an answer has weight one million), and the gamma functions
+    of the prior counts in IBCC.
     """
     history = np.array(model.history_)
     assert np.isfinite(history).all()
@@ -62,13 +62,13 @@ def assert_bound_never_falls(model, answers):
 
 
 def golds(answers):
-    """None; and of every second task, whatever was said of it."""
+    """Return no gold, and gold for every second task, regardless of its answers."""
     known = np.arange(answers.n_tasks)
     return None, np.where(known % 2, -1, known // 2 % answers.n_classes).astype(np.int32)
 
 
 @pytest.mark.parametrize(("name", "parameters"), [*((name, {}) for name in TRUTH), *VARIANTS])
-def test_truth(name, parameters):
+def test_truth_methods_on_edge_crowds(name, parameters):
     for case, answers in CROWDS.items():
         for gold in golds(answers):
             model = cw.make(name, **parameters)
@@ -91,7 +91,7 @@ def test_truth(name, parameters):
                 raise
 
 
-def test_tables_of_what_was_found():
+def test_values_in_tables_are_within_their_range():
     for case, answers in CROWDS.items():
         model = cw.MajorityVote().fit(answers)
         tables = (label_table(model), worker_table(model), worker_table(model, "belief"),
@@ -105,7 +105,7 @@ def test_tables_of_what_was_found():
 
 
 TOO_SMALL = {"one task", "one answer", "one class"}  # for a classifier
-AS_OTHERS = {
+REDUNDANT = {  # similar to other crowds
     "two against two",
     "perfect",
     "weights equal",
@@ -115,11 +115,11 @@ AS_OTHERS = {
 }
 
 
-def assert_learnt(model, X, answers):
+def assert_valid(model, X, answers):
     for proba in (model.proba_, model.predict_proba(X)):
         assert_probabilities(proba, (answers.n_tasks, answers.n_classes), atol=1e-6)
-    said = model.answer_proba(X)
-    assert_probabilities(said, (answers.n_tasks, answers.n_workers, answers.n_classes), atol=1e-5)
+    answer_proba = model.answer_proba(X)
+    assert_probabilities(answer_proba, (answers.n_tasks, answers.n_workers, answers.n_classes), atol=1e-5)
     assert np.isin(model.predict(X), answers.classes).all()
     assert np.isfinite(model.score(X, answers))
 
@@ -130,11 +130,11 @@ def features(n_tasks):
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_learners_on_edge_crowds(name):
-    for case in sorted(CROWDS.keys() - TOO_SMALL - AS_OTHERS):
+    for case in sorted(CROWDS.keys() - TOO_SMALL - REDUNDANT):
         answers = CROWDS[case]
         X = features(answers.n_tasks)
         try:
-            assert_learnt(fitted(name, X, answers, FEWEST), X, answers)
+            assert_valid(fitted(name, X, answers, FEWEST), X, answers)
         except Exception as error:
             error.add_note(f"on {case!r}")
             raise
@@ -146,29 +146,29 @@ def test_learners_on_edge_features(name):
     for case, change in FEATURES.items():
         X = change(features(answers.n_tasks))
         try:
-            assert_learnt(fitted(name, X, answers), X, answers)
+            assert_valid(fitted(name, X, answers, FEWEST), X, answers)
         except Exception as error:
             error.add_note(f"on {case!r}")
             raise
     weight = 10.0 ** np.arange(-300, 300, 25)
-    assert_learnt(quick(name).fit(X, answers, sample_weight=weight), X, answers)
+    assert_valid(quick(name, FEWEST).fit(X, answers, sample_weight=weight), X, answers)
 
 
 @pytest.mark.parametrize("name", [*TRUTH, *LEARNERS])
-def test_nothing_that_counts_is_nothing_to_learn_from(name):
+def test_zero_weights_are_rejected(name):
     answers = cw.Answers.from_arrays([0, 0, 1, 1], [0, 1, 0, 1], [0, 1, 0, 1], weight=np.zeros(4))
     uses = getattr(cw.make(name), "uses_weights", True)
     with pytest.raises(EmptyError if uses else (EmptyError, WeightError), match="weight"):
         fitted(name, features(2), answers)
 
 
-def test_a_weight_beside_which_the_others_vanish_is_refused():
+def test_invalid_weights_are_rejected():
     for weight in (2e6, 1e300, np.inf, np.nan, -1e-300):
         with pytest.raises(WeightError, match="from 0 to 1e\\+06"):
             cw.Answers.from_arrays([0, 1], [0, 1], [0, 1], weight=[1.0, weight])
 
 
-def test_agreement_and_summary():
+def test_agreement_and_summary_on_edge_crowds():
     for case, answers in CROWDS.items():
         figures = [evaluate.krippendorff_alpha(answers), evaluate.fleiss_kappa(answers)]
         figures += [evaluate.pairwise_agreement(answers)]
@@ -177,8 +177,7 @@ def test_agreement_and_summary():
         evaluate.cliques.alike(answers)
 
 
-def test_scores_of_certain_and_of_impossible_labels():
-    """Probabilities of exactly 0 and 1, by floats of either size."""
+def test_scores_of_probabilities_0_and_1_are_finite():
     truth = np.array([0, 1, 1, 0, -1])
     for kind in (np.float32, np.float64):
         for proba in (np.eye(2)[[0, 1, 1, 0, 0]], np.eye(2)[[1, 0, 0, 1, 0]], np.full((5, 2), 0.5)):
@@ -190,7 +189,7 @@ def test_scores_of_certain_and_of_impossible_labels():
 
 
 @pytest.mark.parametrize("strategy", acquire.STRATEGIES)
-def test_answers_proposed(strategy):
+def test_proposals_on_edge_crowds(strategy):
     for case, answers in CROWDS.items():
         if answers.n_classes > 1:
             proposal = acquire.propose(cw.OneCoin().fit(answers), 2, strategy=strategy)
@@ -199,28 +198,28 @@ def test_answers_proposed(strategy):
                     assert np.isfinite(column.drop_null().to_numpy()).all(), case
 
 
-def test_methods_chosen_and_checked():
+def test_choice_of_a_method_on_edge_crowds():
     for case, answers in CROWDS.items():
         try:
-            choice = choose_pairs.choose(answers, None, ["majority-vote", "one-coin", "dawid-skene"], folds=2)
+            choice = choose.choose(answers, None, ["majority-vote", "one-coin", "dawid-skene"], folds=2)
             assert np.isfinite([t for t in choice.temperatures.values() if t is not None]).all()
             assert np.isfinite(check_against_vote(cw.OneCoin(), answers).difference)
         except cw.errors.CrowdwiseError as error:
             assert "too few" in str(error), (case, error)
 
 
-def test_a_known_class_that_no_answer_supports_keeps_the_bound_true():
-    """2,000 workers say 0 of a task known to be 1: the exponential of what stands against it is zero."""
+def test_bound_is_correct_if_gold_contradicts_all_answers():
+    """2,000 workers answer 0 to a task whose gold is 1: its likelihood underflows to zero."""
     n = 2000
     answers = cw.Answers.from_arrays([0] * n + [1], [*range(n), 0], [0] * n + [1], classes=[0, 1])
     model = cw.DawidSkene(class_prior="uniform", max_iter=2, tol=0).fit(answers, np.array([1, -1], np.int32))
-    said = model.confusion_[:, 1, 0]
+    contradicting = model.confusion_[:, 1, 0]
     lone = 0.5 * (model.confusion_[0, 0, 1] + model.confusion_[0, 1, 1])
     prior = (0.1 + np.eye(2)) * np.log(model.confusion_)  # log density of the matrices, up to a constant
-    whole = np.log(0.5) + np.log(said).sum() + np.log(lone) + prior.sum()
-    assert model.history_[-1] == pytest.approx(whole, rel=1e-9)
+    bound = np.log(0.5) + np.log(contradicting).sum() + np.log(lone) + prior.sum()
+    assert model.history_[-1] == pytest.approx(bound, rel=1e-9)
 
 
-def test_a_task_alone_is_too_few_for_crowdlab():
+def test_crowdlab_needs_two_tasks():
     with pytest.raises(ParameterError, match="two answered tasks"):
         fitted("crowdlab", features(1), CROWDS["one task"])

@@ -1,4 +1,4 @@
-"""Two fits at once in threads are those alone; what they share of torch is left as it was."""
+"""Concurrent fits in threads give the results of separate fits, and restore the global state of torch."""
 
 import threading
 import warnings
@@ -21,7 +21,7 @@ def crowds():
 
 
 def together(work, cases):
-    """Results of the same work on several cases, started at the same moment."""
+    """Run the same function on several cases in threads that start together; return the results."""
     gate = threading.Barrier(len(cases))
 
     def one(case):
@@ -39,9 +39,9 @@ def assert_same(found, expected):
 
 
 @pytest.mark.parametrize("name", [*TRUTH, *LEARNERS])
-def test_fits_at_once_are_those_alone(name, crowds):
+def test_concurrent_fits_equal_separate_fits(name, crowds):
     def work(X, answers):
-        with use_threads(2):  # kernels of both fits, on the same pool
+        with use_threads(2):  # kernels of both fits share a pool
             return outcome(fitted(name, X, answers, FEWEST), X)
 
     with warnings.catch_warnings():
@@ -56,7 +56,7 @@ def own_network():
     return nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 3))
 
 
-def test_networks_that_draw_from_torchs_generator_take_turns(crowds):
+def test_networks_that_use_the_generator_of_torch_take_turns(crowds):
     network = own_network()
 
     def work(X, answers):
@@ -69,8 +69,8 @@ def test_networks_that_draw_from_torchs_generator_take_turns(crowds):
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_torch_keeps_its_number_of_threads(crowds):
-    """A fit that begins while another has set it to one does not take that for what it was."""
+def test_concurrent_fits_restore_the_number_of_threads_of_torch(crowds):
+    """A fit that starts while another has set it to one does not restore one."""
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     inside, seen = threading.Barrier(2), {}
@@ -91,8 +91,8 @@ def test_torch_keeps_its_number_of_threads(crowds):
         torch.set_num_threads(before)
 
 
-def test_one_thread_blocks_that_overlap_put_back_what_was_there():
-    """The order that does harm: A in, B in, A out, B out."""
+def test_overlapping_one_thread_blocks_restore_the_number_of_threads():
+    """The harmful order: A enters, B enters, A leaves, B leaves."""
     from crowdwise.learn.network.training import _OneThread
 
     before = torch.get_num_threads()
@@ -122,8 +122,8 @@ def test_one_thread_blocks_that_overlap_put_back_what_was_there():
         torch.set_num_threads(before)
 
 
-def test_a_thread_that_left_before_another_finds_what_was_there_on_its_next_way_in():
-    """A in, B in, A out, B out, and A in and out once more."""
+def test_a_thread_can_enter_a_one_thread_block_again():
+    """A enters, B enters, A leaves, B leaves, and A enters and leaves once more."""
     from crowdwise.learn.network.training import _OneThread
 
     before = torch.get_num_threads()

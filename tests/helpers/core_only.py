@@ -1,13 +1,13 @@
-"""The numeric core where no extra is installed: `python core_only.py MODULE...` hides these, and uses what is left.
+"""Use the core without the extras: `python core_only.py MODULE...` makes these modules impossible to import.
 
-Writes to the folder it is started in.
+It writes to the current folder.
 """
 
 import sys
 
 
 class Hidden:
-    """Nothing of these names is found, as if it were not installed."""
+    """An import hook that raises `ModuleNotFoundError` for these modules, as if they were not installed."""
 
     def __init__(self, names):
         self.names = frozenset(names)
@@ -46,7 +46,7 @@ def use():
         except MissingDependencyError as error:
             assert "pip install 'crowdwise[" in str(error), error
         else:
-            raise AssertionError("what was hidden was found")
+            raise AssertionError("a hidden module was imported")
 
 
 if __name__ == "__main__":

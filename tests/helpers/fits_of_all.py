@@ -8,19 +8,19 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.helpers.every_method import LEARNERS, TRUTH, crowd, fitted, outcome
+from tests.helpers.every_method import FEWEST, LEARNERS, TRUTH, crowd, fitted, outcome
 
 N_TASKS = 120
 
 
 def fit_all() -> dict[str, np.ndarray]:
-    """Return the results of each method on one crowd, by method and array."""
+    """Return the results of each method on one crowd, by name of the method and of the array."""
     X, answers = crowd(N_TASKS)
     out = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name in [*TRUTH, *LEARNERS]:
-            arrays = outcome(fitted(name, X, answers), X)
+            arrays = outcome(fitted(name, X, answers, FEWEST), X)
             out |= {f"{name} {what}": np.asarray(array) for what, array in arrays.items()}
     return out
 

@@ -1,4 +1,4 @@
-"""What the tests of `crowdwise fit` and `crowdwise predict` share."""
+"""Commands and readers for the tests of `crowdwise fit` and `crowdwise predict`."""
 
 import csv
 import shlex
@@ -29,7 +29,7 @@ def names(folder):
 
 
 def renamed(digits, name):
-    """The answers with other task ids."""
+    """Return the answers with other task ids, as a table."""
     table = digits[1].with_truth(None).to_arrow()
     ids = pa.array([name(task) for task in table.column("task").to_pylist()])
     return table.set_column(0, "task", ids)

@@ -20,7 +20,7 @@ import pytest
 from crowdwise import Answers, errors
 from crowdwise.io import files, read, read_truth, write
 from crowdwise.io.formats import parquet
-from crowdwise.learn.features import opening
+from crowdwise.learn.features import sources
 from tests.helpers.reading import assert_read_fails
 
 HEADER = "task,worker,label\n"
@@ -64,7 +64,7 @@ def test_links_in_a_zip_are_rejected(put):
 def test_members_with_the_same_name_are_rejected(put, rows):
     assert_read_fails(
         errors.FormatError,
-        "two members in different folders",
+        "two files in different folders",
         put("a.zip", packed({"a/ann.jsonl": RECORD, "b/ann.jsonl": RECORD})),
     )
     mac = {"ann.jsonl": RECORD, "__MACOSX/._ann.jsonl": "\0", ".DS_Store": "\0", "folder/": ""}
@@ -130,9 +130,9 @@ def test_parquet_rows_that_exceed_memory_are_rejected(tmp_path, monkeypatch):
 
 def test_features_that_exceed_memory_are_rejected(tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "X.npz", X=np.zeros((1000, 1000)))
-    monkeypatch.setattr(opening, "available", lambda: 1e6)
+    monkeypatch.setattr(sources, "available", lambda: 1e6)
     with pytest.raises(errors.TooLargeError, match=r"X\.npz: the array X unpacks to 0\.0 GB"):
-        opening.open_features(tmp_path / "X.npz")
+        sources.open_features(tmp_path / "X.npz")
 
 
 # Depth and length

@@ -233,7 +233,9 @@ def test_the_format_is_detected_by_content(put, tmp_path):
 
 
 def test_undetectable_formats_are_rejected(put):
-    assert_read_fails(errors.FormatError, "begins with 'hello'.*format=, one of csv", put("a.txt", "hello\nthere\n"))
+    assert_read_fails(
+        errors.FormatError, "begins with 'hello'.*format= .--format.: csv", put("a.txt", "hello\nthere\n")
+    )
     assert_read_fails(errors.FormatError, "format='peerannot'", put("b.json", {"0": {"0": 1}}))
     assert_read_fails(errors.FormatError, "no worker, as in doccano", put("c.jsonl", '{"text": "t", "label": ["x"]}'))
     assert_read_fails(errors.FormatError, "one object per line", put("d.json", [{"task": 1, "worker": 1, "label": 1}]))

@@ -10,14 +10,14 @@ import crowdwise as cw
 
 
 def test_import_is_light():
-    """Neither torch nor Spark nor plotting, and no numeric library before a name is used."""
+    """No heavy library is imported before a public name is used."""
     code = "import sys, crowdwise; print({'torch', 'pyspark', 'altair', 'pandas', 'numba'} & set(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "set()"
 
 
-def test_the_core_needs_no_extra(tmp_path):
-    """With every module hidden that is not of the core's own dependencies, nor of theirs in turn."""
+def test_the_core_works_without_extras(tmp_path):
+    """All modules are hidden except those of the direct and indirect dependencies of the core."""
     root = Path(__file__).parents[2]
     from scripts.licences_page import asked, brought
 
@@ -31,7 +31,7 @@ def test_the_core_needs_no_extra(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_public_names():
+def test_public_names_can_be_imported():
     for name in cw.__all__:
         assert getattr(cw, name) is not None
     assert "Answers" in dir(cw)

@@ -1,4 +1,4 @@
-"""What is installed to run may be used and passed on, and docs/licences.md says so."""
+"""The licences of all dependencies permit use and redistribution; docs/licences.md lists them."""
 
 import re
 from email.message import Message
@@ -17,8 +17,8 @@ def licences():
     return licences_page
 
 
-def test_the_page_lists_what_crowdwise_asks_for(licences):
-    """By name, range and extra; not by what is installed, which changes by itself."""
+def test_the_page_lists_the_direct_dependencies(licences):
+    """By name, version range and extra. Installed versions are not compared, because they change without us."""
     table = licences.PAGE.read_text().partition("## What Crowdwise asks for")[2].partition("##")[0]
     listed = re.findall(r"^\| ([a-z][\w-]+) \| (\S+) \| (.*?) \| .* \| (.*?) \|$", table, re.MULTILINE)
     asked = [
@@ -28,7 +28,7 @@ def test_the_page_lists_what_crowdwise_asks_for(licences):
     assert listed == asked, "run `python -m scripts.licences_page`"
 
 
-def test_everything_installed_to_run_may_be_passed_on(licences):
+def test_all_dependencies_may_be_redistributed(licences):
     own = set(licences.asked())
     try:
         names = own | licences.brought(own).keys()
@@ -40,13 +40,13 @@ def test_everything_installed_to_run_may_be_passed_on(licences):
 
 
 def package(**metadata):
-    """A package that says this of itself."""
-    told = Message()
-    told["Name"] = "made-up"
+    """Return a package with this metadata."""
+    fields = Message()
+    fields["Name"] = "example"
     for key, value in metadata.items():
         for each in value if isinstance(value, list) else [value]:
-            told[key.replace("_", "-")] = each
-    return SimpleNamespace(metadata=told)
+            fields[key.replace("_", "-")] = each
+    return SimpleNamespace(metadata=fields)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def package(**metadata):
         ),
     ],
 )
-def test_a_licence_is_read_as_the_package_says_it(licences, metadata, found):
+def test_the_licence_is_read_from_the_metadata(licences, metadata, found):
     assert licences.licence(package(**metadata)) == found
 
 
@@ -82,6 +82,6 @@ def test_a_licence_is_read_as_the_package_says_it(licences, metadata, found):
     ],
     ids=str,
 )
-def test_an_unknown_or_binding_licence_is_refused(licences, metadata):
-    with pytest.raises(ValueError, match="made-up is under"):
+def test_unknown_and_copyleft_licences_are_rejected(licences, metadata):
+    with pytest.raises(ValueError, match="example is under"):
         licences.licence(package(**metadata))

@@ -1,4 +1,4 @@
-"""What `make test-lowest` installs is the lowest that pyproject.toml allows."""
+"""`make test-lowest` installs the oldest versions that pyproject.toml allows."""
 
 import os
 from importlib.metadata import version
@@ -15,17 +15,17 @@ def test_every_dependency_has_one_lower_bound():
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "said"),
+    ("before", "after", "message"),
     [('"numpy>=2.0"', '"numpy"', "numpy .*no lower bound"), ('["altair>=5.3"', '["altair>=5.4"', "altair has two")],
 )
-def test_a_missing_or_second_bound_is_refused(before, after, said):
+def test_a_missing_or_second_bound_is_rejected(before, after, message):
     text = PROJECT.read_text()
     assert before in text
-    with pytest.raises(AssertionError, match=said):
+    with pytest.raises(AssertionError, match=message):
         lowest(text.replace(before, after, 1))
 
 
-@pytest.mark.skipif("CROWDWISE_LOWEST" not in os.environ, reason="only for what make test-lowest installs")
+@pytest.mark.skipif("CROWDWISE_LOWEST" not in os.environ, reason="only in `make test-lowest`")
 @pytest.mark.parametrize(("name", "bound"), lowest(PROJECT.read_text()).items())
-def test_the_lowest_is_what_is_installed(name, bound):
+def test_the_lowest_version_is_installed(name, bound):
     assert Version(version(name)) == Version(bound)

@@ -94,7 +94,7 @@ def test_unknown_figures_are_left_out(tmp_path):
     assert set(charts) == {"balance", "agreement", "confidence", "crowd"}
     text = " ".join(page.texts)
     assert "can only be measured with known truth" in text and "None" not in text and "nan" not in text.lower()
-    assert {row["of"] for row in values(charts["balance"])} == {"answered", "inferred"}
+    assert {row["of"] for row in values(charts["balance"])} == {"answers", "labels"}
 
 
 @pytest.mark.parametrize("name", ["run", "hostile"])
@@ -118,8 +118,8 @@ def test_balance_shows_the_shares_of_the_metrics(run):
     }
     assert drawn == {
         (name, of): share
-        for of in ("answered", "inferred", "truth")
-        for name, share in zip(balance["classes"], balance[of], strict=True)
+        for of, key in {"answers": "answered", "labels": "inferred", "known truth": "truth"}.items()
+        for name, share in zip(balance["classes"], balance[key], strict=True)
     }
 
 
@@ -128,7 +128,7 @@ def test_balance_shows_classes_that_nobody_answered(tmp_path):
     shares = {"answered": [0.5, 0.5, 0], "inferred": [0.4, 0.6, 0], "truth": [0.3, 0.5, 0.2]}
     page = Page(render(build(tmp_path / "run", tasks=20, classes=2, balance={"classes": names, **shares})))
     drawn = {(row["class"], row["of"]): row["share"] for row in values(page.data()["charts"]["balance"])}
-    assert [drawn["(never answered)", of] for of in ("answered", "inferred", "truth")] == [0, 0, 0.2]
+    assert [drawn["(never answered)", of] for of in ("answers", "labels", "known truth")] == [0, 0, 0.2]
     assert "classes of the known truth that no worker answered" in " ".join(page.texts)
 
 

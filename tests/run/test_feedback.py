@@ -95,7 +95,7 @@ def test_the_text_names_counts_classes_and_examples(run):
     first = result.confusions[0]
     text = str(result)
     assert f"You answered {result.answers} tasks" in text
-    assert f"called {first.count:.0f} of {first.of:.0f} tasks '=coast' that are most likely '<i>street'" in text
+    assert f"labelled {first.count:.0f} of {first.of:.0f} tasks '=coast' that are most likely '<i>street'" in text
     assert f"{first.examples[0].task} (<b>task</b>" in text
     assert f"{result.quality:.0%}" in text
     assert max(map(len, text.split("("))) < 300  # texts of tasks are cut short

@@ -77,7 +77,7 @@ def test_singular_plural_and_zero():
     ("agreement", "temperature", "end"),
     [
         (None, None, ", but this cannot be checked: no task has answers from two workers."),
-        (None, 1.5, ", but this can be checked by the features only: no task has answers from two workers."),
+        (None, 1.5, ", but this can be checked only against the features: no task has answers from two workers."),
         (0.0, None, ", but this could not be checked on held-out answers."),
         (0.0, 1.5, "."),
     ],

@@ -150,7 +150,10 @@ class Answers(SelectionMixin):
         its ids are encoded; `read` passes large files this way. Options as in `from_frame`.
         """
         if duplicates not in ("error", "first", "last", "vote") or nulls not in ("error", "drop"):
-            message = f"duplicates={duplicates!r}, nulls={nulls!r}: use error, first, last or vote, and error or drop."
+            message = (
+                f"duplicates={duplicates!r}, nulls={nulls!r}: duplicates must be 'error', 'first', 'last' or 'vote', "
+                "and nulls 'error' or 'drop'."
+            )
             raise ParameterError(message)
         weights, flags = columns.pop("weight", None), columns.pop("pseudo", None)
         arrays = as_arrow_columns(columns)

@@ -75,7 +75,10 @@ def as_flags(values: Any, n_answers: int) -> Array:
     """Return the flags of pseudo answers as bools; a missing flag is False."""
     flags = as_arrow(values, "pseudo")
     if not pa.types.is_boolean(flags.type) or len(flags) != n_answers:
-        message = f"the pseudo column has {len(flags)} {type_name(flags.type)}; pass true or false for each answer."
+        message = (
+            f"the column pseudo has {len(flags)} values of type {type_name(flags.type)} for {n_answers} answers; pass "
+            "true or false for each answer."
+        )
         raise FormatError(message)
     return flags.fill_null(False).to_numpy(zero_copy_only=False)
 

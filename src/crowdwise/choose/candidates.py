@@ -81,11 +81,11 @@ def select_candidates(
     if names == ["auto"]:
         names, notes = _names_by_size(answers, with_features)
     elif "auto" in names or not names:
-        message = f"method={names}: give 'auto', or the names of methods."
+        message = f"method={names}: use either 'auto' or names of methods."
         raise ParameterError(message)
     for name in names:
         if find_method(name).needs_features and not with_features:
-            message = f"{name} learns from features: give features, images or texts, or choose another method."
+            message = f"{name} learns from features: pass features, images or texts, or choose another method."
             raise ParameterError(message)
     models = {name: _build_model(name, seed) for name in dict.fromkeys([VOTE, *names])}
     gold_only = [name for name, model in models.items() if getattr(model, "needs_gold", False)]

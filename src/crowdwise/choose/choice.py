@@ -99,7 +99,7 @@ class Choice:
         vote, chosen, first = self.entries[0], by_name[self.best_], by_name[self.ranking_[0]]
         lead = _plus_minus(None if chosen.to_best is None else -chosen.to_best, chosen.to_best_error)
         if len(self.scores) == 1:
-            return f"Only {self.best_} could be scored: there was nothing to choose from."
+            return f"Only {self.best_} could be scored, so there was nothing to compare it with."
         unscored = f" {self.default}, the default, could not be scored."
         unscored = "" if self.default is None or self.default in self.scores else unscored
         if chosen is vote and self.over_default is None:

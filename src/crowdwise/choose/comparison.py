@@ -100,7 +100,10 @@ def choose(
     splits = [deal(answers, folds, np.random.default_rng([random_state, repeat])) for repeat in range(repeats)]
     rows = np.flatnonzero(splits[0] >= 0)  # the same in each repeat
     if len(rows) < MIN_HELD_OUT:
-        message = f"only {len(rows)} answers can be held out, {MIN_HELD_OUT} are needed: too few tasks have several."
+        message = (
+            f"only {len(rows)} answers can be held out, but {MIN_HELD_OUT} are needed: too few tasks have more than "
+            "one answer."
+        )
         raise CrowdwiseError(message)
     most = int(splits[0].max()) + 1  # folds with answers
     what = "tasks" if criterion == "tasks" else "answers"

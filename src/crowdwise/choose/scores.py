@@ -119,7 +119,7 @@ def fit_candidate(candidate: Candidate, X: Any, kept: Answers, criterion: Criter
             raise CrowdwiseError(message)
         return model.fit(kept)
     if X is None:
-        message = "learns from features: give X."
+        message = "learns from features: pass X."
         raise ParameterError(message)
     return model.fit(X, kept)
 

@@ -6,7 +6,9 @@ SIGTERM. Heavy libraries are imported inside the commands, so that `--help` is f
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
+from inspect import cleandoc
 from typing import Annotated, Any
 
 import typer
@@ -45,6 +47,11 @@ def _command(ctx: Any) -> str:
     return names[0] if names else ""
 
 
+def _paragraphs(command: Callable[..., None]) -> str:
+    """Return the docstring of a command with one line per paragraph, so that --help wraps it at any width."""
+    return "\n\n".join(" ".join(part.split()) for part in cleandoc(command.__doc__ or "").split("\n\n"))
+
+
 app = typer.Typer(
     cls=_Commands,
     name="crowdwise",
@@ -52,20 +59,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     epilog="Start with: crowdwise demo",
 )
-app.command(epilog=run.RUN)(run.run)
-app.command(epilog=run.REPORT)(run.report)
-app.command(epilog=compare.COMPARE)(compare.compare)
-app.command(epilog=feedback.EXAMPLE)(feedback.feedback)
-app.command(epilog=aggregate.EXAMPLE)(aggregate.aggregate)
-app.command(epilog=fit.FIT)(fit.fit)
-app.command(epilog=fit.PREDICT)(fit.predict)
-app.command(epilog=rank.RANK)(rank.rank)
-app.command(epilog=data.INSPECT)(data.inspect)
-app.command(epilog=data.CONVERT)(data.convert)
-app.command(epilog=data.SIMULATE)(data.simulate)
-app.command(epilog=next.EXAMPLE)(next.next)
-app.command(epilog=demo.METHODS)(demo.methods)
-app.command(epilog=demo.DEMO)(demo.demo)
+for _function, _example in (
+    (run.run, run.RUN),
+    (run.report, run.REPORT),
+    (compare.compare, compare.COMPARE),
+    (feedback.feedback, feedback.EXAMPLE),
+    (aggregate.aggregate, aggregate.EXAMPLE),
+    (fit.fit, fit.FIT),
+    (fit.predict, fit.PREDICT),
+    (rank.rank, rank.RANK),
+    (data.inspect, data.INSPECT),
+    (data.convert, data.CONVERT),
+    (data.simulate, data.SIMULATE),
+    (next.next, next.EXAMPLE),
+    (demo.methods, demo.METHODS),
+    (demo.demo, demo.DEMO),
+):
+    app.command(help=_paragraphs(_function), epilog=_example)(_function)
 
 
 def _version(requested: bool) -> None:
@@ -76,12 +86,14 @@ def _version(requested: bool) -> None:
 
 @app.callback()
 def _options(
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", metavar="", help="Show the full traceback if an error occurs.")
+    ] = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+        bool, typer.Option("--version", metavar="", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Labels you can trust from crowdsourced answers."""
+    """Infer reliable labels from the answers of several workers to the same tasks."""
 
 
 def main() -> None:

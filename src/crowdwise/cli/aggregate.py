@@ -36,18 +36,37 @@ def aggregate(
     ctx: typer.Context,
     files: options.Sources,
     method: Annotated[
-        str, typer.Option("--method", "-m", help="Truth method; `crowdwise methods` lists them.")
+        str,
+        typer.Option(
+            "--method",
+            "-m",
+            metavar="METHOD",
+            help="Method that does not use features; `crowdwise methods` lists them.",
+        ),
     ] = "dawid-skene",
     out: Annotated[
-        str | None, typer.Option("--out", "-o", help="File for the labels: .csv or .parquet. With Spark, a folder.")
+        str | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="File for the labels: .csv or .parquet. With Spark, a folder for all tables.",
+        ),
     ] = None,
-    workers: Annotated[Path | None, typer.Option(help="File for a table of the workers: .csv or .parquet.")] = None,
+    workers: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File for the quality of each worker: .csv or .parquet.")
+    ] = None,
     truth: options.Truth = None,
     gold: options.Gold = None,
     set_: options.Set = None,
     check: Annotated[
         bool | None,
-        typer.Option("--check/--no-check", help="Check on held-out answers whether the method beats majority vote."),
+        typer.Option(
+            "--check/--no-check",
+            metavar="",
+            help="Compare the method with majority vote on held-out answers. "
+            f"Default: only if there are at most {_CHECK_UP_TO:,} answers.",
+        ),
     ] = None,
     pseudonymise: options.Pseudonymise = None,
     seed: options.Seed = 0,
@@ -64,7 +83,7 @@ def aggregate(
     *,
     reading: options.Reading,
 ) -> None:
-    """Infer the label of each task from the answers of several workers.
+    """Infer the label of each task from the answers of several workers, without features.
 
     On a cluster: `crowdwise aggregate 's3a://lake/answers/*.parquet' --engine spark --master spark://HOST:7077
     -o s3a://lake/labels --checkpoint state/ --resume`

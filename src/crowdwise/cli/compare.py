@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from crowdwise.cli import options
-from crowdwise.cli.run import MAX_SHOWN, Folder
+from crowdwise.cli.run import MAX_SHOWN
 from crowdwise.cli.screen import as_json, fields, say, table
 
 if TYPE_CHECKING:
@@ -18,10 +18,11 @@ COMPARE = "Example: crowdwise compare runs/monday runs/today --out changed.csv"
 
 
 def compare(
-    before: Folder,
-    after: Folder,
+    before: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the earlier run.")],
+    after: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the later run.")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File for the tasks whose label changed: .csv or .parquet.")
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="File for the tasks whose label changed: .csv or .parquet."),
     ] = None,
     json: options.Json = False,
 ) -> None:

@@ -47,15 +47,18 @@ def inspect(
 def convert(
     source: Annotated[Path, typer.Argument(metavar="IN", help="Answers in any supported format.")],
     target: Annotated[
-        Path, typer.Argument(metavar="OUT", help="Table with columns task, worker, label: .csv or .parquet.")
+        Path,
+        typer.Argument(metavar="OUT", help="File for the table with columns task, worker and label: .csv or .parquet."),
     ],
-    truth: Annotated[Path | None, typer.Option(help="File for the known labels. Default: a column `truth`.")] = None,
+    truth: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File for the known labels. Default: column `truth` of OUT.")
+    ] = None,
     pseudonymise: options.Pseudonymise = None,
     json: options.Json = False,
     *,
     reading: options.Reading,
 ) -> None:
-    """Convert answers of any supported format to a plain table."""
+    """Convert answers from any supported format to a plain table."""
     refuse_same_file([source], [target, truth], pseudonymise)
     answers = read_answers(
         [source], **reading, pseudonymise=pseudonymise,
@@ -64,8 +67,10 @@ def convert(
 
 
 def simulate(
-    out: Annotated[Path, typer.Option("--out", "-o", help="File for the answers: .csv or .parquet.")],
-    truth: Annotated[Path | None, typer.Option(help="File for the truth. Default: a column `truth`.")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File for the answers: .csv or .parquet.")],
+    truth: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File for the true labels. Default: column `truth` of --out.")
+    ] = None,
     tasks: Annotated[int, typer.Option(metavar="N", min=1, help="Number of tasks.")] = 1000,
     workers: Annotated[int, typer.Option(metavar="N", min=1, help="Number of workers.")] = 40,
     classes: Annotated[int, typer.Option(metavar="N", min=1, help="Number of classes.")] = 4,
@@ -77,7 +82,12 @@ def simulate(
         ),
     ] = "even",
     kind: Annotated[
-        str, typer.Option(help="Kind of workers: mixed, hammer, one-coin, spammer, adversary, ...")
+        str,
+        typer.Option(
+            metavar="KIND",
+            help="Kind of workers: mixed, hammer (always correct), one-coin, class-dependent, adversary, spammer or "
+            "uniform-guess.",
+        ),
     ] = "mixed",
     difficulty: Annotated[
         float,
@@ -85,16 +95,22 @@ def simulate(
             metavar="N",
             min=0,
             max=1,
-            help="Mean probability that a worker cannot tell the class of a task and guesses.",
+            help="Mean probability that a worker does not recognise the class of a task and guesses.",
         ),
     ] = 0.0,
     together: Annotated[
-        float, typer.Option(metavar="N", min=0, max=1, help="Probability that workers make the same mistake on a task.")
+        float,
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=1,
+            help="Probability that a worker gives the shared wrong answer; half of the tasks have one.",
+        ),
     ] = 0.0,
     seed: options.Seed = 0,
     json: options.Json = False,
 ) -> None:
-    """Simulate the answers of a crowd, with known truth."""
+    """Simulate the answers of a crowd, with known true labels."""
     refuse_same_file([], [out, truth])
     from crowdwise.simulate import simulate as simulate_answers
 

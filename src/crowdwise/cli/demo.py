@@ -1,4 +1,4 @@
-"""`crowdwise methods` and `crowdwise demo`: the list of methods, and the main job on embedded data."""
+"""`crowdwise methods` and `crowdwise demo`: the list of methods, and the full pipeline on built-in data."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ COMPARED = ("majority-vote", "dawid-skene", "joint-em", "crowdlayer", "waum(crow
 
 
 def methods(json: options.Json = False) -> None:
-    """List the methods with their paper and use."""
+    """List the methods: whether they need features, their paper, and what they are for."""
     from crowdwise._core.registry import methods as registered
 
     if json:
         as_json({"methods": [vars(method) for method in registered()]})
         return
     rows = [[m.name, "yes" if m.needs_features else "no", m.paper, m.what_for] for m in registered()]
-    table(["name", "features", "paper", "what for"], rows, left=4)
+    table(["name", "features", "paper", "description"], rows, left=4)
 
 
 def demo(
@@ -39,7 +39,7 @@ def demo(
     seed: options.Seed = 0,
     json: options.Json = False,
 ) -> None:
-    """Run the main job on embedded data: images of digits, imbalanced classes, and few answers per image.
+    """Run the full pipeline on built-in data: images of digits, imbalanced classes, and few answers per image.
 
     The demo compares majority vote, Dawid-Skene, JointEM, CrowdLayer, WAUM and DASC. The crowd is simulated, so the
     truth is known and every method is scored.

@@ -30,21 +30,25 @@ def feedback(
     pseudonymise: Annotated[
         Path | None,
         typer.Option(
-            metavar="KEYFILE", help="Key file of the run; --worker is then the original id, not the pseudonym."
+            metavar="KEYFILE",
+            help="Key file used for the run. With it, --worker takes the original id instead of the pseudonym.",
         ),
     ] = None,
-    everybody: Annotated[bool, typer.Option("--all", help="Give feedback to every worker.")] = False,
+    everybody: Annotated[bool, typer.Option("--all", metavar="", help="Give feedback to every worker.")] = False,
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", help="File for the feedback: .txt to send, .csv with one row per confusion, or .json."
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="File for the feedback: .txt (messages to send), .csv (one row per confusion) or .json.",
         ),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Show which classes a worker confuses more than the crowd does, with tasks to look at again.
+    """Show which classes a worker confuses more often than other workers do, with example tasks.
 
-    Without --worker and --all, list the workers who need feedback most.
+    Without --worker or --all, list the workers who need feedback most.
     """
     from crowdwise.run.feedback import feedback_all, workers_below_crowd
     from crowdwise.run.folder import Run
@@ -158,4 +162,6 @@ def show_list(listed: pa.Table) -> None:
     table(["worker", "worst confusion", "answers", "quality", "lost", "spammer"], rows, left=2)
     if listed.num_rows > MAX_SHOWN:
         note(f"{listed.num_rows - MAX_SHOWN:,} more workers are worse than the crowd; --json lists all of them.")
-    note("lost: correct answers that the crowd would have given. Use --worker ID or --all for the feedback itself.")
+    note(
+        "lost: how many more correct answers an average worker would have given. Use --worker ID or --all for feedback."
+    )

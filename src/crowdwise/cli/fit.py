@@ -55,13 +55,22 @@ def fit(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the model.")],
     method: Annotated[
-        str, typer.Option("--method", "-m", help="Learner; `crowdwise methods` lists them.")
+        str,
+        typer.Option(
+            "--method", "-m", metavar="METHOD", help="Method that uses features; `crowdwise methods` lists them."
+        ),
     ] = "joint-em",
     network: Annotated[
-        Networks | None, typer.Option(help="Network of a network learner. Default: chosen by the shape of X.")
+        Networks | None,
+        typer.Option(
+            help="Architecture, for methods that train a network. Default: chosen by the shape of the features."
+        ),
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Training epochs of a network learner.")
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Number of epochs, for methods that train a network. Default: set by the method."
+        ),
     ] = None,
     set_: options.Set = None,
     checkpoint: Annotated[
@@ -73,7 +82,11 @@ def fit(
     ] = None,
     processes: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Number of processes that share each batch of a network."),
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Number of processes that train a network; each batch is split among them. Default: 1.",
+        ),
     ] = None,
     truth: options.Truth = None,
     gold: options.Gold = None,
@@ -150,19 +163,23 @@ def fit(
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder written by `crowdwise fit`.")],
     features: Annotated[Path, typer.Argument(metavar="X", help=f"Features of the tasks: {FEATURES}.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="File for the predictions: .csv or .parquet.")],
-    proba: Annotated[bool, typer.Option("--proba", help="Add a column with the probability of each class.")] = False,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="File for the predictions: .csv or .parquet.")
+    ],
+    proba: Annotated[
+        bool, typer.Option("--proba", metavar="", help="Add one column per class with its probability.")
+    ] = False,
     class_prior: Annotated[
         str | None,
         typer.Option(
             metavar="SHARES",
-            help="Class shares among these tasks, if they differ from the training tasks (joint-em only): balanced, "
-            "cat=0.3,dog=0.7, or a JSON file.",
+            help="Class proportions among these tasks, if they differ from the training tasks (joint-em only): "
+            "balanced, cat=0.3,dog=0.7, or a JSON file.",
         ),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Classify tasks by their features with a fitted model."""
+    """Classify tasks by their features, with a model from `crowdwise fit`."""
     from crowdwise.io import check_target, write
     from crowdwise.io.model_files import load
     from crowdwise.learn.features import open_features

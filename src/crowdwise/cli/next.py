@@ -42,13 +42,15 @@ class Strategy(StrEnum):
 @options.with_reading_options
 def next(
     files: options.Files,
-    budget: Annotated[int, typer.Option("--budget", "-b", metavar="N", min=1, help="Number of answers to buy.")],
+    budget: Annotated[int, typer.Option("--budget", "-b", metavar="N", min=1, help="Number of answers to propose.")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="File for the proposed pairs of task and worker: .csv or .parquet."),
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="File for the proposed pairs of task and worker: .csv or .parquet."
+        ),
     ] = None,
     method: Annotated[
-        str, typer.Option("--method", "-m", help="Method to fit; `crowdwise methods` lists them.")
+        str, typer.Option("--method", "-m", metavar="METHOD", help="Method to fit; `crowdwise methods` lists them.")
     ] = "dawid-skene",
     features: Annotated[
         Path | None,
@@ -56,13 +58,19 @@ def next(
             "--features", "-x", metavar="X", help=f"Features of the tasks, for methods that need them: {FEATURES}."
         ),
     ] = None,
-    strategy: Annotated[Strategy, typer.Option(help="Strategy that chooses the answers.")] = Strategy.information,
-    balance: Annotated[bool, typer.Option("--balance", help="Give more weight to tasks of rare classes.")] = False,
+    strategy: Annotated[
+        Strategy,
+        typer.Option(
+            help="How to choose. `information` chooses the task and the worker by expected information gain; the "
+            "others choose the task first, most by how uncertain its label is."
+        ),
+    ] = Strategy.information,
+    balance: Annotated[bool, typer.Option("--balance", metavar="", help="Prefer tasks of rare classes.")] = False,
     workers: Annotated[
         str | None,
         typer.Option(
             metavar="IDS",
-            help="Workers who can be asked: comma-separated ids, or a file with one id per line. Default: all.",
+            help="Available workers: comma-separated ids, or a file with one id per line. Default: all.",
         ),
     ] = None,
     per_task: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of new answers per task.")] = 1,
@@ -78,11 +86,15 @@ def next(
     ] = None,
     alpha: Annotated[
         float | None,
-        typer.Option(metavar="N", help="Share of the tasks that --hopeless excludes. Default: 0.01."),
+        typer.Option(metavar="N", help="Fraction of the tasks that --hopeless excludes. Default: 0.01."),
     ] = None,
     caution: Annotated[
         float,
-        typer.Option(metavar="N", min=0, help="Weight of the average worker in each worker's estimate, in answers."),
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="Shrink each worker's estimate towards the average worker, with the weight of this many answers.",
+        ),
     ] = 2.0,
     gold: options.Gold = None,
     set_: options.Set = None,
@@ -315,6 +327,6 @@ def show(result: Mapping[str, Any]) -> None:
          f"{pair['expected']} ({pair['expected_proba']:.0%})", f"{pair['right']:.0%}"]
         for pair in result["pairs"]
     ]  # fmt: skip
-    table(["task", "worker", "bits", "believed", "answers", "will say", "right"], rows, left=2)
+    table(["task", "worker", "bits", "label now", "answers", "likely answer", "P(right)"], rows, left=2)
     if not result["written"]:
-        note("The pairs were not written: --out next.csv keeps them all.")
+        note("The pairs were not written. Use --out next.csv to save them.")

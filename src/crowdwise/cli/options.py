@@ -49,13 +49,14 @@ PANEL = "Reading the answers"  # heading of the reading options in --help
 MAX_CLASSES = 1000
 Files = Annotated[
     list[Path],
-    typer.Argument(metavar="FILE", help="Answers: CSV, TSV, Parquet, JSONL, or an export of a labelling tool."),
+    typer.Argument(metavar="FILE", help="Answers: CSV, TSV, Parquet, JSONL, or an export of an annotation tool."),
 ]
 Sources = Annotated[  # strings, because a Path would collapse the two slashes of an address
     list[str],
     typer.Argument(
         metavar="FILE",
-        help="Answers: CSV, TSV, Parquet, JSONL, or an export of a labelling tool; with Spark, also addresses.",
+        help="Answers: CSV, TSV, Parquet, JSONL, or an export of an annotation tool. With Spark, also URLs such as "
+        "s3a://BUCKET/FOLDER.",
     ),
 ]
 
@@ -67,18 +68,35 @@ def _reading_option(name: str, kind: Any, default: Any, help: str, **limits: Any
 
 # The options of every command that reads answers, in the order of --help.
 READING_OPTIONS = (
-    _reading_option("format", str | None, None, "Format of the files. Default: detected from their content."),
-    _reading_option("question", str | None, None, "Question to read, if the export has several."),
-    _reading_option("task", str | None, None, "Column of the task ids. Default: recognised by its name."),
-    _reading_option("worker", str | None, None, "Column of the worker ids. Default: recognised by its name."),
-    _reading_option("label", str | None, None, "Column of the labels. Default: recognised by its name."),
+    _reading_option(
+        "format", str | None, None, metavar="FORMAT",
+        help="Format of the files, for example label-studio. Default: detected from their name and content.",
+    ),
+    _reading_option(
+        "question", str | None, None, metavar="NAME", help="Question to read, if the export has several."
+    ),
+    _reading_option(
+        "task", str | None, None, metavar="COLUMN", help="Column with the task ids. Default: detected by its name."
+    ),
+    _reading_option(
+        "worker", str | None, None, metavar="COLUMN", help="Column with the worker ids. Default: detected by its name."
+    ),
+    _reading_option(
+        "label", str | None, None, metavar="COLUMN", help="Column with the labels. Default: detected by its name."
+    ),
     _reading_option(
         "duplicates", Duplicates, Duplicates.error,
-        "If a worker answered a task more than once: stop with an error, keep the first or the last answer, or let the "
-        "answers vote.",
+        "What to do if a worker answered a task more than once: stop with an error, keep the first or the last answer, "
+        "or keep the most frequent one (vote).",
     ),
-    _reading_option("nulls", Nulls, Nulls.error, "Rows with a missing value: stop with an error, or drop them."),
-    _reading_option("max_classes", int, MAX_CLASSES, "Stop if there are more distinct labels than this.", min=1),
+    _reading_option(
+        "nulls", Nulls, Nulls.error,
+        "What to do with rows that have a missing value: stop with an error, or drop them.",
+    ),
+    _reading_option(
+        "max_classes", int, MAX_CLASSES, metavar="N", min=1,
+        help="Stop with an error if there are more classes than this.",
+    ),
 )  # fmt: skip
 
 
@@ -106,19 +124,26 @@ Pseudonymise = Annotated[
         help="Replace worker ids with pseudonyms derived from this key file (created if missing).",
     ),
 ]  # fmt: skip
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Random seed.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Random seed.")]
 Truth = Annotated[
     Path | None,
-    typer.Option("--truth", help="Known labels (task, label) to score the result against. Never used to fit."),
-]
+    typer.Option(
+        "--truth", metavar="FILE",
+        help="Known labels (columns task and label) to score the result against. They are not used in the fit.",
+    ),
+]  # fmt: skip
 Gold = Annotated[
-    Path | None, typer.Option("--gold", help="Known labels (task, label) of some tasks, fixed in the fit.")
-]
+    Path | None,
+    typer.Option(
+        "--gold", metavar="FILE",
+        help="Known labels (columns task and label) of some tasks. The fit uses them as given.",
+    ),
+]  # fmt: skip
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter of the method. Repeatable."),
+    typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter of the method. Can be repeated."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object instead of text.")]
 
 
 def method_names(incomplete: str) -> list[str]:

@@ -35,21 +35,30 @@ def rank(
     features: Annotated[
         Path, typer.Option("--features", "-x", metavar="X", help=f"Features of the tasks: {FEATURES}.")
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="File for the ranking: .csv or .parquet.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File for the ranking: .csv or .parquet.")],
     method: Annotated[
         Rankers,
-        typer.Option("--method", "-m", help="waum scores each answer; aum scores the label of the majority vote."),
+        typer.Option("--method", "-m", help="waum scores every answer to a task; aum scores its majority vote."),
     ] = Rankers.waum,
-    alpha: Annotated[float, typer.Option(metavar="N", min=0, help="Share of the tasks that --kept drops.")] = 0.01,
+    alpha: Annotated[
+        float,
+        typer.Option(metavar="N", min=0, help="Fraction of the tasks, the most ambiguous ones, left out of --kept."),
+    ] = 0.01,
     kept: Annotated[
-        Path | None, typer.Option(help="File for the answers to the remaining tasks: .csv or .parquet.")
+        Path | None,
+        typer.Option(metavar="FILE", help="File for the answers without the most ambiguous tasks: .csv or .parquet."),
     ] = None,
     random: Annotated[
-        bool, typer.Option("--random", help="Drop the same number of tasks at random, as a control.")
+        bool,
+        typer.Option("--random", metavar="", help="Leave out as many random tasks instead, as a control."),
     ] = False,
-    top: Annotated[int, typer.Option(metavar="N", min=0, help="Number of most ambiguous tasks to print.")] = 10,
-    network: Annotated[Networks | None, typer.Option(help="Network. Default: chosen by the shape of X.")] = None,
-    epochs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Training epochs.")] = None,
+    top: Annotated[int, typer.Option(metavar="N", min=0, help="Number of tasks to print.")] = 10,
+    network: Annotated[
+        Networks | None, typer.Option(help="Architecture. Default: chosen by the shape of the features.")
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Number of epochs. Default: set by the method.")
+    ] = None,
     set_: options.Set = None,
     pseudonymise: options.Pseudonymise = None,
     seed: options.Seed = 0,
@@ -60,7 +69,8 @@ def rank(
     """Rank the tasks, most ambiguous first.
 
     A network is trained on the answers. A task gets a low score if the network struggles to learn the answers of
-    trusted workers. The ranking lists the workers, labels, margins (aum) and trust of each task, so you can see why.
+    trusted workers. To explain the score, the ranking lists the answers to each task, with the margin of each answer
+    (aum) and the trust in its worker.
     """
     from crowdwise.io import check_target, write
 

@@ -1,8 +1,9 @@
-"""`crowdwise run`, the main job, and `crowdwise report`, which writes the report of a run again."""
+"""`crowdwise run`, the full pipeline, and `crowdwise report`, which rewrites the report of a run."""
 
 from __future__ import annotations
 
 import hashlib
+import shlex
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -40,14 +41,16 @@ def run(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Images named like the tasks: shown in the report, and encoded as features without --features.",
+            help="Folder of images named by task id. They are shown in the report and, unless --features is given, "
+            "encoded as features.",
         ),
     ] = None,
     text: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="Column with the text of the tasks: shown in the report, and encoded as features without --features.",
+            help="Column with the text of each task. Texts are shown in the report and, unless --features is given, "
+            "encoded as features.",
         ),
     ] = None,
     truth: options.Truth = None,
@@ -57,20 +60,28 @@ def run(
             "--method",
             "-m",
             autocompletion=options.method_names,
-            help="Method to use. `auto` compares several; repeat the option to compare only those. Default: auto.",
+            metavar="METHOD",
+            help="Method to use. `auto` compares several and chooses one; repeat the option to compare only the "
+            "methods you name. Default: auto.",
         ),
     ] = None,
     class_prior: Annotated[
         str | None,
         typer.Option(
             metavar="SHARES",
-            help="Class shares, if you know them (joint-em only): balanced, cat=0.3,dog=0.7, or a JSON file.",
+            help="Class proportions, if you know them (joint-em only): balanced, cat=0.3,dog=0.7, or a JSON file.",
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the run. Default: runs/NAME.")
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FOLDER",
+            help="Folder for the run. Default: a new folder in runs/, named after the answers file.",
+        ),
     ] = None,
-    accept: Annotated[float, typer.Option(metavar="N", help="Confidence from which a label is accepted.")] = 0.9,
+    accept: Annotated[float, typer.Option(metavar="N", help="Minimum confidence to accept a label.")] = 0.9,
     budget: Annotated[
         int | None,
         typer.Option(
@@ -78,7 +89,7 @@ def run(
             "-b",
             metavar="N",
             min=1,
-            help="Number of answers to propose. Default: a tenth of the tasks, at most 1,000.",
+            help="Number of answers to propose in next.csv. Default: a tenth of the number of tasks, at most 1,000.",
         ),
     ] = None,
     time_budget: Annotated[
@@ -86,26 +97,30 @@ def run(
         typer.Option(
             metavar="SECONDS",
             min=1,
-            help="Time limit for comparing methods; slower methods are skipped. Default: no limit.",
+            help="Time limit for comparing methods. The slowest methods are skipped to meet it. Default: no limit.",
         ),
     ] = None,
-    folds: Annotated[int, typer.Option(metavar="N", min=2, max=100, help="Number of folds of held-out answers.")] = 5,
+    folds: Annotated[int, typer.Option(metavar="N", min=2, max=100, help="Number of cross-validation folds.")] = 5,
     jobs: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Number of parallel fits. Default: the number of cores, at most 4."),
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Number of parallel fits. Default: 1 without features, otherwise the number of cores, at most 4.",
+        ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", metavar="", help="Resume the interrupted run in --out.")] = False,
     pseudonymise: options.Pseudonymise = None,
     seed: options.Seed = 0,
     json: options.Json = False,
     *,
     reading: options.Reading,
 ) -> None:
-    """Run the main job: labels with confidence, workers, ambiguous tasks, answers to buy, a model and a report.
+    """Run the full pipeline: infer labels, rate workers, find ambiguous tasks, propose answers to buy, write a report.
 
-    Methods are compared by how well they predict held-out answers. The result says which method was chosen and why, and
-    whether any of them beats majority vote. With features, JointEM is used unless another method is better by more than
-    one standard error.
+    Methods are compared by how well they predict held-out answers. The output says which method was chosen and why, and
+    whether it beats majority vote. With features, JointEM is used unless another method is better by more than one
+    standard error.
     """
     from crowdwise.run import run as run_pipeline
     from crowdwise.run.progress import OutputFolder
@@ -119,7 +134,8 @@ def run(
     seconds = None if side.seconds is None else side.seconds[row]
     for sentence in side.notes:
         note(sentence)
-    hint = f"Finished steps are saved in {folder}. Rerun the command with --resume to continue."
+    again = "--resume" if out is not None else f"--out {shlex.quote(str(folder))} --resume"
+    hint = f"Finished steps are saved in {folder}. Rerun the command with {again} to continue."
     with resume_hint(lambda: hint), progress_display() as callback:
         result = run_pipeline(
             answers, target, features=None if features is None else match(features, answers), images=images,
@@ -139,11 +155,13 @@ def report(
     folder: Folder,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="File for the report. Default: report.html in the folder of the run."),
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="File for the report. Default: report.html in the folder of the run."
+        ),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Write the report of a run again: one self-contained HTML file."""
+    """Rewrite the report of a run, a self-contained HTML file."""
     from crowdwise.run import Run
 
     if out is not None and out.suffix.lower() not in (".html", ".htm"):

@@ -58,40 +58,56 @@ Master = Annotated[
     str | None,
     typer.Option(
         "--master",
+        metavar="URL",
         help="Address of the cluster, for example spark://HOST:7077. Default: this machine.",
         rich_help_panel=ON_SPARK,
     ),
 ]
 Checkpoint = Annotated[
     Path | None,
-    typer.Option("--checkpoint", help="Folder for the state after each iteration.", rich_help_panel=ON_SPARK),
+    typer.Option(
+        "--checkpoint",
+        metavar="FOLDER",
+        help="Save the state after each iteration to this folder.",
+        rich_help_panel=ON_SPARK,
+    ),
 ]
 Resume = Annotated[
-    bool, typer.Option("--resume", help="Resume from --checkpoint, if it exists.", rich_help_panel=ON_SPARK)
+    bool, typer.Option("--resume", metavar="", help="Resume from --checkpoint, if it exists.", rich_help_panel=ON_SPARK)
 ]
 Unusable = Annotated[
     Bad,
     typer.Option(
         "--bad",
-        help="Invalid rows: write them to a table with the reason, or stop with an error.",
+        help="What to do with invalid rows: write them to the table `rejected` with the reason, or stop with an error.",
         rich_help_panel=ON_SPARK,
     ),
 ]
 Parts = Annotated[
-    int | None, typer.Option("--parts", min=1, help="Number of partitions of the tasks.", rich_help_panel=ON_SPARK)
+    int | None,
+    typer.Option(
+        "--parts",
+        metavar="N",
+        min=1,
+        help="Number of partitions. Default: one per million answers, at least one per core.",
+        rich_help_panel=ON_SPARK,
+    ),
 ]
 Limit = Annotated[
     int | None,
     typer.Option(
-        "--broadcast-limit", min=1, rich_help_panel=ON_SPARK,
-        help="Keep the confusion matrices in the cluster if they hold more numbers (workers x classes²).",
+        "--broadcast-limit", metavar="N", min=1, rich_help_panel=ON_SPARK,
+        help="Confusion matrices of up to this many numbers (workers x classes²) are sent to every executor; larger "
+        "ones stay distributed. Default: 50,000,000.",
     ),
 ]  # fmt: skip
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the results in --out.", rich_help_panel=ON_SPARK)]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", metavar="", help="Replace existing results in --out.", rich_help_panel=ON_SPARK)
+]
 SparkConf = Annotated[
     list[str] | None,
     typer.Option(
-        "--spark-conf", metavar="NAME=VALUE", help="Set a Spark property. Repeatable.", rich_help_panel=ON_SPARK
+        "--spark-conf", metavar="NAME=VALUE", help="Set a Spark property. Can be repeated.", rich_help_panel=ON_SPARK
     ),
 ]
 UNSUPPORTED = {  # options that an engine does not support, with the reason

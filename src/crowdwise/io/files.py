@@ -86,7 +86,10 @@ def file_errors(path: Path) -> Iterator[None]:
         message = f"{path}: a column contains over 2 GB of distinct text ({error})."
         raise TooLargeError(message) from None
     except UnicodeDecodeError:
-        message = f"{path}: {_first_bad_byte(path)}. Save the file as UTF-8 or, if it is not text, name its format=."
+        message = (
+            f"{path}: {_first_bad_byte(path)}. Save the file as UTF-8. If it is not text, name its format with format= "
+            "(--format)."
+        )
         raise FormatError(message) from None
     except RecursionError:
         message = f"{path}: the JSON is nested too deeply to be answers."

@@ -34,7 +34,7 @@ def detect_format(path: Path) -> str:
 
 
 def _fail(found: str) -> NoReturn:
-    message = f"the format cannot be detected: {found}. Name it with format=, one of {', '.join(FORMATS)}."
+    message = f"the format cannot be detected: {found}. Name it with format= (--format): {', '.join(FORMATS)}."
     raise FormatError(message)
 
 

@@ -104,7 +104,10 @@ def choose_question(questions: Iterable[str], requested: str | None, prefix: str
         message = "the file contains no question whose answers are labels."
         raise QuestionError(message)
     if len(names) > 1:
-        message = f"the file contains {len(names)} questions: {listed}. Choose one, for example question={names[0]!r}."
+        message = (
+            f"the file contains {len(names)} questions: {listed}. Choose one with question= (--question), for example "
+            f"{names[0]!r}."
+        )
         raise QuestionError(message)
     return names[0]
 

@@ -38,7 +38,7 @@ from crowdwise.answers import Answers
 from crowdwise.errors import CrowdwiseError, MissingDependencyError, ModelFileError, ParameterError
 
 VERSION = 2
-REMEDY = "Restore it from a copy, or refit the model."
+REMEDY = "Restore it from a backup, or refit the model."
 SPEC_FIELDS = {
     "method": Field(str, "a name listed by `methods()`, or the name of a public class"),
     "parameters": Field(dict, "constructor arguments by name"),

@@ -118,7 +118,7 @@ class CrowdClassifier(FittedModel):
         self._check_flags()
         self._check_parameters()
         if validation is not None and not self._takes_validation():
-            message = "validation=(X, labels) is used only with select='validation'. Set it, or omit validation."
+            message = "validation=(X, labels) is used only with select='validation'. Set select, or omit validation."
             raise ParameterError(message)
         features = open_features(X, answers)
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
@@ -318,6 +318,6 @@ def _positions(ids: Array, table: Array, what: str) -> Array:
         bad, position = np.arange(len(ids)), np.empty(0, np.int64)
     if len(bad):
         more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
-        message = f"{what} {ids.tolist()[bad[0]]!r}{more} was not in the answers the model was fitted on."
+        message = f"unknown {what} {ids.tolist()[bad[0]]!r}{more}: not in the answers the model was fitted on."
         raise UnknownIdError(message)
     return position.astype(np.int64)

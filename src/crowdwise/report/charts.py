@@ -29,7 +29,7 @@ def balance(classes: Sequence[str], series: dict[str, Sequence[float]]) -> Spec:
         yOffset=alt.YOffset("of:N", sort=None),
         x=_along(alt.X, "share", "share", "%"),
         color=_colour("of", dict(zip(series, (MUTED, ACCENT, WARM), strict=False))),
-        tooltip=[_tip("class"), _tip("of", "as"), _tip("share", format=".1%")],
+        tooltip=[_tip("class"), _tip("of", "among"), _tip("share", format=".1%")],
     )
     return _spec(chart, 20 + 11 * len(rows) + 8 * len(largest))
 
@@ -57,7 +57,7 @@ def reliability(named: dict[str, Rows]) -> Spec:
     colours = dict(zip(reversed(named), (ACCENT, MUTED), strict=False))
     base = _chart(rows, "Share of right labels against confidence").encode(
         x=_along(alt.X, "confidence", "confidence", "%", domain=[0, 1]),
-        y=_along(alt.Y, "accuracy", "labels right", "%", domain=[0, 1]),
+        y=_along(alt.Y, "accuracy", "share of right labels", "%", domain=[0, 1]),
         color=_colour("of", {of: colours[of] for of in named}),
         tooltip=[
             _tip("of", "figure"), _tip("confidence", format=".1%"), _tip("accuracy", "right", ".1%"),
@@ -136,7 +136,7 @@ def self_training(history: Rows) -> Spec:
     chart = _chart(rows, "Class imbalance after each iteration").mark_line(point={"size": 70, "color": ACCENT})
     chart = chart.encode(
         x=alt.X("iteration:Q", title="iteration", axis=alt.Axis(tickMinStep=1, format="d")),
-        y=_along(alt.Y, "R", "class imbalance R", ".1f", zero=False),
+        y=_along(alt.Y, "R", "class imbalance", ".1f", zero=False),
         tooltip=[_tip("iteration", format="d"), _tip("R", "imbalance", ".2f"), _tip("added", "answers added", ",")],
     )
     return _spec(chart, 220)
@@ -168,7 +168,7 @@ def budget(
     columns = alt.ExprRef("width < 600 ? 1 : 4")  # four names do not fit on one line on a phone
     base = _chart(rows, "Share of right labels against number of answers").encode(
         x=_along(alt.X, "answers", "answers", "~s", zero=False),
-        y=_along(alt.Y, "right", "labels right", "%", zero=False),
+        y=_along(alt.Y, "right", "share of right labels", "%", zero=False),
         color=_colour("of", {names[kind]: colours[kind] for kind, line in lines.items() if line}).legend(
             columns=columns
         ),

@@ -37,9 +37,9 @@ def chart_specs(run: RunSource, workers: dict[str, list[Any]]) -> dict[str, char
     """Return the charts for which there is data."""
     metrics = run.metrics
     shares, truth = metrics["balance"], metrics["truth"]
-    series = {"answered": shares["answered"], "inferred": shares["inferred"]}
+    series = {"answers": shares["answered"], "labels": shares["inferred"]}
     if shares["truth"]:
-        series["truth"] = shares["truth"]
+        series["known truth"] = shares["truth"]
     mark = metrics["verdict_rules"].get("accept")
     balance = charts.balance(distinct(shares["classes"]), series)
     specs = {

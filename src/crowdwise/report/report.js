@@ -226,7 +226,7 @@
     const place = make("div", { class: "chart matrix" });
     const left = make("div", {}, make("h3", {}, "Confusion matrix"), place);
     if (detail.classes.length < DATA.classes.length) {
-      left.append(make("p", { class: "note" }, `The ${detail.classes.length} classes (of ${DATA.classes.length}) that this worker met most.`));
+      left.append(make("p", { class: "note" }, `The ${detail.classes.length} classes (of ${DATA.classes.length}) that this worker saw most often.`));
     }
     requestAnimationFrame(() => draw(place, matrix(detail)));
     return make("div", { class: "opened" }, left, feedback(detail.feedback));
@@ -279,7 +279,7 @@
     const list = make("ul", { "aria-label": "Answers, the most trusted first" });
     list.append(make("li", { class: "names" }, make("span", {}, "answer"), make("span", {}, "worker"), make("span", {}, "trust")));
     for (const { worker, label, trust } of task.answers) {
-      const bar = styled(make("span", { class: "bar", title: "how far this worker is trusted" }, make("i"), percent(trust, 0)), { "--at": `${100 * (trust ?? 0)}%` });
+      const bar = styled(make("span", { class: "bar", title: "how much this worker is trusted" }, make("i"), percent(trust, 0)), { "--at": `${100 * (trust ?? 0)}%` });
       const line = make("li", {}, make("span", { class: "clamp user", title: label }, label), make("span", { class: "clip user", title: worker }, worker), bar);
       if (label === task.label) line.className = "agrees";
       list.append(line);

@@ -88,7 +88,7 @@ def workers_table(run: RunSource, rows: Array) -> Table:
             "Share of right answers, judged by other workers, or by the labels if that is lower; 95% interval",
         ),
         column("agreement", "Agrees with labels", "share", "Share of answers that equal the task's label"),
-        column("bits", "Information", "number", "Information per answer about the truth, in bits; 0 is none"),
+        column("bits", "Information", "number", "Information in one answer about the true class, in bits"),
         column("confusion", "Most often confuses", hint="The true class, and the worker's answer"),
         column("confusion_share", "How often", "share", "Share of tasks of that class"),
         column("seconds", "Seconds", "seconds", "Median time per answer"),
@@ -111,12 +111,12 @@ def next_table(run: RunSource) -> Table:
     }
     columns = [
         column("task", "Task"),
-        column("worker", "Ask"),
+        column("worker", "Worker to ask"),
         column("belief", "Current label"),
         column("confidence", "Confidence", "share"),
-        column("lift", "Expected gain", "share", "Expected rise of the probability that the label is right"),
+        column("lift", "Expected gain", "share", "Expected increase in the probability that the label is right"),
         column("gain", "Information", "number", "Expected information about the truth, in bits"),
-        column("right", "Worker right", "share", "Probability that this worker is right on this task"),
+        column("right", "Worker accuracy", "share", "Probability that this worker is right on this task"),
     ]
     return assemble(columns, cells, run.next.num_rows, "answer", "the best first", "next.csv")
 

@@ -74,6 +74,6 @@ def unchecked_reason(summary: Mapping[str, Any], temperature: float | None, what
     ('this could not be checked on held-out answers', '')
     """
     if summary["agreement"] is None:  # no task has two answers
-        how = "cannot be checked" if temperature is None else "can be checked by the features only"
+        how = "cannot be checked" if temperature is None else "can be checked only against the features"
         return f"{what} {how}: no task has answers from two workers"
     return f"{what} could not be checked on held-out answers" if temperature is None else ""

@@ -1,4 +1,4 @@
-"""Feedback for a worker: which classes they confuse, compared with the crowd, with tasks to judge_by_peers at again.
+"""Feedback for a worker: which classes they confuse, compared with the crowd, with tasks to look at again.
 
     count[c, l]        expected number of the worker's answers l to tasks of class c, by the run's probabilities
     of[c]              = sum over l of count[c, l]
@@ -53,7 +53,7 @@ MAX_TEXT = 30  # characters of a task's text in a sentence
 
 @dataclass(frozen=True)
 class Example:
-    """A task to judge_by_peers at again, with its label and confidence."""
+    """A task to look at again, with its label and confidence."""
 
     task: Any
     text: str | None
@@ -82,12 +82,12 @@ class Confusion:
     def __str__(self) -> str:
         of = max(round(self.of), 1)
         text = (
-            f"You called {min(round(self.count), of)} of {of} {_tasks(of)} '{self.said}' that are most likely "
-            f"'{self.truth}'; others do so for {_percent(self.crowd_share)}."
+            f"You labelled {min(round(self.count), of)} of {of} {_tasks(of)} '{self.said}' that are most likely "
+            f"'{self.truth}'; other workers do so for {_percent(self.crowd_share)}."
         )
         if not self.examples:
             return text
-        return f"{text} Please judge_by_peers again at {_tasks(len(self.examples))} {_join(map(str, self.examples))}."
+        return f"{text} Please look again at {_tasks(len(self.examples))} {_join(map(str, self.examples))}."
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class Feedback:
                 "anything is unclear."
             )
         elif self.quality_high < MIXED_UP and any(each.share > MIXED_UP for each in self.confusions):
-            out.append("Did you mix up the labels? You differ from others in the same way again and again.")
+            out.append("Did you mix up the labels? You often differ from other workers in the same way.")
         elif self.answers and not self.confusions:
             out.append("You do not confuse any classes more often than others do.")
         if self.good_at:

@@ -56,7 +56,7 @@ LABELS, LABELS_CSV, WORKERS, TASKS, NEXT = "labels.parquet", "labels.csv", "work
 MODEL, CLASSIFIER, IMAGES = "model.safetensors", "classifier.safetensors", "images"
 CHECKED = (CONFIG, LABELS, WORKERS, TASKS, NEXT, MODEL, CLASSIFIER)  # files with a checksum in metrics.json
 PROBA = "proba_"  # prefix of the probability columns in labels.parquet
-REMEDY = "Restore it from a copy, or run again in a new folder."
+REMEDY = "Restore it from a backup, or run again in a new folder."
 NONE = type(None)
 FIELDS = {
     "format": Field(int, "the version of the format"),
@@ -270,7 +270,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         content = strict_json(path.read_bytes())
     except OSError as error:
-        message = f"Cannot read {path}: {error.strerror}. Run again with --resume."
+        message = f"Cannot read {path}: {error.strerror}. Rerun `crowdwise run` with --resume."
         raise FormatError(message) from None
     except ValueError as error:
         message = f"{path} is damaged: {error}. {REMEDY}"

@@ -185,7 +185,7 @@ def calibration_words(summary: Mapping[str, Any], temperature: float | None, ans
     if answer_weight is not None and answer_weight < LOW_WEIGHT:
         words.append(
             f"Each answer was weighted {answer_weight:.2f}, which best predicted held-out answers: workers make the "
-            "same mistakes, or less is known about them than it seems."
+            "same mistakes, or their quality is less certain than the model assumes."
         )
     return " ".join(words)
 

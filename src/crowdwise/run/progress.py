@@ -52,13 +52,13 @@ class OutputFolder(os.PathLike[str]):
             raise ParameterError(message)
         above = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
         if not (above.is_dir() and os.access(above, os.W_OK)):
-            message = f"Cannot write to {folder}: {above} is not a folder you may write to."
+            message = f"Cannot write to {folder}: {above} is not a writable folder."
             raise ParameterError(message)
         left_by_run = (WORK, LOCK, f".{CONFIG}.")  # all that a run leaves if it is killed right at its start
         files = folder.iterdir() if folder.is_dir() else ()
         others = [file for file in files if not file.name.startswith(left_by_run)]
         if others and not (folder / CONFIG).is_file():
-            message = f"{folder} contains other files: name a new folder for the run."
+            message = f"{folder} contains files that are not from a run: name a new or empty folder."
             raise ParameterError(message)
 
     def __fspath__(self) -> str:

@@ -173,7 +173,7 @@ class EMModel(TruthModel):
         if not self.converged_ and self.tol > 0:
             message = (
                 f"{type(self).__name__} stopped after max_iter={self.max_iter} iterations before it converged: "
-                f"its bound last rose by {self._last_rise() / n_answers:.1e} per answer (tol={self.tol:g}). "
+                f"in the last one its bound rose by {self._last_rise() / n_answers:.1e} per answer (tol={self.tol:g}). "
                 f"Raise max_iter or tol."
             )
             warnings.warn(message, ConvergenceWarning, stacklevel=4)

@@ -56,7 +56,7 @@ def test_a_question_must_be_chosen(put, rows):
     both["result"].append({"type": "rectanglelabels", "from_name": "box", "value": {"x": 1}})
     both["result"].append({"type": "rating", "from_name": "stars", "value": {"rating": 4}})
     file = put("export.json", [task(1, both)])
-    with pytest.raises(errors.QuestionError, match=r"3 questions: 'label', 'size', 'stars'.*question='label'"):
+    with pytest.raises(errors.QuestionError, match=r"3 questions: 'label', 'size', 'stars'.*--question.*'label'"):
         read(file)
     assert rows(read(file, question="size")) == [(1, 7, "big")]
     assert rows(read(file, question="stars")) == [(1, 7, 4)]

@@ -38,7 +38,7 @@ def read_doccano(path: Path, *, task: str | None = None, choose_side: ChooseColu
                 message = f"it contains {member.filename!r}, a link or a path outside the archive, and is rejected."
                 raise FormatError(message)
         if len({name.stem for name in names}) < len(names):
-            message = "two members in different folders have the same name, and so the same worker. Export them apart."
+            message = "two files in different folders of the zip name the same worker. Export each folder separately."
             raise FormatError(message)
         size = sum(member.file_size for member in members)
         check_unpacked(size, path.stat().st_size)

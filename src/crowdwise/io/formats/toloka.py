@@ -48,7 +48,8 @@ def _task(names: list[str]) -> str:
     inputs = [name for name in names if name.startswith("INPUT:")]
     if len(inputs) != 1:
         message = (
-            f"no ASSIGNMENT:task_id, and {len(inputs)} INPUT: columns ({', '.join(inputs)}). Name the task with task=."
+            f"no column ASSIGNMENT:task_id, and {len(inputs)} INPUT: columns ({', '.join(inputs)}). Name the task "
+            "column with task= (--task)."
         )
         raise MissingColumnError(message)
     return inputs[0]

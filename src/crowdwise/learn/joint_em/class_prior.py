@@ -164,7 +164,8 @@ def warn_if_contradicted(evidence: PriorEvidence, *, stacklevel: int) -> None:
     if evidence.contradicts:
         message = (
             f"the answers contradict the declared class_prior: it lowers their log-likelihood by {evidence.loss:.3f} "
-            f"per task (standard error {evidence.standard_error:.3f}; the features add {evidence.feature_gain:.3f}). "
+            f"per task (standard error {evidence.standard_error:.3f}; the features raise it by "
+            f"{evidence.feature_gain:.3f}). "
             "Declare the class shares of the answered tasks, or leave class_prior out."
         )
         warnings.warn(ClassPriorWarning(message), stacklevel=stacklevel)

@@ -168,7 +168,10 @@ class CPC(CrowdClassifier):
             pairs = "all" if n <= 200 else 10
         n_pairs = n * (n + 1) // 2 if pairs == "all" else n * (int(pairs) + 1)
         if n_pairs * n_features > MAX_CELLS:
-            message = f"pairs={pairs!r} ties {n_pairs:,} pairs of {n_features:,} features. Use a lower number."
+            message = (
+                f"pairs={pairs!r} ties {n_pairs:,} pairs of workers, each with {n_features:,} features: too many for "
+                "memory. Use a lower number."
+            )
             raise TooLargeError(message)
         return all_pairs(n) if pairs == "all" else nearest_pairs(answers, int(pairs))
 

@@ -126,7 +126,9 @@ class CrowdLab(CrowdClassifier):
             known &= weight > 0
         n_folds = min(self.cross_fit, int(known.sum()))
         if n_folds < 2:
-            message = "CrowdLab trains on some tasks to judge others: pass at least two answered tasks."
+            message = (
+                "CrowdLab scores each task by a classifier trained on other tasks: pass at least two answered tasks."
+            )
             raise ParameterError(message)
         vote = _with_gold(pick(vote_shares(answers), rng), gold)
         fold = stratified_folds(np.where(known, vote, answers.n_classes), n_folds, rng)

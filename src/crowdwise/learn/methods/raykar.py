@@ -195,7 +195,10 @@ def check_em(cross_fit: int | None, calibrate: bool, max_iter: int | None, tol: 
     require(max_iter is None or is_integer(max_iter, 1), "max_iter", max_iter, "an integer, 1 or more, or None")
     require(is_number(tol) and tol >= 0, "tol", tol, "a number, 0 or more (0 runs all rounds)")
     if calibrate and cross_fit is None:
-        message = "calibrate=True needs cross_fit: answers that trained the classifier cannot calibrate it."
+        message = (
+            "calibrate=True needs cross_fit, for example cross_fit=5: answers that trained the classifier cannot "
+            "calibrate it."
+        )
         raise ParameterError(message)
 
 

@@ -58,7 +58,7 @@ def rate_workers(
     *,
     seconds: Array | None = None,
 ) -> pa.Table:
-    """Return the table of workers: quality, worst confusion, and whether they judge_by_peers like a spammer.
+    """Return the table of workers: quality, worst confusion, and whether they look like a spammer.
 
     Parameters
     ----------
