@@ -63,10 +63,10 @@ def test_second_run_in_the_same_folder_is_refused_unless_nothing_is_missing(tmp_
     store, before = Store(tmp_path), threading.active_count()
     with exclusive_access(tmp_path):
         with pytest.raises(BusyError, match=rf"{tmp_path.name} is in use by process {os.getpid()} on"):
-            run([MADE], families(), store, jobs=1)  # type: ignore[arg-type]
+            run([WORKS], families(), store, jobs=1)  # type: ignore[arg-type]
         assert threading.active_count() <= before  # nothing was started; threads of other tests may have ended
-        store.put(MADE, stamp(MADE), [{"last": 1.0, "seconds": 1.0}])
-        assert run([MADE], families(), store, jobs=1).total == 0  # type: ignore[arg-type]
+        store.put(WORKS, stamp(WORKS), [{"last": 1.0, "seconds": 1.0}])
+        assert run([WORKS], families(), store, jobs=1).total == 0  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
