@@ -125,6 +125,9 @@ def run(
     from crowdwise.run import run as run_pipeline
     from crowdwise.run.progress import OutputFolder
 
+    if resume and out is None:
+        message = "--resume needs --out FOLDER, the folder of the run to resume."
+        raise ParameterError(message)
     folder = default_folder(files[0]) if out is None else out
     refuse_same_file([*files, features, truth], [folder], pseudonymise)
     target = OutputFolder(folder)  # rejects an unsuitable folder before data is read
