@@ -1,11 +1,11 @@
-"""How much do workers make the same mistakes, and how many independent votes is each task worth?
+"""Measure how far workers make the same mistakes, and how many independent votes each task is worth.
 
     q[t, c]      estimate of the truth of task t                                    `proba`, or the default below
     C[w, c, l]   = P(worker w says l | truth c), from q, with `SMOOTHING` answers of the average worker
-    expected     = sum over pairs of answers (i, j) to task t of  sum_c q[t, c] C[i, c] . C[j, c]     agreement if errors
-                                                                                      are independent given the truth
-    scale        = the same of  sum_c q[t, c] sqrt((1 - |C[i, c]|^2) (1 - |C[j, c]|^2))
-    rho          = (observed agreement - expected) / scale       skill and class are taken out; 0 if errors are independent
+    expected     = sum over pairs of answers (i, j) to task t of  sum_c q[t, c] C[i, c] . C[j, c]
+                   the agreement if errors are independent given the truth: skill and class are taken out
+    scale        = sum over the same pairs of  sum_c q[t, c] sqrt((1 - |C[i, c]|^2) (1 - |C[j, c]|^2))
+    rho          = (observed agreement - expected) / scale                              0 if errors are independent
 
 `background_rho` is the rho of pairs outside families: tasks that are hard or misleading for everyone. Families, groups
 with more in common than that, come from `crowdwise.trust.families` and need no estimate of the truth. For a task with n
@@ -17,11 +17,11 @@ answers, g[f] of them by family f,
 
 The answers alone cannot show all of it. If most workers agree on a wrong class, that class looks like the truth. By
 default q is fitted by Dawid-Skene, where the answers of a family count as its effective votes. The rho that it leaves
-visible is zero for independent crowds and, on 12 real crowds with known truth, a third of the real one (correlation
-.9; `python -m benchmarks dependence` prints both). So the default `background_rho` is `VISIBLE_FACTOR` times the
-visible one: right on average over real crowds, wrong by .07 for a typical one, and blind to shared errors that look
-like the truth. With `proba` from gold labels rho is exact up to sampling. A `proba` fitted to the same answers is
-taken at its word and understates rho.
+visible is zero for independent crowds and, on 12 real crowds with known truth, about a third of the real one
+(correlation .86; `python -m benchmarks dependence real` prints both). So the default `background_rho` is
+`VISIBLE_FACTOR` times the visible one: right on average over real crowds, wrong by .06 in the mean, and blind to shared
+errors that look like the truth. With `proba` from gold labels rho is exact up to sampling. A `proba` fitted to the same
+answers is taken at its word and understates rho.
 """
 
 from __future__ import annotations
@@ -279,7 +279,14 @@ def family_runs(answers: Answers, family: Array) -> tuple[Array, Array]:
 
 @njit(cache=True)
 def _pair_sums(
-    rows: Array, bounds: Array, task: Array, worker: Array, label: Array, proba: Array, confusion: Array, deviation: Array
+    rows: Array,
+    bounds: Array,
+    task: Array,
+    worker: Array,
+    label: Array,
+    proba: Array,
+    confusion: Array,
+    deviation: Array,
 ) -> tuple[float, float, float]:
     """Return observed and expected agreement and the scale of rho, over pairs of answers between two bounds."""
     k = proba.shape[1]
