@@ -97,10 +97,10 @@ def find_families(answers: Answers, given: Array | None = None, *, seed: int = 0
         return FamilyFit(family, pairs, np.empty(0), np.empty(0))
     moments = compute_moments(pairs, np.bincount(answers.label, minlength=answers.n_classes) / answers.n_answers)
     variance = 1 - np.square(label_shares(answers)).sum(axis=1)  # (workers,)
+    factors = fit_robustly(pairs, moments, variance, ~same(family, pairs))
+    rho, z = measure(pairs, moments, factors, variance)
     if given is not None:
-        factors = fit(pairs, moments, ~same(given, pairs), first_factors(pairs, moments, m))
-        return FamilyFit(given, pairs, *measure(pairs, moments, factors, variance))
-    rho, z = measure(pairs, moments, fit_robustly(pairs, moments, m, variance), variance)
+        return FamilyFit(given, pairs, rho, z)
     for _ in range(ROUNDS):
         before, family = family, group(i, j, z, rho, m)
         if (family == before).all():
@@ -188,22 +188,23 @@ def fit(pairs: WorkerPairs, moments: Moments, used: Array, factors: Array) -> Ar
     return factors
 
 
-def fit_robustly(pairs: WorkerPairs, moments: Moments, n_workers: int, variance: Array) -> Array:
-    """Return the factors that explain most pairs: of several starts, those with the least truncated loss."""
-    first, best, least = first_factors(pairs, moments, n_workers), None, np.inf
-    for used in starts(pairs, moments, n_workers, variance):
-        factors = fit(pairs, moments, used, first)
+def fit_robustly(pairs: WorkerPairs, moments: Moments, variance: Array, allowed: Array) -> Array:
+    """Return the factors that explain most `allowed` pairs: of several starts, those with the least truncated loss."""
+    first = best = first_factors(pairs, moments, len(variance))
+    least = np.inf
+    for used in starts(pairs, moments, variance):
+        factors = fit(pairs, moments, used & allowed, first)
         for _ in range(ROUNDS):
-            factors = fit(pairs, moments, residuals(pairs, moments, factors)[1] < CUT, factors)
-        loss = np.minimum(np.square(residuals(pairs, moments, factors)[1]), 9.0).sum()
+            factors = fit(pairs, moments, (residuals(pairs, moments, factors)[1] < CUT) & allowed, factors)
+        loss = np.minimum(np.square(residuals(pairs, moments, factors)[1][allowed]), 9.0).sum()
         if loss < least - 1e-9:
             best, least = factors, loss
-    assert best is not None
     return best
 
 
-def starts(pairs: WorkerPairs, moments: Moments, n_workers: int, variance: Array) -> Iterator[Array]:
+def starts(pairs: WorkerPairs, moments: Moments, variance: Array) -> Iterator[Array]:
     """Yield which pairs to fit first, (pairs,): all, then those across clusters of workers with similar answers."""
+    n_workers = len(variance)
     yield np.ones(len(pairs.i), bool)
     if not 4 <= n_workers <= MAX_LINKAGE:
         return
