@@ -113,6 +113,13 @@ def test_families_may_be_given():
     assert groups(none) == [[2, 3]] and none.families[0].excess < 0.15  # believed, and found to be independent
 
 
+def test_nobody_is_named_if_either_half_may_err_together():
+    answers = panel([0, 0, 0, 1, 1, 1], n_classes=2, n_tasks=1000, seed=0)
+    found = dependence(answers)
+    assert found.families == ()
+    assert not found.ambiguous or "do not show which" in found.summary()
+
+
 def test_order_of_workers_and_classes_does_not_matter():
     family = np.array([0, 0, 0, -1, -1, -1, -1, 1, 1])
     answers = panel(family, seed=4)
@@ -126,7 +133,8 @@ def test_small_and_degenerate_crowds():
     found = dependence(few)
     assert found.families == () and found.pair_table().num_rows == 0
     assert np.isfinite(found.effective_votes).all()
-    equal = cw.Answers.from_arrays(np.repeat(np.arange(30), 3), np.tile(list("abc"), 30), ["x"] * 90, classes=["x", "y"])
+    task, worker = np.repeat(np.arange(30), 3), np.tile(list("abc"), 30)
+    equal = cw.Answers.from_arrays(task, worker, ["x"] * 90, classes=["x", "y"])
     assert dependence(equal).families == ()
 
 

@@ -19,9 +19,9 @@ The answers alone cannot show all of it. If most workers agree on a wrong class,
 default q is fitted by Dawid-Skene, where the answers of a family count as its effective votes. The rho that it leaves
 visible is zero for independent crowds and, on 12 real crowds with known truth, about a third of the real one
 (correlation .86; `python -m benchmarks dependence real` prints both). So the default `background_rho` is
-`VISIBLE_FACTOR` times the visible one: right on average over real crowds, wrong by .06 in the mean, and blind to shared
-errors that look like the truth. With `proba` from gold labels rho is exact up to sampling. A `proba` fitted to the same
-answers is taken at its word and understates rho.
+`VISIBLE_FACTOR` times the visible one: right on average over real crowds, wrong by .07 in the mean for a crowd left out
+of the average, and blind to shared errors that look like the truth. With `proba` from gold labels rho is exact up to
+sampling. A `proba` fitted to the same answers is taken at its word and understates rho.
 """
 
 from __future__ import annotations
@@ -72,6 +72,8 @@ class Dependence:
         Mean correlation of the errors of the workers who answered the task.
     effective_votes : (tasks,) array
         Number of independent votes that the answers to the task are worth.
+    ambiguous : bool
+        Whether different families explain the answers equally well. Then none is named.
     """
 
     background_rho: float
@@ -80,6 +82,7 @@ class Dependence:
     worker_family: Array
     rho: Array
     effective_votes: Array
+    ambiguous: bool
     _answers: Answers
     _fit: FamilyFit
 
@@ -114,7 +117,11 @@ class Dependence:
         for number, family in enumerate(self.families, 1):
             names = ", ".join(map(str, family.workers.tolist()))
             lines.append(f"Family {number} (correlation of errors {family.rho:.2f}): {names}.")
-        if not self.families:
+        if self.ambiguous:
+            lines.append(
+                "Some workers err together, but the answers do not show which. Name the families if you know them."
+            )
+        elif not self.families:
             lines.append("No group of workers has more mistakes in common than the others.")
         return "\n".join(lines)
 
@@ -172,7 +179,7 @@ def dependence(
     rho, votes = effective_votes(answers, fit.family, inside, background)
     members = [answers.workers[fit.family == number] for number in range(len(excess))]
     groups = tuple(Family(*row) for row in zip(members, inside.tolist(), excess.tolist(), strict=True))
-    return Dependence(background, visible, groups, fit.family, rho, votes, answers, fit)
+    return Dependence(background, visible, groups, fit.family, rho, votes, fit.ambiguous, answers, fit)
 
 
 def family_numbers(answers: Answers, families: Mapping[Any, Any] | Sequence[Any]) -> Array:
@@ -279,15 +286,9 @@ def family_runs(answers: Answers, family: Array) -> tuple[Array, Array]:
 
 @njit(cache=True)
 def _pair_sums(
-    rows: Array,
-    bounds: Array,
-    task: Array,
-    worker: Array,
-    label: Array,
-    proba: Array,
-    confusion: Array,
-    deviation: Array,
-) -> tuple[float, float, float]:
+    rows: Array, bounds: Array, task: Array, worker: Array, label: Array,
+    proba: Array, confusion: Array, deviation: Array,
+) -> tuple[float, float, float]:  # fmt: skip
     """Return observed and expected agreement and the scale of rho, over pairs of answers between two bounds."""
     k = proba.shape[1]
     votes, mean = np.zeros(k), np.zeros(k)

@@ -22,8 +22,10 @@ A family starts with a pair significant at `LEVEL` after Bonferroni's correction
 or family whose summed z with it is significant over all workers. Excess below `MIN_RHO`, or far below what the family
 has inside, joins nobody. Tasks that are hard for everyone raise every pair and are absorbed by the factors.
 
-Fails when fewer than three independent sources remain (two families and nobody else explain each other), and when pairs
-share few tasks: a family needs about (5 / rho)^2 common tasks. Pairs with fewer than `MIN_COMMON` are not tested.
+Fails when few independent sources remain: three of six workers who err together may be as well explained as the three
+others. If two fits are equally good and suspect different pairs, nobody is named. Two families and nobody else cannot
+be told from the truth. Families whose pairs share few tasks, below about (5 / rho)^2, are missed; pairs with fewer than
+`MIN_COMMON` are not tested.
 Cost: one pass over pairs of answers to a task, at most `MAX_ANSWER_PAIRS` (tasks are sampled beyond that), and
 `MAX_CELLS` numbers for the tables of pairs; larger crowds are refused.
 
@@ -54,6 +56,7 @@ MIN_RHO, MIN_RATIO = 0.1, 0.3  # least excess of a link, and least share of the 
 RIDGE = 10.0  # common tasks that the crowd's mean factor counts for in each worker's factor
 MIN_SHARE = 0.02  # rarer classes are whitened as if they had this share, or their noise would dominate
 SWEEPS, ROUNDS, CUT = 15, 4, 2.5  # least-squares sweeps, rounds of leaving out pairs with z above CUT
+SUSPECT, TIE = 3.5, 10.0  # z of a suspicious pair; difference of losses (9 per pair) that decides between two fits
 MAX_LINKAGE = 1000  # workers up to which clusters of similar workers are tried as starts
 
 
@@ -73,6 +76,7 @@ class FamilyFit(NamedTuple):
     pairs: WorkerPairs
     rho: Array  # (pairs,) excess correlation of errors, -1 to 1
     z: Array  # (pairs,)
+    ambiguous: bool  # whether different families explain the answers equally well; then none is named
 
 
 class Moments(NamedTuple):
@@ -94,13 +98,13 @@ def find_families(answers: Answers, given: Array | None = None, *, seed: int = 0
     i, j, m = pairs.i, pairs.j, answers.n_workers
     family = np.full(m, -1) if given is None else given
     if not len(i):
-        return FamilyFit(family, pairs, np.empty(0), np.empty(0))
+        return FamilyFit(family, pairs, np.empty(0), np.empty(0), ambiguous=False)
     moments = compute_moments(pairs, np.bincount(answers.label, minlength=answers.n_classes) / answers.n_answers)
     variance = 1 - np.square(label_shares(answers)).sum(axis=1)  # (workers,)
-    factors = fit_robustly(pairs, moments, variance, ~same(family, pairs))
+    factors, ambiguous = fit_robustly(pairs, moments, variance, ~same(family, pairs))
     rho, z = measure(pairs, moments, factors, variance)
-    if given is not None:
-        return FamilyFit(given, pairs, rho, z)
+    if given is not None or ambiguous:
+        return FamilyFit(family, pairs, rho, z, ambiguous=ambiguous and given is None)
     for _ in range(ROUNDS):
         before, family = family, group(i, j, z, rho, m)
         if (family == before).all():
@@ -108,7 +112,7 @@ def find_families(answers: Answers, given: Array | None = None, *, seed: int = 0
         factors = fit(pairs, moments, ~same(family, pairs), first_factors(pairs, moments, m))
         rho, z = measure(pairs, moments, factors, variance)
         z /= bulk_spread(z[~same(family, pairs)])
-    return FamilyFit(family, pairs, rho, z)
+    return FamilyFit(family, pairs, rho, z, ambiguous=False)
 
 
 def measure(pairs: WorkerPairs, moments: Moments, factors: Array, variance: Array) -> tuple[Array, Array]:
@@ -188,18 +192,28 @@ def fit(pairs: WorkerPairs, moments: Moments, used: Array, factors: Array) -> Ar
     return factors
 
 
-def fit_robustly(pairs: WorkerPairs, moments: Moments, variance: Array, allowed: Array) -> Array:
-    """Return the factors that explain most `allowed` pairs: of several starts, those with the least truncated loss."""
-    first = best = first_factors(pairs, moments, len(variance))
-    least = np.inf
+def fit_robustly(pairs: WorkerPairs, moments: Moments, variance: Array, allowed: Array) -> tuple[Array, bool]:
+    """Return the factors that explain most `allowed` pairs, and whether the choice is ambiguous.
+
+    Of several starts, the one with the least truncated loss wins. The choice is ambiguous if another one is nearly as
+    good and suspects entirely different pairs.
+    """
+    first = first_factors(pairs, moments, len(variance))
+    fits, suspects, losses = [], [], []
     for used in starts(pairs, moments, variance):
         factors = fit(pairs, moments, used & allowed, first)
         for _ in range(ROUNDS):
             factors = fit(pairs, moments, (residuals(pairs, moments, factors)[1] < CUT) & allowed, factors)
-        loss = np.minimum(np.square(residuals(pairs, moments, factors)[1][allowed]), 9.0).sum()
-        if loss < least - 1e-9:
-            best, least = factors, loss
-    return best
+        z = residuals(pairs, moments, factors)[1][allowed]
+        fits.append(factors)
+        suspects.append(z > SUSPECT)
+        losses.append(np.minimum(np.square(z), 9.0).sum())
+    best = int(np.argmin(losses))
+    ambiguous = any(
+        loss < losses[best] + TIE and other.any() and suspects[best].any() and not (other & suspects[best]).any()
+        for loss, other in zip(losses, suspects, strict=True)
+    )
+    return fits[best], ambiguous
 
 
 def starts(pairs: WorkerPairs, moments: Moments, variance: Array) -> Iterator[Array]:
