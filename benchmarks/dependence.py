@@ -14,9 +14,9 @@ two workers outside.
 
 Precision and recall are of pairs of workers in one family, over all crowds of a kind; `exact` counts crowds with every
 family right and nobody else named; `accused` those with a named pair that is not in a family. `alike` is
-`crowdwise.evaluate.alike` on the same crowds. The method was designed on crowds of other seeds; its rule for
-ambiguous crowds was added, on other seeds, after a first run of `trio` (precision .909, recall .800, 6 accused). `VISIBLE_FACTOR` was
-chosen on the real sets printed here: `left out` is the estimate with the factor fitted to the other sets.
+`crowdwise.evaluate.alike` on the same crowds. The method was designed on crowds of other seeds. Its rule for ambiguous
+crowds was added, on other seeds, after a first run of `trio` (precision .909, recall .800, 6 accused). `VISIBLE_FACTOR`
+was chosen on the real sets printed here: `left_out` is the estimate with the factor fitted to the other sets.
 """
 
 from __future__ import annotations

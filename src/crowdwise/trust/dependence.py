@@ -169,8 +169,8 @@ def dependence(
     >>> [family.workers.tolist() for family in found.families]
     [[0, 8], [1, 9]]
     """
-    given = None if families is None else family_numbers(answers, families)
-    fit = find_families(answers, given, seed=seed)
+    numbers = None if families is None else family_numbers(answers, families)
+    fit = find_families(answers, numbers, seed=seed)
     excess = family_excess(fit)  # (families,)
     known = None if proba is None else check_proba(answers, proba)
     visible = residual_rho(answers, default_truth(answers, fit.family, excess) if known is None else known, fit.family)

@@ -89,22 +89,22 @@ class Moments(NamedTuple):
     back: Array  # (K, d): whitened coordinates -> classes
 
 
-def find_families(answers: Answers, given: Array | None = None, *, seed: int = 0) -> FamilyFit:
-    """Find families, or measure the excess agreement of the `given` ones, (workers,) numbers or -1.
+def find_families(answers: Answers, known: Array | None = None, *, seed: int = 0) -> FamilyFit:
+    """Find families, or measure the excess agreement of the `known` ones, (workers,) numbers or -1.
 
     `seed` draws the sample of tasks, which is needed only above `MAX_ANSWER_PAIRS`.
     """
     pairs = count_pairs(answers, seed)
     i, j, m = pairs.i, pairs.j, answers.n_workers
-    family = np.full(m, -1) if given is None else given
+    family = np.full(m, -1) if known is None else known
     if not len(i):
         return FamilyFit(family, pairs, np.empty(0), np.empty(0), ambiguous=False)
     moments = compute_moments(pairs, np.bincount(answers.label, minlength=answers.n_classes) / answers.n_answers)
     variance = 1 - np.square(label_shares(answers)).sum(axis=1)  # (workers,)
     factors, ambiguous = fit_robustly(pairs, moments, variance, ~same(family, pairs))
     rho, z = measure(pairs, moments, factors, variance)
-    if given is not None or ambiguous:
-        return FamilyFit(family, pairs, rho, z, ambiguous=ambiguous and given is None)
+    if known is not None or ambiguous:
+        return FamilyFit(family, pairs, rho, z, ambiguous=ambiguous and known is None)
     for _ in range(ROUNDS):
         before, family = family, group(i, j, z, rho, m)
         if (family == before).all():
