@@ -9,6 +9,7 @@ from crowdwise import evaluate as evaluate
 from crowdwise import report as report
 from crowdwise import run as run
 from crowdwise import simulate as simulate
+from crowdwise import trust as trust
 from crowdwise._core.registry import make as make
 from crowdwise._core.registry import methods as methods
 from crowdwise.ambiguity.aum import AUM as AUM
