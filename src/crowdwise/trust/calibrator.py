@@ -1,0 +1,262 @@
+"""Confidence learned from crowds whose truth is known: "in other crowds, how often was a label like this one right?"
+
+    score[t]      = bias + sum_j weight[j] (x[t, j] - centre[j]) / scale[j] + sum_b tree_b(x[t])     x: `trust.features`
+    confidence[t] = sigmoid(caution * score[t])                                                     t = task
+    caution       = 1 / (1 + max(0, distance / radius - 1))
+    distance      = distance of this crowd's inputs to those of the nearest crowd learned from, in standard deviations
+
+Shared mistakes cannot be seen in the answers of one crowd, but crowds resemble each other. The calibrator is a table of
+numbers, `calibrator.json`, trained by `python -m benchmarks trust --train` on the crowds it lists; each real crowd counts
+the same, whatever its size. Score trees are small and rise with the pool's confidence, the vote share and the number of
+methods that agree. `radius` is the largest distance between a learned crowd and its nearest neighbour: a crowd further
+away is unlike all of them, its confidences move towards one half, and a note says so.
+
+With gold, the confidence is then rescaled on the gold tasks (`trust.gold`); the fit does not know their labels, so that
+their confidences are those of any other task. Afterwards each gold task has its gold label with probability 1.
+
+The probabilities of a task are the pool's, tempered (one temperature per task) until the label's is the confidence:
+the order of classes never changes.
+
+Fails on crowds whose workers share mistakes more than in any crowd learned from, such as panels of similar LLM judges:
+without gold nothing in the answers shows it. A few dozen crowds are few; treat the result as honest on average over crowds,
+not on each one.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from crowdwise.answers import Answers
+from crowdwise.errors import FormatError
+from crowdwise.trust.features import CROWD_INPUTS, TASK_INPUTS, Inputs, inputs
+from crowdwise.trust.gold import Scaling, platt_scaling
+from crowdwise.trust.pool import Pool
+from crowdwise.truth.base import Array, fix_gold
+
+FORMAT = 1  # of the file; other formats are rejected
+TABLE = Path(__file__).with_name("calibrator.json")
+MIN_PROBABILITY = 1e-10  # of a class, before tempering
+DEPENDENT = 0.1  # dependence above which the notes mention it
+FEW_GOLD = 30
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrator:
+    """The table: numbers, their version, and the crowds they were learned from."""
+
+    version: str
+    bias: float
+    weight: Array  # (inputs,)
+    centre: Array
+    scale: Array
+    trees: list[Array]  # each (nodes, 5): input (-1 in a leaf), threshold, left, right, value
+    crowds: list[str]
+    crowd_inputs: Array  # (crowds, crowd inputs)
+
+    def scores(self, table: Array) -> Array:
+        """Return the log odds (tasks,) that each label is right, from inputs (tasks, inputs)."""
+        score = self.bias + ((table - self.centre) / self.scale) @ self.weight
+        for tree in self.trees:
+            score += tree[_leaves(tree, table), 4]
+        return score
+
+    def distance(self, crowd: Array) -> float:
+        """Return the distance of a crowd to the nearest crowd learned from, divided by the radius; below 1 is near."""
+        spread = np.maximum(self.crowd_inputs.std(axis=0), 1e-6)
+        points = self.crowd_inputs / spread
+        between = np.linalg.norm(points[:, None] - points[None], axis=2) + np.diag(np.full(len(points), np.inf))
+        radius = between.min(axis=1).max()
+        return float(np.linalg.norm(points - crowd / spread, axis=1).min() / radius)
+
+    def confidence(self, values: Inputs) -> tuple[Array, float]:
+        """Return the confidence (tasks,) and the relative distance of the crowd."""
+        distance = self.distance(values.crowd)
+        return expit(self.scores(values.table()) / (1 + max(0.0, distance - 1))), distance
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the contents of the file."""
+        return {
+            "format": FORMAT,
+            "version": self.version,
+            "inputs": [*TASK_INPUTS, *CROWD_INPUTS],
+            "bias": self.bias,
+            "weight": self.weight.tolist(),
+            "centre": self.centre.tolist(),
+            "scale": self.scale.tolist(),
+            "crowds": self.crowds,
+            "crowd_inputs": self.crowd_inputs.tolist(),
+            "trees": [tree.tolist() for tree in self.trees],
+        }
+
+    @classmethod
+    def from_dict(cls, content: Any, source: str = "the calibrator") -> Calibrator:
+        """Check and build a table read from JSON; `source` is named in errors."""
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            found = content.get("format") if isinstance(content, dict) else type(content).__name__
+            message = f"{source} has format {found!r}; this version of crowdwise reads format {FORMAT}."
+            raise FormatError(message)
+        if content.get("inputs") != [*TASK_INPUTS, *CROWD_INPUTS]:
+            message = f"{source} takes other inputs than this version of crowdwise computes; train it again."
+            raise FormatError(message)
+        try:
+            table = cls(
+                str(content["version"]), float(content["bias"]),
+                *(np.array(content[name], float) for name in ("weight", "centre", "scale")),
+                [np.array(tree, float).reshape(-1, 5) for tree in content["trees"]],
+                [str(name) for name in content["crowds"]], np.array(content["crowd_inputs"], float),
+            )  # fmt: skip
+        except (KeyError, TypeError, ValueError) as error:
+            message = f"{source} is damaged: {error!r}. Reinstall crowdwise, or train it again."
+            raise FormatError(message) from None
+        n_inputs = len(TASK_INPUTS) + len(CROWD_INPUTS)
+        shapes = {array.shape for array in (table.weight, table.centre, table.scale)}
+        if shapes != {(n_inputs,)} or table.crowd_inputs.shape != (len(table.crowds), len(CROWD_INPUTS)):
+            message = f"{source} is damaged: its numbers do not match its {n_inputs} inputs and {len(table.crowds)} crowds."
+            raise FormatError(message)
+        return table
+
+    @classmethod
+    def read(cls, path: Path = TABLE) -> Calibrator:
+        """Read a table; the shipped one by default."""
+        return cls.from_dict(json.loads(path.read_text(encoding="utf-8")), str(path))
+
+
+@cache
+def shipped() -> Calibrator:
+    """Return the shipped calibrator."""
+    return Calibrator.read()
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrated:
+    """Labels with calibrated confidence."""
+
+    answers: Answers
+    codes: Array  # (tasks,)
+    proba: Array  # (tasks, classes)
+    pool: Pool
+    inputs: Inputs
+    distance: float  # to the nearest crowd learned from; above 1 is unlike all of them
+    scaling: Scaling | None  # of the confidence by gold
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def labels(self) -> Array:
+        """The class of each task."""
+        return self.answers.classes[self.codes]
+
+    @property
+    def confidence(self) -> Array:
+        """Probability (tasks,) that each label is right."""
+        return self.proba[np.arange(len(self.codes)), self.codes]
+
+
+def calibrated(answers: Answers, gold: Any = None, *, calibrator: Calibrator | None = None) -> Calibrated:
+    """Label each task by a pool of methods, with confidence learned from other crowds and, if given, from gold.
+
+    Parameters
+    ----------
+    answers : Answers
+        The workers' answers.
+    gold : mapping of task to class, or codes in task order (-1 unknown), optional
+        Known labels: the labels of their tasks, and evidence about the confidence of all others.
+    calibrator : Calibrator, optional
+        Another table than the shipped one.
+
+    Returns
+    -------
+    Calibrated
+        With `labels`, `proba`, `confidence`, and `notes` on what the confidence rests on.
+
+    Examples
+    --------
+    >>> import crowdwise as cw
+    >>> from crowdwise.trust import calibrated
+    >>> answers = cw.simulate.simulate(200, n_workers=12, n_classes=3, answers_per_task=5, seed=1)
+    >>> result = calibrated(answers, gold={0: 2, 1: 0})
+    >>> result.labels[:2].tolist(), result.confidence[:2].tolist()
+    ([2, 0], [1.0, 1.0])
+    """
+    table = shipped() if calibrator is None else calibrator
+    known = None if gold is None else answers.codes_of_truth(gold)
+    pool = Pool().fit(answers)  # without gold: the confidence of gold tasks must be that of any other task
+    values = inputs(pool)
+    confidence, distance = table.confidence(values)
+    confidence = np.where(values.answered, confidence, 1 / answers.n_classes)
+    scaling = None
+    if known is not None and (known >= 0).any():
+        at = np.flatnonzero((known >= 0) & values.answered)
+        scaling = platt_scaling(confidence[at], pool.codes_[at] == known[at])
+        confidence = np.where(values.answered, scaling(confidence), confidence)
+    proba = fix_gold(temper_to(pool.proba_, pool.codes_, confidence), known)
+    codes = pool.codes_ if known is None else np.where(known >= 0, known, pool.codes_)
+    notes = _notes(table, values, distance, scaling)
+    return Calibrated(answers, codes, proba, pool, values, distance, scaling, notes)
+
+
+def temper_to(proba: Array, codes: Array, confidence: Array) -> Array:
+    """Return probabilities (tasks, classes) tempered row by row until the class `codes` has the given confidence.
+
+    The confidence of a most probable class cannot fall below that of any other: one in the number of classes is the
+    least, and one half for two classes that tie.
+
+    >>> temper_to(np.array([[0.9, 0.1], [0.5, 0.5]]), np.array([0, 0]), np.array([0.6, 0.8])).round(3).tolist()
+    [[0.6, 0.4], [0.5, 0.5]]
+    """
+    log = np.log(np.maximum(proba, MIN_PROBABILITY))
+    log -= log[np.arange(len(proba)), codes][:, None]  # (tasks, classes); at most 0, up to rounding
+    low, high = np.full(len(proba), -12.0), np.full(len(proba), 12.0)  # log of the power
+    for _ in range(60):
+        middle = (low + high) / 2
+        top = 1 / np.exp(np.minimum(np.exp(middle)[:, None] * log, 0.0)).sum(axis=1)
+        low, high = np.where(top < confidence, middle, low), np.where(top < confidence, high, middle)
+    result = np.exp(np.minimum(np.exp((low + high) / 2)[:, None] * log, 0.0))
+    return result / result.sum(axis=1, keepdims=True)
+
+
+def _leaves(tree: Array, table: Array) -> Array:
+    """Return the leaf (tasks,) that each row reaches."""
+    node = np.zeros(len(table), np.int64)
+    rows = np.arange(len(table))
+    while True:
+        feature = tree[node, 0].astype(np.int64)  # -1 in a leaf
+        inside = feature >= 0
+        if not inside.any():
+            return node
+        goes_left = table[rows, np.maximum(feature, 0)] <= tree[node, 1]
+        node = np.where(inside, np.where(goes_left, tree[node, 2], tree[node, 3]).astype(np.int64), node)
+
+
+def _notes(table: Calibrator, values: Inputs, distance: float, scaling: Scaling | None) -> list[str]:
+    """Return what a reader of the confidences should know."""
+    notes = []
+    if scaling is None:
+        notes.append(
+            f"Confidence was learned from {len(table.crowds)} other crowds (table {table.version}), not from this one. "
+            f"It is honest on average over crowds; about 50 gold labels would check it here."
+        )
+    else:
+        notes.append(f"Confidence was checked against {scaling.n_gold} gold labels and rescaled to match them.")
+        if scaling.n_gold < FEW_GOLD:
+            notes.append(f"{scaling.n_gold} gold labels are few: about 50 are needed to check the confidence.")
+    if distance > 1:
+        notes.append(
+            f"This crowd is unlike all crowds the confidence was learned from (distance {distance:.1f}; up to 1 is "
+            f"usual), so confidences were lowered. Gold labels would settle how far labels can be trusted."
+        )
+    shared = values.crowd[CROWD_INPUTS.index("dependence")]
+    if shared > DEPENDENT:
+        notes.append(
+            f"Workers agree more than their accuracies explain (residual correlation {shared:.2f}): they may make the "
+            f"same mistakes, which more answers from the same workers do not correct."
+        )
+    if not values.answered.all():
+        notes.append(f"{int((~values.answered).sum())} tasks have no answers; their labels are guesses.")
+    return notes
