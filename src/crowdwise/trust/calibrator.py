@@ -1,15 +1,16 @@
 """Confidence learned from crowds whose truth is known: "in other crowds, how often was a label like this one right?"
 
-    score[t]      = bias + sum_j weight[j] (x[t, j] - centre[j]) / scale[j] + sum_b tree_b(x[t])     x: `trust.features`
-    confidence[t] = sigmoid(caution * score[t])                                                     t = task
+    score[t]      = bias + slope method_log_odds[t] + shared dependence               t = task; `trust.features`
+    confidence[t] = sigmoid(caution score[t])
     caution       = 1 / (1 + max(0, distance / radius - 1))
     distance      = distance of this crowd's inputs to those of the nearest crowd learned from, in standard deviations
 
 Shared mistakes cannot be seen in the answers of one crowd, but crowds resemble each other. The calibrator is a table of
-numbers, `calibrator.json`, trained by `python -m benchmarks trust --train` on the crowds it lists; each real crowd counts
-the same, whatever its size. Score trees are small and rise with the pool's confidence, the vote share and the number of
-methods that agree. `radius` is the largest distance between a learned crowd and its nearest neighbour: a crowd further
-away is unlike all of them, its confidences move towards one half, and a note says so.
+three numbers, `calibrator.json`, trained by `python -m benchmarks trust --train` on the real crowds it lists, which count
+the same whatever their size. `shared` is negative: labels of a crowd whose workers agree beyond their accuracies are
+believed less. Boosted trees and more inputs were no better on crowds left out of the training (docs/trust_calibration.md).
+`radius` is the largest distance between a learned crowd and its nearest neighbour. A crowd further away is unlike all of
+them: its confidences move towards one half, and a note says so.
 
 With gold, the confidence is then rescaled on the gold tasks (`trust.gold`); the fit does not know their labels, so that
 their confidences are those of any other task. Afterwards each gold task has its gold label with probability 1.
@@ -35,7 +36,7 @@ from scipy.special import expit
 
 from crowdwise.answers import Answers
 from crowdwise.errors import FormatError
-from crowdwise.trust.features import CROWD_INPUTS, TASK_INPUTS, Inputs, inputs
+from crowdwise.trust.features import CROWD_INPUTS, Inputs, inputs
 from crowdwise.trust.gold import Scaling, platt_scaling
 from crowdwise.trust.pool import Pool
 from crowdwise.truth.base import Array, fix_gold
@@ -53,24 +54,15 @@ class Calibrator:
 
     version: str
     bias: float
-    weight: Array  # (inputs,)
-    centre: Array
-    scale: Array
-    trees: list[Array]  # each (nodes, 5): input (-1 in a leaf), threshold, left, right, value
+    slope: float
+    shared: float
     crowds: list[str]
     crowd_inputs: Array  # (crowds, crowd inputs)
-
-    def scores(self, table: Array) -> Array:
-        """Return the log odds (tasks,) that each label is right, from inputs (tasks, inputs)."""
-        score = self.bias + ((table - self.centre) / self.scale) @ self.weight
-        for tree in self.trees:
-            score += tree[_leaves(tree, table), 4]
-        return score
 
     def distance(self, crowd: Array) -> float:
         """Return the distance of a crowd to the nearest crowd learned from, divided by the radius; below 1 is near."""
         spread = np.maximum(self.crowd_inputs.std(axis=0), 1e-6)
-        points = self.crowd_inputs / spread
+        points = self.crowd_inputs / spread  # (crowds, crowd inputs)
         between = np.linalg.norm(points[:, None] - points[None], axis=2) + np.diag(np.full(len(points), np.inf))
         radius = between.min(axis=1).max()
         return float(np.linalg.norm(points - crowd / spread, axis=1).min() / radius)
@@ -78,21 +70,19 @@ class Calibrator:
     def confidence(self, values: Inputs) -> tuple[Array, float]:
         """Return the confidence (tasks,) and the relative distance of the crowd."""
         distance = self.distance(values.crowd)
-        return expit(self.scores(values.table()) / (1 + max(0.0, distance - 1))), distance
+        score = self.bias + self.slope * values.method_log_odds + self.shared * values.dependence
+        return expit(score / (1 + max(0.0, distance - 1))), distance
 
     def to_dict(self) -> dict[str, Any]:
         """Return the contents of the file."""
         return {
             "format": FORMAT,
             "version": self.version,
-            "inputs": [*TASK_INPUTS, *CROWD_INPUTS],
+            "inputs": list(CROWD_INPUTS),
             "bias": self.bias,
-            "weight": self.weight.tolist(),
-            "centre": self.centre.tolist(),
-            "scale": self.scale.tolist(),
-            "crowds": self.crowds,
-            "crowd_inputs": self.crowd_inputs.tolist(),
-            "trees": [tree.tolist() for tree in self.trees],
+            "slope": self.slope,
+            "shared": self.shared,
+            "crowds": dict(zip(self.crowds, self.crowd_inputs.tolist(), strict=True)),
         }
 
     @classmethod
@@ -102,23 +92,19 @@ class Calibrator:
             found = content.get("format") if isinstance(content, dict) else type(content).__name__
             message = f"{source} has format {found!r}; this version of crowdwise reads format {FORMAT}."
             raise FormatError(message)
-        if content.get("inputs") != [*TASK_INPUTS, *CROWD_INPUTS]:
+        if content.get("inputs") != list(CROWD_INPUTS):
             message = f"{source} takes other inputs than this version of crowdwise computes; train it again."
             raise FormatError(message)
         try:
-            table = cls(
-                str(content["version"]), float(content["bias"]),
-                *(np.array(content[name], float) for name in ("weight", "centre", "scale")),
-                [np.array(tree, float).reshape(-1, 5) for tree in content["trees"]],
-                [str(name) for name in content["crowds"]], np.array(content["crowd_inputs"], float),
-            )  # fmt: skip
-        except (KeyError, TypeError, ValueError) as error:
+            numbers = [float(content[name]) for name in ("bias", "slope", "shared")]
+            crowds = {str(name): [float(x) for x in row] for name, row in content["crowds"].items()}
+            points = np.array(list(crowds.values())).reshape(len(crowds), len(CROWD_INPUTS))
+            table = cls(str(content["version"]), *numbers, list(crowds), points)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             message = f"{source} is damaged: {error!r}. Reinstall crowdwise, or train it again."
             raise FormatError(message) from None
-        n_inputs = len(TASK_INPUTS) + len(CROWD_INPUTS)
-        shapes = {array.shape for array in (table.weight, table.centre, table.scale)}
-        if shapes != {(n_inputs,)} or table.crowd_inputs.shape != (len(table.crowds), len(CROWD_INPUTS)):
-            message = f"{source} is damaged: its numbers do not match its {n_inputs} inputs and {len(table.crowds)} crowds."
+        if len(crowds) < 2 or not (np.isfinite(points).all() and np.isfinite(numbers).all() and table.slope > 0):
+            message = f"{source} is damaged: it needs two crowds or more, finite numbers and a slope above 0."
             raise FormatError(message)
         return table
 
@@ -158,7 +144,9 @@ class Calibrated:
         return self.proba[np.arange(len(self.codes)), self.codes]
 
 
-def calibrated(answers: Answers, gold: Any = None, *, calibrator: Calibrator | None = None) -> Calibrated:
+def calibrated(
+    answers: Answers, gold: Any = None, *, calibrator: Calibrator | None = None, pool: Pool | None = None
+) -> Calibrated:
     """Label each task by a pool of methods, with confidence learned from other crowds and, if given, from gold.
 
     Parameters
@@ -169,6 +157,8 @@ def calibrated(answers: Answers, gold: Any = None, *, calibrator: Calibrator | N
         Known labels: the labels of their tasks, and evidence about the confidence of all others.
     calibrator : Calibrator, optional
         Another table than the shipped one.
+    pool : Pool, optional
+        A pool already fitted on these answers without gold; fitted here by default.
 
     Returns
     -------
@@ -186,7 +176,8 @@ def calibrated(answers: Answers, gold: Any = None, *, calibrator: Calibrator | N
     """
     table = shipped() if calibrator is None else calibrator
     known = None if gold is None else answers.codes_of_truth(gold)
-    pool = Pool().fit(answers)  # without gold: the confidence of gold tasks must be that of any other task
+    if pool is None:
+        pool = Pool().fit(answers)  # without gold: the confidence of gold tasks must be that of any other task
     values = inputs(pool)
     confidence, distance = table.confidence(values)
     confidence = np.where(values.answered, confidence, 1 / answers.n_classes)
@@ -221,19 +212,6 @@ def temper_to(proba: Array, codes: Array, confidence: Array) -> Array:
     return result / result.sum(axis=1, keepdims=True)
 
 
-def _leaves(tree: Array, table: Array) -> Array:
-    """Return the leaf (tasks,) that each row reaches."""
-    node = np.zeros(len(table), np.int64)
-    rows = np.arange(len(table))
-    while True:
-        feature = tree[node, 0].astype(np.int64)  # -1 in a leaf
-        inside = feature >= 0
-        if not inside.any():
-            return node
-        goes_left = table[rows, np.maximum(feature, 0)] <= tree[node, 1]
-        node = np.where(inside, np.where(goes_left, tree[node, 2], tree[node, 3]).astype(np.int64), node)
-
-
 def _notes(table: Calibrator, values: Inputs, distance: float, scaling: Scaling | None) -> list[str]:
     """Return what a reader of the confidences should know."""
     notes = []
@@ -251,10 +229,9 @@ def _notes(table: Calibrator, values: Inputs, distance: float, scaling: Scaling 
             f"This crowd is unlike all crowds the confidence was learned from (distance {distance:.1f}; up to 1 is "
             f"usual), so confidences were lowered. Gold labels would settle how far labels can be trusted."
         )
-    shared = values.crowd[CROWD_INPUTS.index("dependence")]
-    if shared > DEPENDENT:
+    if values.dependence > DEPENDENT:
         notes.append(
-            f"Workers agree more than their accuracies explain (residual correlation {shared:.2f}): they may make the "
+            f"Workers agree more than their accuracies explain (residual correlation {values.dependence:.2f}): they may make the "
             f"same mistakes, which more answers from the same workers do not correct."
         )
     if not values.answered.all():

@@ -1,26 +1,18 @@
 """The calibrator's inputs: what the answers show about each label, and about the crowd as a whole.
 
-For each task t with label y (the pool's), n answers, of which n[c] name class c, and K classes:
+For each task t with label y, the pool's:
 
-    confidence        logit of the pool's probability of y
-    vote_share        logit of (n[y] + 1/K) / (n + 1)
-    answers           log n
-    methods_agree     share of the pooled methods that give y
-    lowest_method     logit of the lowest probability that a pooled method gives to y
-    entropy           entropy of the pool's probabilities / log K
-    task_agreement    sum_c n[c] (n[c] - 1) / (n (n - 1)): agreeing pairs of answers; if n = 1, crowd_agreement
+    method_log_odds   mean over the pooled methods of the logit of their probability of y
 
-For the crowd:
+For the crowd, with K classes:
 
-    crowd_agreement   share of agreeing pairs over all tasks; 1/K without a pair
-    alpha             Krippendorff's alpha: the same, corrected for agreement by chance; 0 without a pair
+    dependence        how far workers agree beyond what independent workers of their accuracies would (below)
+    agreement         share of agreeing pairs of answers over all tasks; 1/K without a pair
     classes           log K
-    mean_confidence   mean of the pool's probability of y
-    mean_agree        mean of methods_agree
-    mean_answers      log of answers per task
-    dependence        how far workers agree beyond what their accuracies explain (below)
-    drift             mean distance of the methods' class shares from the votes' (`Pool.drift_`)
-    overruled         share of tasks whose label is not among those with most votes
+    answers           log of answers per answered task
+    methods_agree     share of (method, task) pairs in which the method gives the pool's label
+
+The calibrator scores labels by `method_log_odds` and `dependence`; all crowd inputs say how like other crowds this one is.
 
 Dependence is a correlation of residuals within tasks, given labels z (of `wawa`, which takes one pass). With r[a] =
 1[label[a] = z] - accuracy[w, z], the accuracy of worker w on the tasks labelled z, shrunk to that of all workers on z,
@@ -33,8 +25,8 @@ Labels come from the same answers, which makes it too low where answers are few.
 difference: 0 in the mean if workers err independently. Tasks that differ in difficulty raise it as shared mistakes do.
 Mistakes that all workers share are not in it: the label is wrong with them.
 
-All inputs are computed from counts per task and per (worker, class): time and memory grow with answers and tasks.
-Renaming tasks, workers or classes changes none. Logits are clipped to +-7 (probabilities to .0009 to .9991).
+Time and memory grow with answers and tasks. Renaming tasks, workers or classes changes no input except through the
+order of random draws. Logits are clipped to +-7 (probabilities to .0009 to .9991).
 """
 
 from __future__ import annotations
@@ -43,21 +35,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import entr
 
 from crowdwise.answers import Answers
-from crowdwise.evaluate.agreement import alpha_from_counts, count_pairs
+from crowdwise.evaluate.agreement import pairwise_agreement
 from crowdwise.trust.pool import Pool
 from crowdwise.truth.base import Array
 from crowdwise.truth.methods.wawa import Wawa
 
-TASK_INPUTS = (
-    "confidence", "vote_share", "answers", "methods_agree", "lowest_method", "entropy", "task_agreement",
-)  # fmt: skip
-CROWD_INPUTS = (
-    "crowd_agreement", "alpha", "classes", "mean_confidence", "mean_agree", "mean_answers", "dependence", "drift",
-    "overruled",
-)  # fmt: skip
+CROWD_INPUTS = ("dependence", "agreement", "classes", "answers", "methods_agree")
 MAX_LOGIT = 7.0
 DRAWS = 3  # independent crowds drawn for `dependence`
 SHRINK = 5.0  # answers' worth of the crowd's accuracy in each worker's
@@ -66,13 +51,14 @@ SHRINK = 5.0  # answers' worth of the crowd's accuracy in each worker's
 class Inputs(NamedTuple):
     """The inputs of one crowd."""
 
-    task: Array  # (tasks, task inputs)
+    method_log_odds: Array  # (tasks,)
     crowd: Array  # (crowd inputs,)
     answered: Array  # (tasks,) bool: the inputs of other tasks mean nothing
 
-    def table(self) -> Array:
-        """Return one row per task, (tasks, task inputs + crowd inputs)."""
-        return np.hstack([self.task, np.broadcast_to(self.crowd, (len(self.task), len(self.crowd)))])
+    @property
+    def dependence(self) -> float:
+        """The crowd's dependence."""
+        return float(self.crowd[CROWD_INPUTS.index("dependence")])
 
 
 def logit(probability: Array) -> Array:
@@ -96,49 +82,23 @@ def inputs(pool: Pool) -> Inputs:
     --------
     >>> import crowdwise as cw
     >>> answers = cw.simulate.simulate(50, n_workers=8, n_classes=2, answers_per_task=4, seed=1)
-    >>> inputs(Pool().fit(answers)).table().shape
-    (50, 16)
+    >>> inputs(Pool().fit(answers)).method_log_odds.shape
+    (50,)
     """
-    answers, label = pool._fitted, pool.codes_
-    n_tasks, n_classes = answers.n_tasks, answers.n_classes
+    answers = pool._fitted
     count = np.diff(answers.task_starts)  # (tasks,)
     answered = count > 0
-    n = np.maximum(count, 1)
-    votes = np.bincount(answers.task * np.int64(n_classes) + answers.label, minlength=n_tasks * n_classes)
-    votes = votes.reshape(n_tasks, n_classes)
-    named = votes[np.arange(n_tasks), label]  # (tasks,) answers that name the label
-    pairs = n * (n - 1)
-    agreeing = (votes * (votes - 1)).sum(axis=1)
-    crowd_agreement = agreeing.sum() / pairs.sum() if pairs.any() else 1 / n_classes  # no pair: no evidence
-    alpha = alpha_from_counts(count_pairs(answers))
-    confidence = pool.proba_[np.arange(n_tasks), label]
-    agree = pool.method_agrees_.mean(axis=0)
-    entropy = entr(pool.proba_).sum(axis=1) / np.log(max(n_classes, 2))
-    task = np.column_stack(
-        [
-            logit(confidence),
-            logit((named + 1 / n_classes) / (count + 1)),
-            np.log(n),
-            agree,
-            logit(pool.method_proba_.min(axis=0)),
-            entropy,
-            np.where(pairs > 0, agreeing / np.maximum(pairs, 1), crowd_agreement),
-        ]
-    )
+    agreement = pairwise_agreement(answers)
     crowd = np.array(
         [
-            crowd_agreement,
-            0.0 if alpha is None else alpha,
-            np.log(n_classes),
-            confidence[answered].mean(),
-            agree[answered].mean(),
+            dependence(answers, pool.codes_),
+            1 / answers.n_classes if agreement is None else agreement,
+            np.log(answers.n_classes),
             np.log(count[answered].mean()),
-            dependence(answers, label),
-            pool.drift_.mean(),
-            (named < votes.max(axis=1))[answered].mean(),
+            pool.method_agrees_[:, answered].mean(),
         ]
     )
-    return Inputs(task, crowd, answered)
+    return Inputs(logit(pool.method_proba_).mean(axis=0), crowd, answered)
 
 
 def dependence(answers: Answers, label: Array, seed: int = 0) -> float:
