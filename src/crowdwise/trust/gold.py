@@ -63,7 +63,7 @@ def platt_scaling(confidence: Array, correct: Array) -> Scaling:
     --------
     >>> scaling = platt_scaling(np.full(100, 0.9), np.arange(100) < 60)
     >>> scaling(np.array([0.9])).round(2).tolist()
-    [0.62]
+    [0.61]
     """
     confidence, correct = np.asarray(confidence, dtype=float), np.asarray(correct, dtype=float)
     if confidence.shape != correct.shape or confidence.ndim != 1:
