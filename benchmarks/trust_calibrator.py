@@ -1,8 +1,8 @@
 """Train and score the calibrator of `crowdwise.trust`: `python -m benchmarks trust [--train]`.
 
-The rule was fixed in benchmarks/notes/trust_protocol.md before the scores were computed. Without an option, every real crowd
-is scored by a table learned from the others; the scores go to benchmarks/results/trust.csv. `--train` learns from all
-real crowds and writes the table that is shipped.
+The rule was fixed in benchmarks/notes/trust_protocol.md before the scores were computed. Without an option, every real
+crowd is scored by a table learned from the others; the scores go to benchmarks/results/trust.csv. `--train` learns from
+all real crowds and writes the table that is shipped.
 
     minimise  - sum_s 1/n[s] sum_t log P(correct[s, t]) + RIDGE/20 sum_s (z_slope^2 + z_shared^2)     s = set, t = task
 
@@ -78,7 +78,9 @@ def train(crowds: list[Fitted]) -> Calibrator:
     slope, shared = theta[1:] / scale
     bias = theta[0] - centre @ np.array([slope, shared])
     names = [each.crowd.name for each in crowds]
-    return Calibrator(VERSION, float(bias), float(slope), float(shared), names, np.array([e.inputs.crowd for e in crowds]))
+    return Calibrator(
+        VERSION, float(bias), float(slope), float(shared), names, np.array([e.inputs.crowd for e in crowds])
+    )
 
 
 def score(each: Fitted, result: Calibrated, tasks: np.ndarray) -> dict[str, float | str]:

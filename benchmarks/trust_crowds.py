@@ -1,10 +1,10 @@
 """Crowds whose truth is known, from which the calibrator of `crowdwise.trust` learns and by which it is scored.
 
-real        the 11 sets of truth/, the panel of LLM judges trec_dl23, product, LabelMe, Music, CIFAR-10H, 5,000 images of
-            CIFAR-10N, and two relations of the medical set (did the worker name it, yes or no)
+real        the 11 sets of truth/, the panel of LLM judges trec_dl23, product, LabelMe, Music, CIFAR-10H, 5,000 images
+            of CIFAR-10N, and two relations of the medical set (did the worker name it, yes or no)
 thinned     a real crowd with fewer answers per task, or a panel with fewer judges: the same mistakes, less evidence
-simulated   independent workers; tasks that suggest a wrong class (shared); trick tasks that nearly all get wrong; families
-            of workers who copy one another; hard tasks guessed to one class
+simulated   independent workers; tasks that suggest a wrong class (shared); trick tasks that nearly all get wrong;
+            families of workers who copy one another; hard tasks guessed to one class
 
 `Crowd.source` names the set a crowd comes from; whoever leaves a set out leaves out all crowds of that source.
 """

@@ -1,4 +1,4 @@
-"""Confidence learned from crowds whose truth is known: "in other crowds, how often was a label like this one right?"
+"""Confidence learned from crowds whose truth is known: how often a label with this evidence was right elsewhere.
 
     score[t]      = bias + slope method_log_odds[t] + shared dependence               t = task; `trust.features`
     confidence[t] = sigmoid(caution score[t])
@@ -6,11 +6,11 @@
     distance      = distance of this crowd's inputs to those of the nearest crowd learned from, in standard deviations
 
 Shared mistakes cannot be seen in the answers of one crowd, but crowds resemble each other. The calibrator is a table of
-three numbers, `calibrator.json`, trained by `python -m benchmarks trust --train` on the real crowds it lists, which count
-the same whatever their size. `shared` is negative: labels of a crowd whose workers agree beyond their accuracies are
-believed less. Boosted trees and more inputs were no better on crowds left out of the training (docs/trust_calibration.md).
-`radius` is the largest distance between a learned crowd and its nearest neighbour. A crowd further away is unlike all of
-them: its confidences move towards one half, and a note says so.
+three numbers, `calibrator.json`, trained by `python -m benchmarks trust --train` on the real crowds it lists, which
+count the same whatever their size. `shared` is negative: labels of a crowd whose workers agree beyond their accuracies
+are believed less. Boosted trees and more inputs were no better on crowds left out of the training
+(benchmarks/notes/trust_protocol.md). `radius` is the largest distance between a learned crowd and its nearest
+neighbour. A crowd further away is unlike all of them: its confidences move towards one half, and a note says so.
 
 With gold, the confidence is then rescaled on the gold tasks (`trust.gold`); the fit does not know their labels, so that
 their confidences are those of any other task. Afterwards each gold task has its gold label with probability 1.
@@ -19,8 +19,8 @@ The probabilities of a task are the pool's, tempered (one temperature per task) 
 the order of classes never changes.
 
 Fails on crowds whose workers share mistakes more than in any crowd learned from, such as panels of similar LLM judges:
-without gold nothing in the answers shows it. A few dozen crowds are few; treat the result as honest on average over crowds,
-not on each one.
+without gold nothing in the answers shows it. Nineteen crowds are few; treat the confidence as honest on average over
+crowds, not on each one.
 """
 
 from __future__ import annotations
@@ -96,14 +96,15 @@ class Calibrator:
             message = f"{source} takes other inputs than this version of crowdwise computes; train it again."
             raise FormatError(message)
         try:
-            numbers = [float(content[name]) for name in ("bias", "slope", "shared")]
+            bias, slope, shared = (float(content[name]) for name in ("bias", "slope", "shared"))
             crowds = {str(name): [float(x) for x in row] for name, row in content["crowds"].items()}
             points = np.array(list(crowds.values())).reshape(len(crowds), len(CROWD_INPUTS))
-            table = cls(str(content["version"]), *numbers, list(crowds), points)
+            table = cls(str(content["version"]), bias, slope, shared, list(crowds), points)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             message = f"{source} is damaged: {error!r}. Reinstall crowdwise, or train it again."
             raise FormatError(message) from None
-        if len(crowds) < 2 or not (np.isfinite(points).all() and np.isfinite(numbers).all() and table.slope > 0):
+        finite = np.isfinite(points).all() and np.isfinite([bias, slope, shared]).all()
+        if len(crowds) < 2 or not finite or slope <= 0:
             message = f"{source} is damaged: it needs two crowds or more, finite numbers and a slope above 0."
             raise FormatError(message)
         return table
@@ -231,8 +232,8 @@ def _notes(table: Calibrator, values: Inputs, distance: float, scaling: Scaling 
         )
     if values.dependence > DEPENDENT:
         notes.append(
-            f"Workers agree more than their accuracies explain (residual correlation {values.dependence:.2f}): they may make the "
-            f"same mistakes, which more answers from the same workers do not correct."
+            f"Workers agree more than their accuracies explain (residual correlation {values.dependence:.2f}). They "
+            f"may make the same mistakes, which more answers from the same workers do not correct."
         )
     if not values.answered.all():
         notes.append(f"{int((~values.answered).sum())} tasks have no answers; their labels are guesses.")

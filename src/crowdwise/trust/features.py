@@ -12,7 +12,8 @@ For the crowd, with K classes:
     answers           log of answers per answered task
     methods_agree     share of (method, task) pairs in which the method gives the pool's label
 
-The calibrator scores labels by `method_log_odds` and `dependence`; all crowd inputs say how like other crowds this one is.
+The calibrator scores labels by `method_log_odds` and `dependence`. All crowd inputs together say how far this crowd is
+from others.
 
 Dependence is a correlation of residuals within tasks, given labels z (of `wawa`, which takes one pass). With r[a] =
 1[label[a] = z] - accuracy[w, z], the accuracy of worker w on the tasks labelled z, shrunk to that of all workers on z,

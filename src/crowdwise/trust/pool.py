@@ -4,9 +4,9 @@
     weight[m]   proportional to 1 / (1 + drift[m] / SCALE)
     drift[m]    = 1/2 sum_c |share_m[c] - share_vote[c]|                               total variation, 0 to 1
 
-`share_m[c]` is the mean over tasks of `proba_m[t, c]`, and `share_vote` that of the vote shares. A method that moves the
-class shares far from the votes' may be right, but where workers make the same mistakes it is more often wrong, and
-the answers cannot tell the two apart; so it counts for less. With drift 0.1, it counts half.
+`share_m[c]` is the mean over tasks of `proba_m[t, c]`, and `share_vote` that of the vote shares. A method that moves
+the class shares far from the votes' may be right, but where workers make the same mistakes it is more often wrong. The
+answers cannot tell the two apart, so it counts for less. With drift 0.1, it counts half.
 
 The opinion pool is Stone, "The opinion pool", Annals of Mathematical Statistics 32 (1961). The pooled methods differ in
 what they assume: votes (naive-soft, wawa), one accuracy per worker (one-coin), with task difficulty (glad), guessing
