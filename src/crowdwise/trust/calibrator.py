@@ -2,7 +2,7 @@
 
     score[t]      = bias + slope method_log_odds[t] + shared dependence               t = task; `trust.features`
     confidence[t] = sigmoid(caution score[t])
-    caution       = 1 / (1 + max(0, distance / radius - 1))
+    caution       = 1 / (1 + max(0, distance / radius - 1) + max(0, log10(100 / tasks)) / 2)
     distance      = distance of this crowd's inputs to those of the nearest crowd learned from, in standard deviations
 
 Shared mistakes cannot be seen in the answers of one crowd, but crowds resemble each other. The calibrator is a table of
@@ -10,7 +10,9 @@ three numbers, `calibrator.json`, trained by `python -m benchmarks trust --train
 count the same whatever their size. `shared` is negative: labels of a crowd whose workers agree beyond their accuracies
 are believed less. Boosted trees and more inputs were no better on crowds left out of the training
 (benchmarks/notes/trust_protocol.md). `radius` is the largest distance between a learned crowd and its nearest
-neighbour. A crowd further away is unlike all of them: its confidences move towards one half, and a note says so.
+neighbour. A crowd further away is unlike all of them: its confidences move towards one half, and a note says so. So do
+those of crowds with fewer than 100 answered tasks, which is less than any crowd learned from has: methods fitted to few
+tasks are too confident.
 
 With gold, the confidence is then rescaled on the gold tasks (`trust.gold`); the fit does not know their labels, so that
 their confidences are those of any other task. Afterwards each gold task has its gold label with probability 1.
@@ -46,6 +48,7 @@ TABLE = Path(__file__).with_name("calibrator.json")
 MIN_PROBABILITY = 1e-10  # of a class, before tempering
 DEPENDENT = 0.1  # dependence above which the notes mention it
 FEW_GOLD = 30
+FEW_TASKS = 100  # the smallest crowd learned from has 108
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +74,8 @@ class Calibrator:
         """Return the confidence (tasks,) and the relative distance of the crowd."""
         distance = self.distance(values.crowd)
         score = self.bias + self.slope * values.method_log_odds + self.shared * values.dependence
-        return expit(score / (1 + max(0.0, distance - 1))), distance
+        few = max(0.0, np.log10(FEW_TASKS / max(values.answered.sum(), 1)) / 2)
+        return expit(score / (1 + max(0.0, distance - 1) + few)), distance
 
     def to_dict(self) -> dict[str, Any]:
         """Return the contents of the file."""
@@ -189,7 +193,7 @@ def calibrated(
         confidence = np.where(values.answered, scaling(confidence), confidence)
     proba = fix_gold(temper_to(pool.proba_, pool.codes_, confidence), known)
     codes = pool.codes_ if known is None else np.where(known >= 0, known, pool.codes_)
-    notes = _notes(table, values, distance, scaling)
+    notes = _notes(answers, table, values, distance, scaling)
     return Calibrated(answers, codes, proba, pool, values, distance, scaling, notes)
 
 
@@ -213,7 +217,7 @@ def temper_to(proba: Array, codes: Array, confidence: Array) -> Array:
     return result / result.sum(axis=1, keepdims=True)
 
 
-def _notes(table: Calibrator, values: Inputs, distance: float, scaling: Scaling | None) -> list[str]:
+def _notes(answers: Answers, table: Calibrator, values: Inputs, distance: float, scaling: Scaling | None) -> list[str]:
     """Return what a reader of the confidences should know."""
     notes = []
     if scaling is None:
@@ -230,6 +234,14 @@ def _notes(table: Calibrator, values: Inputs, distance: float, scaling: Scaling 
             f"This crowd is unlike all crowds the confidence was learned from (distance {distance:.1f}; up to 1 is "
             f"usual), so confidences were lowered. Gold labels would settle how far labels can be trusted."
         )
+    n_tasks = int(values.answered.sum())
+    if n_tasks < FEW_TASKS:
+        notes.append(
+            f"Only {n_tasks} tasks have answers. Methods fitted to fewer than {FEW_TASKS} tasks are too confident, so "
+            f"confidences were lowered."
+        )
+    if len(answers.classes) == 1:
+        notes.append("All answers name the same class. No other label is possible, so a confidence of 1 says nothing.")
     if values.dependence > DEPENDENT:
         notes.append(
             f"Workers agree more than their accuracies explain (residual correlation {values.dependence:.2f}). They "
