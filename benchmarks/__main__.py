@@ -62,6 +62,7 @@ class Benchmark(NamedTuple):
 BENCHMARKS = {
     "truth": Benchmark("truth_speed", "speed and memory of truth inference, compared with other libraries", PEERS),
     "truth-accuracy": Benchmark("truth_accuracy", "truth methods on real data sets with known truth"),
+    "trust": Benchmark("trust_calibrator", "honesty of calibrated confidence on crowds left out of its training"),
     "learn": Benchmark("learn_speed", "seconds per epoch, compared with the bare network and other libraries", PEERS),
     "learn-accuracy": Benchmark("learn_accuracy", "every learner on LabelMe and Music, five seeds"),
     "choose": Benchmark("choose_agreement", "how well choosing a method without ground truth agrees with accuracy"),

@@ -1,4 +1,14 @@
-"""May this number be believed? Workers who make the same mistakes, and the number of independent votes behind a label.
+"""May this number be believed? Confidence, dependence between workers, and estimates with intervals.
+
+    pool            average eight truth methods instead of choosing one
+    calibrator      confidence learned from crowds whose truth is known: `calibrated`, the entry point
+    features        what the answers show about each label and about the crowd, the inputs of the calibrator
+    gold            rescale confidence on known labels
+    shared_errors   correlated mistakes, families of workers, the effective number of votes: `dependence`
+    families        groups of workers whose agreement goes beyond being right
+    estimates       class shares and accuracies with intervals from gold and labels together: `estimate`
+    ppi             prediction-powered inference, the formulas behind `estimates`
+    alternative_annotator   may this language model replace a person: `alternative_annotator_test`
 
 >>> import crowdwise as cw
 >>> answers = cw.simulate.simulate(300, n_classes=2)
@@ -6,6 +16,9 @@
 300
 """
 
-from crowdwise.trust.dependence import Dependence, Family, dependence
-
-__all__ = ["Dependence", "Family", "dependence"]
+from crowdwise.trust.alternative_annotator import AlternativeAnnotatorTest, alternative_annotator_test
+from crowdwise.trust.calibrator import Calibrated, Calibrator, calibrated
+from crowdwise.trust.estimates import TrustEstimates, estimate
+from crowdwise.trust.gold import Scaling, platt_scaling
+from crowdwise.trust.pool import Pool
+from crowdwise.trust.shared_errors import Dependence, Family, dependence

@@ -1,0 +1,117 @@
+"""A linear pool of truth methods: fit eight, and average their probabilities instead of choosing one.
+
+    proba[t, c] = sum_m weight[m] proba_m[t, c]                                        t = task, c = class, m = method
+    weight[m]   proportional to 1 / (1 + drift[m] / SCALE)
+    drift[m]    = 1/2 sum_c |share_m[c] - share_vote[c]|                               total variation, 0 to 1
+
+`share_m[c]` is the mean over tasks of `proba_m[t, c]`, and `share_vote` that of the vote shares. A method that moves
+the class shares far from the votes' may be right, but where workers make the same mistakes it is more often wrong. The
+answers cannot tell the two apart, so it counts for less. With drift 0.1, it counts half.
+
+The opinion pool is Stone, "The opinion pool", Annals of Mathematical Statistics 32 (1961). The pooled methods differ in
+what they assume: votes (naive-soft, wawa), one accuracy per worker (one-coin), with task difficulty (glad), guessing
+(mace), a confusion matrix per worker (dawid-skene, ibcc) and subtypes that many workers mistake (ebcc).
+
+Fails when all methods are wrong together: mistakes that most workers share are in every method's labels. The pooled
+probabilities are too confident then; `crowdwise.trust.calibrated` corrects for that.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from crowdwise._core.registry import make
+from crowdwise._core.validation import is_number, require
+from crowdwise.answers import Answers
+from crowdwise.errors import ConvergenceWarning
+from crowdwise.truth.base import Array, Callback, TruthModel, fix_gold, pick, vote_shares
+
+METHODS = ("naive-soft", "wawa", "one-coin", "dawid-skene", "glad", "mace", "ebcc", "ibcc")
+SCALE = 0.1  # drift at which a method counts half
+TIE = 1e-9  # probabilities this close are equal
+TIE = 1e-9  # probabilities this close are equal
+
+
+class Pool(TruthModel):
+    """Average the probabilities of several truth methods.
+
+    Parameters
+    ----------
+    methods : sequence of str
+        Registry names of the methods to pool. The shipped calibrator takes the default.
+    scale : float
+        Drift of the class shares from the votes' at which a method counts half. Infinity weights all equally.
+    random_state : int
+        Passed to every method, and used to break ties.
+
+    Attributes
+    ----------
+    labels_, proba_
+        As in every truth model: the class of highest pooled probability, and the pooled probabilities.
+    method_agrees_ : (methods, tasks) bool array
+        Whether the pool's label is the method's, or one of those that tie for it.
+    method_proba_ : (methods, tasks) array
+        The probability that each method gives to the pool's label.
+    weights_ : (methods,) array
+        Weight of each method; they sum to one.
+    drift_ : (methods,) array
+        Distance of each method's class shares from the votes'.
+    agreement_ : dict of str to float
+        Share of tasks on which each method gives the pool's label.
+
+    Examples
+    --------
+    >>> import crowdwise as cw
+    >>> from crowdwise.trust import Pool
+    >>> answers = cw.simulate.simulate(100, n_workers=10, n_classes=3, answers_per_task=5, seed=1)
+    >>> pool = Pool().fit(answers, gold={0: 2})
+    >>> pool.labels_[0], pool.proba_[0].tolist()
+    (np.int64(2), [0.0, 0.0, 1.0])
+    >>> sorted(pool.agreement_) == sorted(pool.methods)
+    True
+    """
+
+    method_agrees_: Array
+    method_proba_: Array
+    weights_: Array
+    drift_: Array
+    agreement_: dict[str, float]
+
+    def __init__(self, methods: tuple[str, ...] = METHODS, *, scale: float = SCALE, random_state: int = 0) -> None:
+        self.methods = methods
+        self.scale = scale
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        named = not isinstance(self.methods, str) and len(self.methods) > 0
+        require(named, "methods", self.methods, "at least one name of a truth method, in a tuple")
+        positive = self.scale == np.inf or (is_number(self.scale) and self.scale > 0)
+        require(positive, "scale", self.scale, "a number above 0, or infinity")
+
+    def _fit(self, answers: Answers, gold: Array | None, rng: np.random.Generator, callback: Callback | None) -> None:
+        vote = fix_gold(vote_shares(answers), gold).mean(axis=0)  # (classes,)
+        drift = np.empty(len(self.methods))
+        proba: list[Array] = []  # of each method, (tasks, classes)
+        for m, name in enumerate(self.methods):
+            model = make(name, random_state=self.random_state)
+            with warnings.catch_warnings():  # one method of eight that is not fully converged changes the mean little
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                proba.append(model.fit(answers, gold).proba_)
+            drift[m] = 0.5 * np.abs(proba[m].mean(axis=0) - vote).sum()
+            if callback is not None:
+                callback(m, float("nan"))
+        weight = 1 / (1 + drift / self.scale)
+        self.drift_, self.weights_ = drift, weight / weight.sum()
+        pooled = np.zeros((answers.n_tasks, answers.n_classes))
+        for share, each in zip(self.weights_, proba, strict=True):
+            pooled += share * each
+        self.proba_ = fix_gold(pooled / pooled.sum(axis=1, keepdims=True), gold)
+        label = pick(self.proba_, np.random.default_rng(self.random_state))  # as `fit` will pick
+        rows = np.arange(answers.n_tasks)
+        self.method_proba_ = np.array([each[rows, label] for each in proba])
+        highest = np.array([each.max(axis=1) for each in proba])  # (methods, tasks)
+        self.method_agrees_ = self.method_proba_ >= highest - TIE
+        self.agreement_ = dict(zip(self.methods, self.method_agrees_.mean(axis=1).tolist(), strict=True))
+        self.n_iter_ = 1

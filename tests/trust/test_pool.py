@@ -1,0 +1,53 @@
+"""The pool of methods."""
+
+import numpy as np
+import pytest
+
+import crowdwise as cw
+from crowdwise.errors import ParameterError
+from crowdwise.trust import Pool
+from crowdwise.trust.pool import METHODS
+
+
+@pytest.fixture(scope="module")
+def answers():
+    return cw.simulate.simulate(120, n_workers=12, n_classes=3, answers_per_task=5, seed=3)
+
+
+@pytest.fixture(scope="module")
+def pool(answers):
+    return Pool().fit(answers)
+
+
+def test_the_pool_is_the_weighted_mean_of_its_methods(answers, pool):
+    each = np.array([cw.make(name).fit(answers).proba_ for name in METHODS])
+    np.testing.assert_allclose(pool.proba_, np.tensordot(pool.weights_, each, 1), atol=1e-12)
+    drift = 0.5 * np.abs(each.mean(axis=1) - each[0].mean(axis=0)).sum(axis=1)  # the first is the vote
+    np.testing.assert_allclose(pool.weights_, (1 / (1 + drift / 0.1)) / (1 / (1 + drift / 0.1)).sum())
+    chosen = each[:, np.arange(answers.n_tasks), pool.codes_]
+    np.testing.assert_allclose(pool.method_proba_, chosen)
+    np.testing.assert_array_equal(pool.method_agrees_, chosen >= each.max(axis=2) - 1e-9)
+
+
+def test_gold_is_the_label_whatever_the_answers_say(answers):
+    gold = {task: int(2 - label) for task, label in enumerate(Pool().fit(answers).codes_[:10])}
+    pool = Pool().fit(answers, gold)
+    assert pool.codes_[:10].tolist() == list(gold.values())
+    assert (pool.proba_[np.arange(10), list(gold.values())] == 1).all()
+
+
+def test_names_and_order_of_classes_do_not_matter(answers, pool):
+    names = np.array(["z", "m", "a"])
+    other = cw.Answers.from_arrays(
+        [f"t{t:03d}" for t in answers.task], [f"w{w:02d}" for w in answers.worker], names[answers.label],
+        tasks=[f"t{t:03d}" for t in range(answers.n_tasks)], classes=["a", "m", "z"],
+    )  # fmt: skip
+    renamed = Pool().fit(other)
+    np.testing.assert_allclose(renamed.proba_[:, ::-1], pool.proba_, atol=1e-6)
+
+
+def test_wrong_arguments_are_named(answers):
+    with pytest.raises(ParameterError, match="methods="):
+        Pool(methods="glad").fit(answers)
+    with pytest.raises(ParameterError, match="scale="):
+        Pool(scale=0).fit(answers)
