@@ -42,8 +42,8 @@ from crowdwise.learn.methods.mbem import MBEM as MBEM
 from crowdwise.learn.methods.raykar import Raykar as Raykar
 from crowdwise.learn.methods.unionnet import UnionNet as UnionNet
 from crowdwise.learn.network.architectures import CNN as CNN
-from crowdwise.learn.network.architectures import Logistic as Logistic
 from crowdwise.learn.network.architectures import MLP as MLP
+from crowdwise.learn.network.architectures import Logistic as Logistic
 from crowdwise.truth.methods.dawid_skene import DawidSkene as DawidSkene
 from crowdwise.truth.methods.ebcc import EBCC as EBCC
 from crowdwise.truth.methods.glad import GLAD as GLAD

@@ -41,12 +41,14 @@ from scipy.stats import norm, t
 
 from crowdwise._core.validation import is_number, require
 from crowdwise.errors import GoldError
+from crowdwise.trust.gold_sample import GoldSample
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Population = Literal["tasks", "source"]
 
 MIN_GOLD = 10  # with fewer gold values, no interval is given
-PRIOR_VALUES = 2.0  # the ratio of variances counts as this many observations of "no gain"
+PRIOR_GOLD = 10.0  # the slope of y on f counts as this many gold values of slope 1
+PRIOR_VALUES = 0.5  # the ratio of variances counts as this many observations of "no gain"
 
 
 class Interval(NamedTuple):
@@ -96,29 +98,6 @@ class IntervalEstimate:
     def __str__(self) -> str:
         gold = f"{self.gold_value:.3f} [{self.gold_low:.3f}, {self.gold_high:.3f}]"
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}], gold alone {gold}, {self.n_gold} gold"
-
-
-class GoldSample(NamedTuple):
-    """How the gold tasks of one figure were drawn."""
-
-    weight: Array  # (gold,), sums to 1
-    inclusion: Array  # (gold,), inclusion probabilities
-    stratum: Array  # (gold,), codes 0, 1, ...
-    n_tasks: int
-    uniform: bool  # whether all tasks had the same probability, without strata
-
-
-def uniform_sample(n_gold: int, n_tasks: int) -> GoldSample:
-    """Return the design in which all subsets of `n_gold` tasks were equally probable."""
-    weight, inclusion = np.full(n_gold, 1 / n_gold), np.full(n_gold, n_gold / n_tasks)
-    return GoldSample(weight, inclusion, np.zeros(n_gold, np.int64), n_tasks, True)
-
-
-def weighted_sample(inclusion: Array, n_tasks: int, stratum: Array | None = None) -> GoldSample:
-    """Return the design in which gold task i was drawn with probability `inclusion[i]`, within strata if given."""
-    weight = 1 / inclusion
-    codes = np.zeros(len(inclusion), np.int64) if stratum is None else stratum
-    return GoldSample(weight / weight.sum(), inclusion, codes, n_tasks, False)
 
 
 def ppi_mean(
@@ -173,7 +152,7 @@ def ppi_mean(
 def rectified_mean(
     y: Array,
     f: Array,
-    mean_f: float,
+    rows: Array,
     sample: GoldSample,
     *,
     lam: float | None = None,
@@ -185,14 +164,16 @@ def rectified_mean(
 
     Parameters
     ----------
-    y, f : (gold,) arrays
-        Gold values, 0 or 1 (-1, 0 or 1 with `signed`), and their predictions.
-    mean_f : float
-        Mean of the predictions over all tasks, gold tasks included.
+    y : (gold,) array
+        Gold values, 0 or 1 (-1, 0 or 1 with `signed`).
+    f : (tasks,) array
+        Predictions for all tasks, gold tasks included.
+    rows : (gold,) int array
+        Positions of the gold tasks in `f`.
     sample : GoldSample
         How the gold tasks were drawn.
     lam : float, optional
-        Weight of the predictions. By default the slope of y on f, not below 0.
+        Weight of the predictions. By default the slope of y on f, moved towards 1 and not below 0.
     alpha : float
         One minus the confidence level.
     population : {"tasks", "source"}
@@ -202,10 +183,11 @@ def rectified_mean(
 
     Examples
     --------
+    >>> from crowdwise.trust.gold_sample import uniform_sample
     >>> rng = np.random.default_rng(0)
     >>> truth = rng.random(2000) < 0.3
     >>> f = np.where(truth, 0.8, 0.2) + rng.normal(0, 0.1, 2000)
-    >>> found = rectified_mean(truth[:100], f[:100], f.mean(), uniform_sample(100, 2000))
+    >>> found = rectified_mean(truth[:100], f, np.arange(100), uniform_sample(100, 2000))
     >>> found.width < 0.5 * found.gold_width
     True
     """
@@ -213,11 +195,14 @@ def rectified_mean(
     if n < MIN_GOLD:
         message = f"{n} gold values are too few for an interval; at least {MIN_GOLD} are needed."
         raise GoldError(message)
-    y, w = np.asarray(y, dtype=float), sample.weight
+    mean_f, var_f = float(f.mean()), float(f.var())
+    y, f, w = np.asarray(y, dtype=float), f[rows], sample.weight  # (gold,)
     mean_y, gold_f = float(w @ y), float(w @ f)
     spread = float(w @ (f - gold_f) ** 2)
     if lam is None:
-        lam = max(float(w @ ((f - gold_f) * (y - mean_y))) / spread, 0.0) if spread > 1e-12 else 0.0
+        prior = PRIOR_GOLD / n * var_f
+        slope = (float(w @ ((f - gold_f) * (y - mean_y))) + prior) / max(spread + prior, 1e-12)
+        lam = max(slope, 0.0) if var_f > 1e-12 else 0.0
     bound = -1.0 if signed else 0.0
     value = float(np.clip(mean_y + lam * (mean_f - gold_f), bound, 1.0))
     r_gold, ratio = _relative_variance(y, mean_y, sample), 1.0
