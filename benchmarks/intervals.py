@@ -22,6 +22,7 @@ import csv
 import os
 import warnings
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def measure(answers: cw.Answers, model: Any, proba: Any, design: str, n_gold: in
         add("accuracy", None, result.accuracy, (model.codes_ == truth).mean())
         for name, part in result.workers.items():
             add("workers", name, part, accuracy[name])
-        for one, other in zip(often, often[1:], strict=False):
+        for one, other in pairwise(often):
             if answers.n_answers > 20 * answers.n_tasks:  # all workers answered nearly all tasks
                 add("difference", (one, other), result.difference(one, other), accuracy[one] - accuracy[other])
     groups: dict[str, list[Any]] = defaultdict(list)

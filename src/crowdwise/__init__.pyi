@@ -9,6 +9,7 @@ from crowdwise import evaluate as evaluate
 from crowdwise import report as report
 from crowdwise import run as run
 from crowdwise import simulate as simulate
+from crowdwise import trust as trust
 from crowdwise._core.registry import make as make
 from crowdwise._core.registry import methods as methods
 from crowdwise.ambiguity.aum import AUM as AUM
@@ -42,8 +43,8 @@ from crowdwise.learn.methods.mbem import MBEM as MBEM
 from crowdwise.learn.methods.raykar import Raykar as Raykar
 from crowdwise.learn.methods.unionnet import UnionNet as UnionNet
 from crowdwise.learn.network.architectures import CNN as CNN
-from crowdwise.learn.network.architectures import MLP as MLP
 from crowdwise.learn.network.architectures import Logistic as Logistic
+from crowdwise.learn.network.architectures import MLP as MLP
 from crowdwise.truth.methods.dawid_skene import DawidSkene as DawidSkene
 from crowdwise.truth.methods.ebcc import EBCC as EBCC
 from crowdwise.truth.methods.glad import GLAD as GLAD

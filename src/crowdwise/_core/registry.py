@@ -136,7 +136,7 @@ NAMES = {
     "read": "io",
     "write": "io",
 }
-PACKAGES = ("acquire", "choose", "datasets", "engines", "errors", "evaluate", "report", "run", "simulate")
+PACKAGES = ("acquire", "choose", "datasets", "engines", "errors", "evaluate", "report", "run", "simulate", "trust")
 
 
 def public_names() -> dict[str, str]:

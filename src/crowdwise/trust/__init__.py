@@ -13,7 +13,7 @@ from crowdwise.trust.alternative_annotator import (
     PersonComparison,
     alternative_annotator_test,
 )
-from crowdwise.trust.estimate import TrustEstimates, estimate
+from crowdwise.trust.estimates import TrustEstimates, estimate
 from crowdwise.trust.ppi import Interval, IntervalEstimate, ppi_mean
 
 __all__ = [

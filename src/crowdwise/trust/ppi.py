@@ -49,6 +49,7 @@ Population = Literal["tasks", "source"]
 MIN_GOLD = 10  # with fewer gold values, no interval is given
 PRIOR_GOLD = 10.0  # the slope of y on f counts as this many gold values of slope 1
 PRIOR_VALUES = 0.5  # the ratio of variances counts as this many observations of "no gain"
+PRIOR_DESIGN = 3.0  # the same for the gain of an unequal design: heavy tasks are rare, and so are their errors
 
 
 class Interval(NamedTuple):
@@ -197,13 +198,13 @@ def rectified_mean(
         raise GoldError(message)
     mean_f, var_f = float(f.mean()), float(f.var())
     y, f, w = np.asarray(y, dtype=float), f[rows], sample.weight  # (gold,)
-    mean_y, gold_f = float(w @ y), float(w @ f)
+    bound = -1.0 if signed else 0.0
+    mean_y, gold_f = float(np.clip(w @ y, bound, 1.0)), float(w @ f)  # a sum of weights may exceed 1 by rounding
     spread = float(w @ (f - gold_f) ** 2)
     if lam is None:
         prior = PRIOR_GOLD / n * var_f
         slope = (float(w @ ((f - gold_f) * (y - mean_y))) + prior) / max(spread + prior, 1e-12)
         lam = max(slope, 0.0) if var_f > 1e-12 else 0.0
-    bound = -1.0 if signed else 0.0
     value = float(np.clip(mean_y + lam * (mean_f - gold_f), bound, 1.0))
     r_gold, ratio = _relative_variance(y, mean_y, sample), 1.0
     _, counts = np.unique(y, return_counts=True)
@@ -247,7 +248,7 @@ def _relative_variance(y: Array, mean_y: float, sample: GoldSample) -> float:
         return kish
     _, counts = np.unique(y, return_counts=True)
     few = len(y) - int(counts.max())
-    return (few * _variance(y, sample) / variance + PRIOR_VALUES * kish) / (few + PRIOR_VALUES)
+    return (few * _variance(y, sample) / variance + PRIOR_DESIGN * kish) / (few + PRIOR_DESIGN)
 
 
 def _interval(value: float, r: float, alpha: float, discordant: float | None) -> tuple[float, float]:

@@ -282,8 +282,8 @@ def _part_sample(figures: Figures, task: Array, rows: Array) -> GoldSample:
 
 def _rows_of(answers: Answers, worker: Any) -> Array:
     """Return the rows of one worker's answers."""
-    code = answers.worker_ids.index(pa.scalar(worker, answers.worker_ids.type)).as_py()
-    if code < 0:
+    code = next(iter(np.flatnonzero(answers.workers == worker).tolist()), None)
+    if code is None:
         message = f"no worker {worker!r} in these answers."
         raise UnknownIdError(message)
     return answers.by_worker[answers.worker_starts[code] : answers.worker_starts[code + 1]]
