@@ -49,7 +49,7 @@ Population = Literal["tasks", "source"]
 MIN_GOLD = 10  # with fewer gold values, no interval is given
 PRIOR_GOLD = 10.0  # the slope of y on f counts as this many gold values of slope 1
 PRIOR_VALUES = 0.5  # the ratio of variances counts as this many observations of "no gain"
-PRIOR_DESIGN = 3.0  # the same for the gain of an unequal design: heavy tasks are rare, and so are their errors
+PRIOR_DESIGN = 6.0  # the same for the gain of an unequal design: heavy tasks are rare, and so are their errors
 
 
 class Interval(NamedTuple):
