@@ -49,7 +49,7 @@ GOLD_PER_PREDICTION = 20  # gold tasks needed to weight one more source of predi
 class Figures:
     """What estimates are computed from; private to this module."""
 
-    answers: Answers
+    answers: Answers  # without those that a model made for a worker
     gold: Array  # (tasks,) codes, -1 unknown
     prediction: Array  # (tasks, classes)
     inclusion: Array | None  # (tasks,) probabilities, None if uniform
@@ -187,7 +187,8 @@ def estimate(
     labels, sources = _labels_and_predictions(answers, model, proba, known)
     sample, chance = task_sample(answers, rows, strata, inclusion)
     prediction = _combine(sources, known, rows, sample.weight)
-    figures = Figures(answers, known, prediction, chance, alpha, population)
+    human = answers if answers.pseudo is None else answers.take(np.flatnonzero(~answers.pseudo))
+    figures = Figures(human, known, prediction, chance, alpha, population)
     share = {
         name: rectified_mean(
             known[rows] == c, prediction[:, c], rows, sample,
