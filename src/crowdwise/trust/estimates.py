@@ -274,7 +274,7 @@ def _worker_estimates(figures: Figures) -> tuple[dict[Any, IntervalEstimate], tu
 def _part_sample(figures: Figures, task: Array, rows: Array) -> GoldSample:
     """Return the design for a part of the tasks: `task` are its tasks, and `task[rows]` the gold ones among them.
 
-    Strata are ignored here, as a part may have no gold in some. This can only make the interval wider.
+    Strata only set the weights here, as a part may have no gold in some. Intervals are usually a little wider for it.
     """
     if figures.inclusion is None:
         return uniform_sample(len(rows), len(task))

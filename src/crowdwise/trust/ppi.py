@@ -24,8 +24,9 @@ with its normal interval. `rectified_mean` is the one that `estimate` uses. It d
        1 / n_eff = V(y - lam f) / V(y) * 1 / n
 
    in Wilson's interval of a share, and in Bonett and Price's (2012) of a difference of two shares. Gold alone uses
-   the same formulas with n, so the prediction-powered interval is never the wider one by construction. With few
-   values that differ from the most common one, the ratio of variances is unreliable, and is moved towards 1.
+   the same formulas with n, and n_eff is at least n: in a single draw the prediction-powered interval is wider only
+   if the estimate moves towards one half. With few values that differ from the most common one, the ratio of
+   variances is unreliable, and is moved towards 1.
 
 Fails when gold is not a random sample with the stated probabilities (for example, only easy tasks have gold), and when
 predictions of gold tasks have used their gold labels. Neither can be seen in the data.
