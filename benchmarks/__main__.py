@@ -84,6 +84,7 @@ BENCHMARKS = {
     "hostile-line": Benchmark("hostile_line", "files with a single line of a gigabyte"),
     "damage": Benchmark("damaged_files", "damaged and forged models of every kind are rejected"),
     "statistics": Benchmark("statistical_checks", "probabilities and intervals on data drawn from the models"),
+    "intervals": Benchmark("intervals", "coverage and width of intervals from gold and answers, over draws of gold"),
     "leaks": Benchmark("leaks", "memory, files and threads over 1,000 calls of every method"),
     "unchanged": Benchmark("unchanged", "every method gives the stored results: a check for refactorings"),
     "cost-model": Benchmark("cost_model", "time, memory and traffic as formulas, compared with measurements"),

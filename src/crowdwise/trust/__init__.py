@@ -16,9 +16,34 @@
 300
 """
 
-from crowdwise.trust.alternative_annotator import AlternativeAnnotatorTest, alternative_annotator_test
+from crowdwise.trust.alternative_annotator import (
+    AlternativeAnnotatorTest,
+    PersonComparison,
+    alternative_annotator_test,
+)
 from crowdwise.trust.calibrator import Calibrated, Calibrator, calibrated
 from crowdwise.trust.estimates import TrustEstimates, estimate
 from crowdwise.trust.gold import Scaling, platt_scaling
 from crowdwise.trust.pool import Pool
+from crowdwise.trust.ppi import Interval, IntervalEstimate, ppi_mean
 from crowdwise.trust.shared_errors import Dependence, Family, dependence
+
+__all__ = [
+    "AlternativeAnnotatorTest",
+    "Calibrated",
+    "Calibrator",
+    "Dependence",
+    "Family",
+    "Interval",
+    "IntervalEstimate",
+    "PersonComparison",
+    "Pool",
+    "Scaling",
+    "TrustEstimates",
+    "alternative_annotator_test",
+    "calibrated",
+    "dependence",
+    "estimate",
+    "platt_scaling",
+    "ppi_mean",
+]
