@@ -10,7 +10,7 @@ import pytest
 import crowdwise as cw
 from crowdwise.errors import ParameterError, TooLargeError, UnknownIdError
 from crowdwise.trust import families as module
-from crowdwise.trust.dependence import SMOOTHING, dependence, effective_votes, residual_rho
+from crowdwise.trust.shared_errors import SMOOTHING, dependence, effective_votes, residual_rho
 
 
 def panel(family, *, n_tasks=600, n_classes=3, seed=0):
