@@ -112,7 +112,7 @@ def test_a_vote_of_families_beats_a_vote_of_llm_judges(tmp_path, capsys):
     assert (np.array(table[module.FIND]) > vote).all()
     assert np.mean(table["Dawid-Skene"]) < vote.mean()  # who agrees is trusted
     assert percents(line(text, "majority vote"))[0] == shown(vote.mean())
-    judges = float(re.search(r"worth ([\d.]+) who", text)[1])
+    judges = float(re.search(r"worth ([\d.]+) independent", text)[1])
     assert len(module.OTHERS) < judges < len(module.OTHERS) + 2
     counted, by_family = (cw.run.Run(tmp_path / name) for name in ("counted", "families"))
     for run in (counted, by_family):
