@@ -71,7 +71,7 @@ test-lowest: .venv-lowest/ready  ## Run the core tests with the oldest supported
 # Tests that need Chromium or Java are skipped with a message when these cannot be installed.
 APT := test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends
 browser: | java
-	@command -v chromium chromium-browser google-chrome >/dev/null || { $(APT) chromium >/dev/null; } || echo "Chromium is missing: browser tests are skipped."
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { $(APT) chromium >/dev/null; } || echo "Chromium is missing: browser tests are skipped."
 java:
 	@command -v java >/dev/null || test -n "$$JAVA_HOME" || { $(APT) openjdk-17-jre-headless >/dev/null; } || echo "Java is missing: Spark tests are skipped."
 

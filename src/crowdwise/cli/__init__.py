@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 from crowdwise import __version__
 from crowdwise.cli import aggregate, compare, data, demo, distributed, feedback, fit, next, rank, run
-from crowdwise.cli.interruption import exit_code, interruptible
+from crowdwise.cli.interruption import exit_code, interruptible, with_option_names
 from crowdwise.cli.screen import notes, say
 from crowdwise.errors import CrowdwiseError
 
@@ -37,8 +37,20 @@ class _Commands(TyperGroup):
         except (CrowdwiseError, OSError, KeyboardInterrupt) as error:
             if ctx.params.get("debug"):
                 raise
+            if isinstance(error, CrowdwiseError):
+                error = _with_option_names(error, ctx)
             distributed.report_error(error)
             raise typer.Exit(exit_code(error) if isinstance(error, KeyboardInterrupt) else 1) from None
+
+
+def _with_option_names(error: CrowdwiseError, ctx: Any) -> CrowdwiseError:
+    """Return the error with arguments of the library written as options of the command."""
+    command = ctx.command.commands.get(_command(ctx))
+    names = [] if command is None else [p.name for p in command.params if p.param_type_name == "option"]
+    renamed = type(error)(with_option_names(str(error), names))
+    for note in getattr(error, "__notes__", []):
+        renamed.add_note(note)
+    return renamed
 
 
 def _command(ctx: Any) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -58,6 +59,22 @@ def exit_code(interruption: KeyboardInterrupt) -> int:
     (130, 143)
     """
     return 128 + getattr(interruption, "number", signal.SIGINT)
+
+
+def with_option_names(text: str, options: Iterable[str]) -> str:
+    """Write the arguments of the library in a message as command line options.
+
+    >>> with_option_names("accept=3.0: use a confidence; or format='csv'", ["accept", "format"])
+    '--accept 3.0: use a confidence; or --format csv'
+    >>> with_option_names("duplicates='last' (--duplicates last) keeps it; label= (--label)", ["duplicates", "label"])
+    '--duplicates last keeps it; --label'
+    """
+    for name in options:
+        option = f"--{name.replace('_', '-')}"
+        text = re.sub(rf"\b{name}=(?:'([^']*)'|([\w.+-]*\w))", rf"{option} \1\2", text)
+        text = re.sub(rf"\b{name}=", option, text)
+        text = re.sub(rf"({re.escape(option)}(?: [\w.-]+)?) \(\1\)", r"\1", text)
+    return text
 
 
 def error_message(error: BaseException) -> str:
