@@ -135,7 +135,7 @@ def test_invalid_rankings_are_rejected(crowd):
         "word*": "names 2 files; a ranking is one file",
         "words.parquet": "numeric column `score`",
         "words.csv": "numeric column `score`",
-        "ranking.csv --alpha 1.0": "alpha=1.0",
+        "ranking.csv --alpha 1.0": "--alpha 1.0",
         "ranking.csv -o ranking.csv": "named twice",
     }.items():
         assert words in run(f"next answers.csv -b 5 --hopeless {file}", 1).stderr

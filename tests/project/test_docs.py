@@ -18,7 +18,6 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 WITH_EXAMPLES = [page for page in PAGES if re.search(r"^```(python|console)$", page.read_text(), re.MULTILINE)]
-LONG = ("docs/learning.md", "docs/systems.md", "docs/methods/iced.md")  # half of the time of all pages
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 TIMES = re.compile(r"\b\d+(\.\d+)? s\b")  # such as 0.08 s
 # The sections of every method page, in this order: use first, theory after it, references last.
@@ -32,9 +31,7 @@ def name(page):
     return page.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize(
-    "page", [pytest.param(p, marks=[pytest.mark.slow] if name(p) in LONG else [], id=name(p)) for p in WITH_EXAMPLES]
-)
+@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=name)
 def test_examples_run(page, tmp_path, monkeypatch):
     """In the order of the page, in an empty folder."""
     monkeypatch.chdir(tmp_path)

@@ -10,7 +10,7 @@ import numpy as np
 
 from crowdwise.engines.spark.columns import Columns
 from crowdwise.engines.spark.packing import pack_answers
-from crowdwise.engines.spark.partitions import Part
+from crowdwise.engines.spark.partitions import Partition
 from crowdwise.errors import CrowdwiseWarning
 from crowdwise.evaluate import agreement as local
 
@@ -65,7 +65,7 @@ def alpha(
 
 
 def _count(packed: bytes, n_classes: int) -> local.PairCounts:
-    return local.count_pairs(Part(packed, n_classes).answers)
+    return local.count_pairs(Partition(packed, n_classes).answers)
 
 
 def _sum(parts: list[local.PairCounts]) -> local.PairCounts:

@@ -16,7 +16,7 @@ from crowdwise.answers import Pairs
 from crowdwise.answers.encoding import starts
 from crowdwise.engines.spark import steps
 from crowdwise.engines.spark.packing import PackedAnswers
-from crowdwise.engines.spark.partitions import Part, Sums, add
+from crowdwise.engines.spark.partitions import Partition, Sums, add
 from crowdwise.truth.base import Array
 from crowdwise.truth.kernels.threads import use_threads
 
@@ -122,14 +122,14 @@ def run_step(
 ) -> tuple[int, Any]:
     """Run a step in the cluster on one thread: Spark gives each core its own part."""
     number, packed = numbered
-    part, message = Part(packed, n_classes), shared.value
+    part, message = Partition(packed, n_classes), shared.value
     rows = None if pair is None else steps.table_rows(part, message, pair.value)
     with use_threads(1):
         return number, step(part, rows, message)
 
 
 def _pair(part: tuple[int, bytes], n_classes: int) -> Array:
-    return Part(part[1], n_classes).pair
+    return Partition(part[1], n_classes).pair
 
 
 def _in_group(part: tuple[int, Sums], size: int) -> tuple[int, tuple[int, Sums]]:

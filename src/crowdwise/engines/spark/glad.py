@@ -19,7 +19,7 @@ import numpy as np
 from crowdwise._core.validation import is_number, require
 from crowdwise.engines.spark.driver import add_up
 from crowdwise.engines.spark.packing import PackedAnswers
-from crowdwise.engines.spark.partitions import Part, Sums
+from crowdwise.engines.spark.partitions import Partition, Sums
 from crowdwise.errors import ModelFileError
 from crowdwise.truth.base import Array, weights_of
 from crowdwise.truth.kernels.shared import FLOOR
@@ -162,7 +162,7 @@ class SparkGLAD:
 # Functions that run in the cluster
 
 
-def posterior(part: Part, rows: Array, message: Message) -> Array:
+def posterior(part: Partition, rows: Array, message: Message) -> Array:
     """Return the posteriors (tasks, classes), given the log-easiness of the tasks."""
     return _posteriors(part, rows, message)[0]
 
@@ -175,7 +175,7 @@ def difficulty(rows: Array) -> Array:
 def _update(value: Any, *, shared: Any, n_classes: int) -> tuple[Array, Array, Sums]:
     """Run the E-step, update b, and return the terms of the abilities."""
     packed, b = value
-    part, message = Part(packed, n_classes), shared.value
+    part, message = Partition(packed, n_classes), shared.value
     with use_threads(1):
         answers, ability, updated = part.answers, message.ability[part.workers], b.copy()
         proba, log_likelihood = _posteriors(part, b, message)
@@ -192,14 +192,14 @@ def _update(value: Any, *, shared: Any, n_classes: int) -> tuple[Array, Array, S
 def _candidate_terms(value: Any, *, shared: Any, n_classes: int) -> Sums:
     """Return the terms of the candidate abilities."""
     packed, (b, updated, _) = value
-    part, message = Part(packed, n_classes), shared.value
+    part, message = Partition(packed, n_classes), shared.value
     with use_threads(1):
         right = _posteriors(part, b, message)[0][part.answers.task, part.answers.label]
         terms = _terms(part, right, message.candidate[part.workers], updated)
     return Sums(part.workers, terms[:, :1], np.zeros(n_classes), 0.0)
 
 
-def _posteriors(part: Part, b: Array, message: Message) -> tuple[Array, float]:
+def _posteriors(part: Partition, b: Array, message: Message) -> tuple[Array, float]:
     """Return the posteriors (tasks, classes) and the log-likelihood of the answers."""
     if message.first:
         return part.votes(), 0.0
@@ -210,7 +210,7 @@ def _posteriors(part: Part, b: Array, message: Message) -> tuple[Array, float]:
     return scores, glad.posteriors(work, parameters)
 
 
-def _terms(part: Part, right: Array, ability: Array, b: Array) -> Array:
+def _terms(part: Partition, right: Array, ability: Array, b: Array) -> Array:
     """Return value, slope and curvature of Q, without priors, in each ability: (workers, 3)."""
     answers, terms = part.answers, np.zeros((len(ability), 3))
     _add_terms(part.starts, answers.worker, weights_of(answers), right, ability, np.exp(b), terms)
@@ -235,7 +235,7 @@ def _add_terms(
 
 
 def _start(packed: bytes, mean: float) -> Array:
-    return np.full(Part(packed, 1).n_tasks, mean)
+    return np.full(Partition(packed, 1).n_tasks, mean)
 
 
 def _first(updated: tuple[Array, Array, Sums]) -> Array:

@@ -23,7 +23,7 @@ from crowdwise._core.validation import require
 from crowdwise.answers import Pairs
 from crowdwise.engines.spark import steps
 from crowdwise.engines.spark.packing import PackedAnswers
-from crowdwise.engines.spark.partitions import Part, Sums, add
+from crowdwise.engines.spark.partitions import Partition, Sums, add
 from crowdwise.engines.spark.worker_tables import CELLS, block_pairs, cut, pack_block
 from crowdwise.errors import ModelFileError
 from crowdwise.truth.base import Array
@@ -249,7 +249,7 @@ def _met(both: Any) -> tuple[bytes, Array, dict[int, float]]:
 def _run(inputs: Any, *, step: Any, shared: Any, n_classes: int, pieces: Any) -> Any:
     """Return the statistics of one part, and their slices by block."""
     packed, rows, log_priors = inputs
-    part = Part(packed, n_classes)
+    part = Partition(packed, n_classes)
     with use_threads(1):
         sums = step(part, rows, shared.value)
     pooled = np.zeros((n_classes, n_classes))  # (labels, classes)
@@ -268,7 +268,7 @@ def _by_block(numbered: Any) -> list[tuple[int, tuple[int, Array]]]:
 
 
 def _routes(numbered: tuple[int, bytes], *, n_classes: int, pieces: Any) -> list[tuple[int, tuple[int, Array]]]:
-    pair = Part(numbered[1], n_classes).pair
+    pair = Partition(numbered[1], n_classes).pair
     return [(block, (numbered[0], pair[rows].copy())) for block, rows in pieces(pair)]
 
 

@@ -40,7 +40,7 @@ class Sums(NamedTuple):
     bound: float
 
 
-class Part:
+class Partition:
     """One part of the tasks, with views in the form that the local code expects."""
 
     def __init__(self, packed: bytes, n_classes: int) -> None:

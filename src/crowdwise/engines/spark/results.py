@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from crowdwise.answers import Answers
 from crowdwise.engines.spark.packing import PackedAnswers, with_ranks
-from crowdwise.engines.spark.partitions import Part, Sums, column, from_bytes, to_bytes, unpack
+from crowdwise.engines.spark.partitions import Partition, Sums, column, from_bytes, to_bytes, unpack
 from crowdwise.engines.spark.steps import table_rows
 from crowdwise.truth.base import Array, fix_gold, pick
 from crowdwise.truth.kernels import shared
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class FitResult(NamedTuple):
     """The result of a fit: what is needed to compute the posteriors of each part."""
 
-    posterior: Callable[[Part, Any, Any], Array]  # a step
+    posterior: Callable[[Partition, Any, Any], Array]  # a step
     message: Any
     pair: Any = None  # broadcast of the pairs that the rows of the message's table belong to
     inputs: Any = None  # (part, (packed answers, rows)) if each part has its own rows
@@ -127,15 +127,15 @@ def _finished(value: Any, *, fit_result: FitResult, n_classes: int, class_ids: p
     return to_bytes(pa.table({**columns, "proba": each})), _pair_sums(part, answers, proba, codes)
 
 
-def _posterior(inputs: Any, fit_result: FitResult, n_classes: int) -> tuple[Part, Array]:
+def _posterior(inputs: Any, fit_result: FitResult, n_classes: int) -> tuple[Partition, Array]:
     packed, rows = inputs
-    part, message = Part(packed, n_classes), fit_result.message.value
+    part, message = Partition(packed, n_classes), fit_result.message.value
     if fit_result.pair is not None and rows is None:
         rows = table_rows(part, message, fit_result.pair.value)
     return part, fix_gold(fit_result.posterior(part, rows, message), part.gold)
 
 
-def _pair_sums(part: Part, answers: Answers, proba: Array, codes: Array) -> Sums:
+def _pair_sums(part: Partition, answers: Answers, proba: Array, codes: Array) -> Sums:
     """Return sums over each pair's answers: their number, probability, agreement with the label, its confidence.
 
     Two extra columns are those of `truth.tables.shared_sums`.
