@@ -167,7 +167,7 @@ def test_user_errors_and_notes(crowd):
         "next answers.csv -b 5 --alpha 0.1": "needs --hopeless RANKING",
         "next answers.csv -b 5 --hopeless no.csv": "no.csv",
         "next answers.csv -b 5 --hopeless answers.csv": "numeric column `score`",
-        "next answers.csv -b 5 --caution inf": "caution=inf",
+        "next answers.csv -b 5 --caution inf": "--caution inf",
         "next answers.csv -b 5 -o next.txt": "end in .csv",
     }.items():
         assert message in run(line, 1).stderr
