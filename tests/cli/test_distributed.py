@@ -90,7 +90,7 @@ def test_a_killed_process_ends_the_fit_and_the_same_command_resumes(folder):
     wait_for(state, fit)
     children = children_of(fit.pid)
     os.kill(next(child for child in children if rank_of(child) == 1), signal.SIGKILL)
-    out, error = fit.communicate(timeout=120)
+    out, error = fit.communicate(timeout=1200)
     assert fit.returncode == 1
     assert out == ""
     assert error.startswith("error: Process 1 (of 0 to 1) was killed (SIGKILL: out of memory?), so the others were")
@@ -99,11 +99,11 @@ def test_a_killed_process_ends_the_fit_and_the_same_command_resumes(folder):
     assert not any(map(alive, children))
     assert not (folder / "model").exists()
     assert list(folder.glob("*.partial")) == []
-    out, error = complete.communicate(timeout=120)
+    out, error = complete.communicate(timeout=1200)
     assert json.loads(out)["processes"] == 2, error  # only the first process prints
     at = time.time()
     fit = crowdwise(folder, *LONG, "state.safetensors", "--out", "model", "--processes", "2")
-    out, error = fit.communicate(timeout=120)
+    out, error = fit.communicate(timeout=1200)
     assert fit.returncode == 0, error
     assert out.splitlines()[2].endswith(" s on 2 processes")
     first, second = (load_file(folder / name / "model.safetensors") for name in ("complete", "model"))

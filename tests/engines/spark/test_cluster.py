@@ -76,7 +76,7 @@ def test_losing_machines_during_a_fit_does_not_change_the_result(answers, tmp_pa
         ]
         done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=500, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
-        assert machines[0].poll() is None and machines[1].wait(10) == -signal.SIGKILL
+        assert machines[0].poll() is None and machines[1].wait(600) == -signal.SIGKILL
     assert not left_behind(tmp_path)
     local = cw.DawidSkene(max_iter=3, tol=0).fit(answers)
     found = json.loads((tmp_path / "result.json").read_text())
