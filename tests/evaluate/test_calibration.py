@@ -55,7 +55,7 @@ def test_exact_posteriors_are_calibrated():
     assert ece(answers.truth, sharpened) > 0.05
 
 
-@given(st.integers(0, 1000), st.floats(0.1, 20))
+@given(st.integers(0, 1000), st.floats(0.1, 20).filter(lambda temperature: temperature != 1))  # 1 returns the input
 @settings(deadline=None)
 def test_tempering_raises_probabilities_to_a_power(seed, temperature):
     proba = np.random.default_rng(seed).dirichlet([0.3, 1, 1], 20)
