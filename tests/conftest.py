@@ -4,6 +4,6 @@ from hypothesis import settings
 
 pytest_plugins = ["tests.helpers.spark_fixtures"]
 
-# A slow example on a busy machine is not a failure, and the same code gets the same examples: a run never fails by chance.
+# A slow example on a busy machine is not a failure. The same code gets the same examples, so no run fails by chance.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.load_profile("repeatable")
