@@ -80,7 +80,8 @@ def test_variance_of_strata():
 def test_gold_alone_is_wilson():
     y = np.repeat([1.0, 0.0], [30, 70])
     found = rectified_mean(y, np.zeros(10**6), np.arange(100), uniform_sample(100, 10**6))
-    assert (found.value, found.lam) == (0.3, 0.0)
+    assert found.value == pytest.approx(0.3)  # the last bit of a sum depends on the processor
+    assert found.lam == 0.0
     assert (found.low, found.high) == (found.gold_low, found.gold_high) == pytest.approx((0.2189, 0.3958), abs=1e-4)
 
 
