@@ -30,7 +30,7 @@ from crowdwise.errors import CrowdwiseWarning
 from crowdwise.evaluate.calibration import reliability
 from crowdwise.trust.calibrator import TABLE, Calibrated, Calibrator, calibrated
 from crowdwise.trust.features import Inputs, inputs
-from crowdwise.trust.pool import Pool
+from crowdwise.truth.methods.pool import Pool
 from crowdwise.truth.base import vote_shares
 
 VERSION = "1"

@@ -57,6 +57,7 @@ from crowdwise.truth.methods.majority_vote import MajorityVote as MajorityVote
 from crowdwise.truth.methods.mmsr import MMSR as MMSR
 from crowdwise.truth.methods.naive_soft import NaiveSoft as NaiveSoft
 from crowdwise.truth.methods.one_coin import OneCoin as OneCoin
+from crowdwise.truth.methods.pool import Pool as Pool
 from crowdwise.truth.methods.two_third import TwoThird as TwoThird
 from crowdwise.truth.methods.wawa import Wawa as Wawa
 from crowdwise.truth.methods.wds import WDS as WDS

@@ -1,6 +1,5 @@
 """May this number be believed? Confidence, dependence between workers, and estimates with intervals.
 
-    pool            average eight truth methods instead of choosing one
     calibrator      confidence learned from crowds whose truth is known: `calibrated`, the entry point
     features        what the answers show about each label and about the crowd, the inputs of the calibrator
     gold            rescale confidence on known labels
@@ -24,7 +23,6 @@ from crowdwise.trust.alternative_annotator import (
 from crowdwise.trust.calibrator import Calibrated, Calibrator, calibrated
 from crowdwise.trust.estimates import TrustEstimates, estimate
 from crowdwise.trust.gold import Scaling, platt_scaling
-from crowdwise.trust.pool import Pool
 from crowdwise.trust.ppi import Interval, IntervalEstimate, ppi_mean
 from crowdwise.trust.shared_errors import Dependence, Family, dependence
 
@@ -37,7 +35,6 @@ __all__ = [
     "Interval",
     "IntervalEstimate",
     "PersonComparison",
-    "Pool",
     "Scaling",
     "TrustEstimates",
     "alternative_annotator_test",

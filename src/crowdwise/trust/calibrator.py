@@ -40,7 +40,7 @@ from crowdwise.answers import Answers
 from crowdwise.errors import FormatError
 from crowdwise.trust.features import CROWD_INPUTS, Inputs, inputs
 from crowdwise.trust.gold import Scaling, platt_scaling
-from crowdwise.trust.pool import Pool
+from crowdwise.truth.methods.pool import Pool
 from crowdwise.truth.base import Array, fix_gold
 
 FORMAT = 1  # of the file; other formats are rejected

@@ -1,6 +1,6 @@
 """The calibrator's inputs: what the answers show about each label, and about the crowd as a whole.
 
-For each task t with label y, the pool's:
+For each task t with label y, the pool's or that of another method:
 
     method_log_odds   mean over the pooled methods of the logit of their probability of y
 
@@ -39,12 +39,11 @@ import numpy as np
 
 from crowdwise.answers import Answers
 from crowdwise.evaluate.agreement import pairwise_agreement
-from crowdwise.trust.pool import Pool
 from crowdwise.truth.base import Array
+from crowdwise.truth.methods.pool import Pool
 from crowdwise.truth.methods.wawa import Wawa
 
 CROWD_INPUTS = ("dependence", "agreement", "classes", "answers", "methods_agree")
-MAX_LOGIT = 7.0
 DRAWS = 3  # independent crowds drawn for `dependence`
 SHRINK = 5.0  # answers' worth of the crowd's accuracy in each worker's
 
@@ -62,22 +61,14 @@ class Inputs(NamedTuple):
         return float(self.crowd[CROWD_INPUTS.index("dependence")])
 
 
-def logit(probability: Array) -> Array:
-    """Return log odds, clipped to +-`MAX_LOGIT`.
-
-    >>> logit(np.array([0.0, 0.5, 1.0])).tolist()
-    [-7.0, 0.0, 7.0]
-    """
-    with np.errstate(divide="ignore"):
-        return np.clip(np.log(probability) - np.log1p(-np.asarray(probability)), -MAX_LOGIT, MAX_LOGIT)
-
-
-def inputs(pool: Pool) -> Inputs:
-    """Compute the inputs of a fitted pool.
+def inputs(pool: Pool, codes: Array | None = None) -> Inputs:
+    """Compute the inputs for labels of the tasks of a fitted pool.
 
     Parameters
     ----------
     pool : fitted Pool
+    codes : (tasks,) int array, optional
+        The labels, of any method. The pool's by default.
 
     Examples
     --------
@@ -99,7 +90,8 @@ def inputs(pool: Pool) -> Inputs:
             pool.method_agrees_[:, answered].mean(),
         ]
     )
-    return Inputs(logit(pool.method_proba_).mean(axis=0), crowd, answered)
+    label = pool.codes_ if codes is None else codes
+    return Inputs(pool.log_odds_[np.arange(answers.n_tasks), label], crowd, answered)
 
 
 def dependence(answers: Answers, label: Array, seed: int = 0) -> float:

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import expit
 
 from crowdwise.errors import ParameterError
-from crowdwise.trust.features import logit
+from crowdwise.truth.methods.pool import logit
 from crowdwise.truth.base import Array
 
 MEAN = np.array([0.0, 1.0])  # intercept, slope

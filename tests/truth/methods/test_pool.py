@@ -5,8 +5,7 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.errors import ParameterError
-from crowdwise.trust import Pool
-from crowdwise.trust.pool import METHODS
+from crowdwise.truth.methods.pool import METHODS, Pool, logit
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +24,7 @@ def test_the_pool_is_the_weighted_mean_of_its_methods(answers, pool):
     drift = 0.5 * np.abs(each.mean(axis=1) - each[0].mean(axis=0)).sum(axis=1)  # the first is the vote
     np.testing.assert_allclose(pool.weights_, (1 / (1 + drift / 0.1)) / (1 / (1 + drift / 0.1)).sum())
     chosen = each[:, np.arange(answers.n_tasks), pool.codes_]
-    np.testing.assert_allclose(pool.method_proba_, chosen)
+    np.testing.assert_allclose(pool.log_odds_, logit(each).mean(axis=0), atol=1e-12)
     np.testing.assert_array_equal(pool.method_agrees_, chosen >= each.max(axis=2) - 1e-9)
 
 

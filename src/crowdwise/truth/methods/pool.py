@@ -13,7 +13,7 @@ what they assume: votes (naive-soft, wawa), one accuracy per worker (one-coin), 
 (mace), a confusion matrix per worker (dawid-skene, ibcc) and subtypes that many workers mistake (ebcc).
 
 Fails when all methods are wrong together: mistakes that most workers share are in every method's labels. The pooled
-probabilities are too confident then; `crowdwise.trust.calibrated` corrects for that.
+probabilities are too confident then; `crowdwise.trust.calibrated`, which `crowdwise run` uses, corrects for that.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from crowdwise.truth.base import Array, Callback, TruthModel, fix_gold, pick, vo
 METHODS = ("naive-soft", "wawa", "one-coin", "dawid-skene", "glad", "mace", "ebcc", "ibcc")
 SCALE = 0.1  # drift at which a method counts half
 TIE = 1e-9  # probabilities this close are equal
-TIE = 1e-9  # probabilities this close are equal
+MAX_LOGIT = 7.0  # probabilities from .0009 to .9991
 
 
 class Pool(TruthModel):
@@ -50,10 +50,10 @@ class Pool(TruthModel):
     ----------
     labels_, proba_
         As in every truth model: the class of highest pooled probability, and the pooled probabilities.
+    log_odds_ : (tasks, classes) array
+        Mean over the methods of the log odds that each gives to the class, clipped to +-7.
     method_agrees_ : (methods, tasks) bool array
         Whether the pool's label is the method's, or one of those that tie for it.
-    method_proba_ : (methods, tasks) array
-        The probability that each method gives to the pool's label.
     weights_ : (methods,) array
         Weight of each method; they sum to one.
     drift_ : (methods,) array
@@ -64,17 +64,16 @@ class Pool(TruthModel):
     Examples
     --------
     >>> import crowdwise as cw
-    >>> from crowdwise.trust import Pool
     >>> answers = cw.simulate.simulate(100, n_workers=10, n_classes=3, answers_per_task=5, seed=1)
-    >>> pool = Pool().fit(answers, gold={0: 2})
+    >>> pool = cw.Pool().fit(answers, gold={0: 2})
     >>> pool.labels_[0], pool.proba_[0].tolist()
     (np.int64(2), [0.0, 0.0, 1.0])
     >>> sorted(pool.agreement_) == sorted(pool.methods)
     True
     """
 
+    log_odds_: Array
     method_agrees_: Array
-    method_proba_: Array
     weights_: Array
     drift_: Array
     agreement_: dict[str, float]
@@ -110,8 +109,17 @@ class Pool(TruthModel):
         self.proba_ = fix_gold(pooled / pooled.sum(axis=1, keepdims=True), gold)
         label = pick(self.proba_, np.random.default_rng(self.random_state))  # as `fit` will pick
         rows = np.arange(answers.n_tasks)
-        self.method_proba_ = np.array([each[rows, label] for each in proba])
-        highest = np.array([each.max(axis=1) for each in proba])  # (methods, tasks)
-        self.method_agrees_ = self.method_proba_ >= highest - TIE
+        self.log_odds_ = np.sum([logit(each) for each in proba], axis=0) / len(proba)
+        self.method_agrees_ = np.array([each[rows, label] >= each.max(axis=1) - TIE for each in proba])
         self.agreement_ = dict(zip(self.methods, self.method_agrees_.mean(axis=1).tolist(), strict=True))
         self.n_iter_ = 1
+
+
+def logit(probability: Array) -> Array:
+    """Return log odds, clipped to +-`MAX_LOGIT`.
+
+    >>> logit(np.array([0.0, 0.5, 1.0])).tolist()
+    [-7.0, 0.0, 7.0]
+    """
+    with np.errstate(divide="ignore"):
+        return np.clip(np.log(probability) - np.log1p(-np.asarray(probability)), -MAX_LOGIT, MAX_LOGIT)
