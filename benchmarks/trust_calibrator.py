@@ -30,8 +30,8 @@ from crowdwise.errors import CrowdwiseWarning
 from crowdwise.evaluate.calibration import reliability
 from crowdwise.trust.calibrator import TABLE, Calibrated, Calibrator, calibrated
 from crowdwise.trust.features import Inputs, inputs
-from crowdwise.truth.methods.pool import Pool
 from crowdwise.truth.base import vote_shares
+from crowdwise.truth.methods.pool import Pool
 
 VERSION = "1"
 RIDGE = 0.02

@@ -9,9 +9,9 @@ import pytest
 import crowdwise as cw
 from crowdwise.errors import FormatError
 from crowdwise.trust import Calibrator, calibrated
-from crowdwise.truth.methods.pool import Pool
 from crowdwise.trust.calibrator import TABLE, shipped, temper_to
 from crowdwise.trust.features import CROWD_INPUTS, dependence, inputs
+from crowdwise.truth.methods.pool import Pool
 
 
 @pytest.fixture(scope="module")

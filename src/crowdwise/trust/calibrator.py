@@ -40,8 +40,8 @@ from crowdwise.answers import Answers
 from crowdwise.errors import FormatError
 from crowdwise.trust.features import CROWD_INPUTS, Inputs, inputs
 from crowdwise.trust.gold import Scaling, platt_scaling
-from crowdwise.truth.methods.pool import Pool
 from crowdwise.truth.base import Array, fix_gold
+from crowdwise.truth.methods.pool import Pool
 
 FORMAT = 1  # of the file; other formats are rejected
 TABLE = Path(__file__).with_name("calibrator.json")

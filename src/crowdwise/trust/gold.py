@@ -20,8 +20,8 @@ import numpy as np
 from scipy.special import expit
 
 from crowdwise.errors import ParameterError
-from crowdwise.truth.methods.pool import logit
 from crowdwise.truth.base import Array
+from crowdwise.truth.methods.pool import logit
 
 MEAN = np.array([0.0, 1.0])  # intercept, slope
 PRECISION = np.array([1 / 1.0**2, 1 / 0.5**2])
