@@ -7,7 +7,7 @@ from scipy.special import expit, log_expit
 
 from crowdwise.errors import ParameterError
 from crowdwise.trust import platt_scaling
-from crowdwise.trust.features import logit
+from crowdwise.truth.methods.pool import logit
 
 
 def test_without_gold_nothing_changes():

@@ -20,6 +20,7 @@ from crowdwise.errors import ParameterError
 from crowdwise.learn.joint_em.class_prior import ClassPrior, parse_shares
 
 VOTE = "majority-vote"
+POOL = "pool"  # the default of a run without features
 DEFAULT = "joint-em"  # with features
 
 # Compared by `choose` unless it is given candidates. Simplest first: parameters per worker, then of tasks and crowd.
@@ -43,7 +44,7 @@ class Candidates(NamedTuple):
     models: dict[str, Any]  # majority vote first
     notes: list[str]
     requested: str | None  # the one method that the user asked for
-    default: str | None  # JointEM if it is one of several: another must lead it by more than one standard error
+    default: str | None  # JointEM or the pool, if it is one of several: another must lead it by one standard error
 
 
 def default_candidates(with_features: bool) -> list[Any]:
@@ -53,8 +54,9 @@ def default_candidates(with_features: bool) -> list[Any]:
 
 
 def select_candidates(
-    answers: Answers, method: str | Sequence[str], *, with_features: bool, seed: int, class_prior: ClassPrior = None
-) -> Candidates:
+    answers: Answers, method: str | Sequence[str], *, with_features: bool, seed: int, class_prior: ClassPrior = None,
+    with_gold: bool = False,
+) -> Candidates:  # fmt: skip
     """Return the models to compare on these answers. Majority vote is always one of them.
 
     Parameters
@@ -68,6 +70,8 @@ def select_candidates(
         Random seed of every candidate.
     class_prior : as `JointEM` takes, optional
         Declared class shares. Only JointEM uses them.
+    with_gold : bool
+        Whether some labels are known. A method that needs gold is rejected otherwise.
 
     Examples
     --------
@@ -89,8 +93,8 @@ def select_candidates(
             raise ParameterError(message)
     models = {name: _build_model(name, seed) for name in dict.fromkeys([VOTE, *names])}
     gold_only = [name for name, model in models.items() if getattr(model, "needs_gold", False)]
-    if gold_only:
-        message = f"{gold_only[0]} needs gold labels to fit: use `crowdwise aggregate --gold`."
+    if gold_only and not with_gold:
+        message = f"{gold_only[0]} needs gold labels to fit: pass them with --gold (gold= in Python)."
         raise ParameterError(message)
     if class_prior is not None:
         need = f"None unless {DEFAULT} is a candidate, which needs features: no other method uses it"
@@ -98,14 +102,14 @@ def select_candidates(
         parse_shares(class_prior, answers.classes)  # raises if a class is missing or unknown
         models[DEFAULT].set_params(class_prior=class_prior)
         notes.append(f"The declared class shares were passed to {DEFAULT}, the only method that uses them.")
-    default = DEFAULT if DEFAULT in models and requested is None else None
+    default = None if requested is not None else next((name for name in (DEFAULT, POOL) if name in models), None)
     return Candidates(models, notes, requested, default)
 
 
 def _names_by_size(answers: Answers, with_features: bool) -> tuple[list[str], list[str]]:
     """Return the names of the candidates for "auto", and a note for each list that was shortened."""
     notes = []
-    names: list[str] = list(WITHOUT_FEATURES)
+    names: list[str] = [*WITHOUT_FEATURES, POOL]
     if answers.n_answers > MANY_ANSWERS or with_features:
         names = list(QUICK_TRUTH)
     if answers.n_answers > MANY_ANSWERS:

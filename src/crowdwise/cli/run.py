@@ -53,6 +53,7 @@ def run(
             "encoded as features.",
         ),
     ] = None,
+    gold: options.Gold = None,
     truth: options.Truth = None,
     method: Annotated[
         list[str] | None,
@@ -118,9 +119,10 @@ def run(
 ) -> None:
     """Run the full pipeline: infer labels, rate workers, find ambiguous tasks, propose answers to buy, write a report.
 
-    Methods are compared by how well they predict held-out answers. The output says which method was chosen and why, and
-    whether it beats majority vote. With features, JointEM is used unless another method is better by more than one
-    standard error.
+    Without features, the labels come from `pool`, the average of eight methods. With features, JointEM is used unless
+    another method predicts held-out answers better by more than one standard error. Gold labels (--gold) are used as
+    labels, to choose the method, to check the confidence and to judge the workers. The output says which method was
+    chosen and why.
     """
     from crowdwise.run import run as run_pipeline
     from crowdwise.run.progress import OutputFolder
@@ -129,7 +131,7 @@ def run(
         message = "--resume needs --out FOLDER, the folder of the run to resume."
         raise ParameterError(message)
     folder = default_folder(files[0]) if out is None else out
-    refuse_same_file([*files, features, truth], [folder], pseudonymise)
+    refuse_same_file([*files, features, gold, truth], [folder], pseudonymise)
     target = OutputFolder(folder)  # rejects an unsuitable folder before data is read
     with withheld(files, really=pseudonymise is not None):
         answers, side = read_answers_with_side_columns(files, text=text, **reading)
@@ -142,11 +144,11 @@ def run(
     with resume_hint(lambda: hint), progress_display() as callback:
         result = run_pipeline(
             answers, target, features=None if features is None else match(features, answers), images=images,
-            texts=side.texts, encode=text is not None or images is not None, seconds=seconds, truth=truth,
+            texts=side.texts, encode=text is not None or images is not None, seconds=seconds, gold=gold, truth=truth,
             method=method or "auto", class_prior=options.class_prior(class_prior, answers.classes.tolist()),
             accept=accept, budget=budget, folds=folds, time_budget=time_budget, seed=seed,
             n_jobs=jobs, resume=resume, callback=callback,
-            inputs=list(inputs(answers=files, features=features, images=images, truth=truth)),
+            inputs=list(inputs(answers=files, features=features, images=images, gold=gold, truth=truth)),
         )  # fmt: skip
     if json:
         as_json({**sizes(answers), "removed": dict(answers.removed), **summary_of(result)})
@@ -243,7 +245,7 @@ def summary_of(result: Run) -> dict[str, Any]:
 
     figures = result.metrics
     names = ("method", "why", "beats_vote", "words", "counts", "expected_accuracy", "truth", "calibration", "methods",
-             "notes", "spammers")  # fmt: skip
+             "notes", "spammers", "trust")  # fmt: skip
     seconds = read_json(result.path / TIMES) if (result.path / TIMES).is_file() else {}
     return {name: figures[name] for name in names} | {"seconds": seconds, "written": {"run": str(result.path)}}
 

@@ -72,32 +72,42 @@ class RunInput(NamedTuple):
     """The data of a run, checked."""
 
     answers: Answers  # without truth
-    truth: Array | None  # (tasks,) class codes, -1 unknown; codes from n_classes on are classes nobody answered
+    gold: Array | None  # (tasks,) class codes of labels to use, -1 unknown
+    truth: Array | None  # (tasks,) class codes to score against, -1 unknown or gold; classes nobody answered come last
     class_names: list[Any]  # of all classes, those that only the truth has included
     X: Features | None
     images: Any
     texts: Sequence[str | None] | Array | None
     seconds: Array | None  # (answers,)
     notes: list[str]  # what was left out while reading
+    families: Mapping[Any, Any] | None = None  # of workers, by id
 
     def fingerprints(self) -> dict[str, str | None]:
         """Return a fingerprint of each part that the result depends on."""
         texts = None if self.texts is None else list(self.texts)
         parts = {"answers": self.answers, "features": self.X, "truth": self.truth, "texts": texts,
                  "seconds": self.seconds, "images": self.images}  # fmt: skip
+        if self.gold is not None:  # runs that were begun before gold was an input can be resumed
+            parts["gold"] = self.gold
+        if self.families is not None:
+            parts["families"] = [f"{worker}: {family}" for worker, family in self.families.items()]
         return {name: None if part is None else fingerprint(part) for name, part in parts.items()}
 
 
 def read_inputs(
-    answers: Any, features: Any, images: Any, texts: Any, encode: bool, seconds: Any, truth: Any
-) -> RunInput:
+    answers: Any, features: Any, images: Any, texts: Any, encode: bool, seconds: Any, gold: Any, truth: Any,
+    families: Mapping[Any, Any] | None = None,
+) -> RunInput:  # fmt: skip
     """Read and check the data; the parameters are those of `run`."""
     answers = _check_answers(read(answers) if isinstance(answers, (str, os.PathLike)) else answers)
-    if isinstance(truth, (str, os.PathLike)):
-        with_truth = attach_truth(answers, truth)
-    else:
-        with_truth = answers if truth is None else answers.with_truth(truth, ignore_unknown=True)
-    codes = None if with_truth.truth is None or not (with_truth.truth >= 0).any() else with_truth.truth
+    known, answers = answers.truth, replace(answers, truth=None)
+    if gold is not None:
+        answers = _with_labels(answers, gold)  # a class that only gold has becomes a class of the answers
+    fixed, answers = answers.truth, replace(answers, truth=None)
+    with_truth = replace(answers, truth=known) if truth is None else _with_labels(answers, truth)
+    codes = with_truth.truth
+    if codes is not None and fixed is not None:
+        codes = np.where(fixed >= 0, -1, codes)  # a label that the fit knows is not scored
     if texts is not None:
         require(len(texts) == answers.n_tasks, "texts", f"{len(texts)} texts", f"{answers.n_tasks}, one per task")
     if seconds is not None:
@@ -105,10 +115,22 @@ def read_inputs(
         fits = seconds.shape == (answers.n_answers,)
         require(fits, "seconds", f"array of shape {seconds.shape}", f"{answers.n_answers} numbers, one per answer")
     pictures = None if images is None else open_images(images, answers)
-    answers = replace(answers, truth=None)
     X = _features(features, pictures, texts, answers) if encode or features is not None else None
     notes = [f"Left out: {count:,} {why}." for why, count in with_truth.removed.items()]
-    return RunInput(answers, codes, with_truth.classes.tolist(), X, pictures, texts, seconds, notes)
+    names = with_truth.classes.tolist()
+    return RunInput(answers, _if_known(fixed), _if_known(codes), names, X, pictures, texts, seconds, notes, families)
+
+
+def _with_labels(answers: Answers, labels: Any) -> Answers:
+    """Return the answers with known labels, from a file or as `Answers.with_truth` takes them."""
+    if isinstance(labels, (str, os.PathLike)):
+        return attach_truth(answers, labels)
+    return answers.with_truth(labels, ignore_unknown=True)
+
+
+def _if_known(codes: Array | None) -> Array | None:
+    """Return the codes if any is known, else None."""
+    return None if codes is None or not (codes >= 0).any() else codes
 
 
 def _check_answers(answers: Any) -> Answers:

@@ -8,12 +8,17 @@ from typing import Any
 from crowdwise._core.display import percent, pluralise
 from crowdwise.ambiguity.ranking import TaskRanker
 from crowdwise.choose import Choice
-from crowdwise.choose.candidates import VOTE
+from crowdwise.choose.candidates import POOL, VOTE
 from crowdwise.report.text import unchecked_reason
+from crowdwise.run.selection import Selected
 from crowdwise.run.tables.labels import CHEAP, HOPELESS
 from crowdwise.run.tables.tasks import Disagreement
+from crowdwise.trust.gold_folds import GoldScore
 
 MAX_NAMES = 5  # workers named in a sentence
+FEW_TASKS = 30  # below, the expected accuracy is called a rough guess
+MANY_VOTES = 0.6  # answers worth fewer independent ones than this share of them are mentioned
+GOLD_CHECK = "About 50 gold labels (`--gold`)"
 LOW_WEIGHT = 0.8  # a lower weight of answers is mentioned
 UNCHANGED = 0.02  # temperatures this near to 1 leave confidences unchanged
 OTHER_VERDICTS = {  # singular and plural
@@ -46,7 +51,7 @@ def headline(metrics: Mapping[str, Any], why: str, spammers: Sequence[str] = ())
     spammers : sequence of str
         Workers who answer no better than chance.
     """
-    words = [_expected_words(metrics)]
+    words = _expected_words(metrics)
     if truth := metrics["truth"]:
         words.append(
             f"Measured on {pluralise(truth['tasks'], 'task')} with known truth, {share(truth['accuracy'])} of the "
@@ -57,19 +62,52 @@ def headline(metrics: Mapping[str, Any], why: str, spammers: Sequence[str] = ())
     if spammers:
         count = pluralise(len(spammers), "worker answers", "workers answer")
         words.append(f"{count} no better than chance: {_names(spammers)}.")
-    if groups := metrics["alike"]:
-        words.append(_alike_words(groups))
+    words += dependence_words(metrics["trust"])
     return [*words, why]
 
 
-def _expected_words(metrics: Mapping[str, Any]) -> str:
-    n_tasks = sum(metrics["counts"].values())
+def _expected_words(metrics: Mapping[str, Any]) -> list[str]:
+    """Return the expected accuracy and what it assumes; measured on gold if there is enough."""
+    trust, n_tasks = metrics["trust"], sum(metrics["counts"].values())
+    if measured := (trust["estimates"] or {}).get("accuracy"):
+        return [
+            f"About {share(measured['value'], 0)} of the {n_tasks:,} labels are right (95% interval "
+            f"{share(measured['low'])} to {share(measured['high'])}, from {trust['n_gold']:,} gold labels).",
+            trust["assumes"],
+        ]
+    if spread := trust["range"]:
+        low, high = share(spread["low"], 0), share(spread["high"], 0)
+        needed = f"about {trust['gold_needed']:,} gold labels would settle it (`crowdwise next --gold`)"
+        return [
+            f"Between {low} and {high} of the {n_tasks:,} labels are expected to be right: {low} if workers share "
+            f"mistakes as much as they appear to, {high} if they share none. The answers cannot tell which; {needed}."
+        ]
     expected = share(metrics["expected_accuracy"], 0)
     text = f"About {expected} of the {n_tasks:,} labels are expected to be right"
     if n_tasks == 1:
         text = f"The only label is about {expected} likely to be right"
-    reason = unchecked_reason(metrics["summary"], metrics["calibration"]["temperature"])
-    return f"{text}, but {reason}." if reason else f"{text}."
+    if metrics["truth"]:
+        return [f"{text}."]
+    if n_tasks < FEW_TASKS:
+        return [f"{text}. With so few tasks, this is a rough guess.", trust["assumes"]]
+    gold = "" if trust["n_gold"] else f" {GOLD_CHECK} would show it."
+    return [f"{text}. {trust['assumes']}{gold}"]
+
+
+def dependence_words(trust: Mapping[str, Any]) -> list[str]:
+    """Return what is known about workers who make the same mistakes, if it matters."""
+    words = []
+    answers, votes = trust["answers_per_task"], trust["effective_votes"]
+    if votes is not None and answers >= 2 and votes < MANY_VOTES * answers:
+        words.append(
+            f"Workers appear to make the same mistakes: the {answers:.1f} answers to a task are worth about "
+            f"{votes:.1f} independent ones."
+        )
+    if families := trust["families"]:
+        first, more = families[0]["workers"], len(families) - 1
+        others = f" ({pluralise(more, 'more such group')})" if more else ""
+        words.append(f"{_names(first)} share more mistakes with each other than with the rest{others}.")
+    return words
 
 
 def accepted_words(metrics: Mapping[str, Any]) -> list[str]:
@@ -93,16 +131,6 @@ def accepted_words(metrics: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def _alike_words(groups: Sequence[Mapping[str, Any]]) -> str:
-    first = groups[0]
-    more = f" ({pluralise(len(groups) - 1, 'more such group')})" if len(groups) > 1 else ""
-    return (
-        f"{_names(first['workers'])} agree with each other on {share(first['agreement'], 0)} of the tasks they share, "
-        f"where {share(first['expected'], 0)} would be expected{more}. They may share mistakes, so labels may be less "
-        "certain than they look."
-    )
-
-
 def _names(workers: Sequence[str]) -> str:
     return ", ".join(workers[:MAX_NAMES]) + (", ..." if len(workers) > MAX_NAMES else "")
 
@@ -116,17 +144,26 @@ def share(part: float, places: int = 1) -> str:
     return percent(round(float(part), 12), places)  # a bound of an interval may miss 1 by rounding
 
 
-def why_chosen(choice: Choice | None, best: str, requested: str | None) -> tuple[str, bool]:
+def why_chosen(choice: Choice | None, selected: Selected, requested: str | None) -> tuple[str, bool]:
     """Return why this method made the labels, and whether it beats majority vote by more than one standard error."""
-    if choice is None:
-        if requested is None:
-            return "The labels come from majority vote: too few tasks have two answers to compare methods.", False
-        return f"{requested} was requested. Too few tasks have two answers to compare it with majority vote.", False
-    entry = next(entry for entry in choice.entries if entry.candidate == best)
-    lead, error = entry.to_vote, entry.to_vote_error
+    best, gold = selected.method, selected.gold_scores
+    if gold is not None and requested is None and len(gold) > 1:
+        return _why_gold(best, gold), best != VOTE
+    entry = None if choice is None else next((entry for entry in choice.entries if entry.candidate == best), None)
+    lead, error = (None, None) if entry is None else (entry.to_vote, entry.to_vote_error)
     beats = best != VOTE and lead is not None and error is not None and lead > error
     if requested is not None:
+        if choice is None:
+            return f"{requested} was requested. Too few tasks have two answers to compare it with majority vote.", False
         return _why_requested(best, lead, error, beats=beats), beats
+    if best == POOL:
+        compared = "" if lead is None else f" (lead over majority vote on held-out answers: {_gain(lead, error, 3)})"
+        return f"The labels come from {POOL}, the average of eight methods{compared}.", beats
+    if choice is None:
+        return "The labels come from majority vote: too few tasks have two answers to compare methods.", False
+    if selected.doubts:
+        name, reason = next(iter(selected.doubts.items()))
+        return f"Held-out answers prefer {name}, but {reason}. The labels come from {best} instead.", beats
     n_others = len(choice.scores) - 1
     if best == VOTE or not beats or not n_others:
         return choice.words, beats
@@ -141,6 +178,15 @@ def why_chosen(choice: Choice | None, best: str, requested: str | None) -> tuple
         gain, gain_error = choice.over_default
         words += f" It beats {choice.default}, the default, by {gain:.3f} ± {gain_error:.3f}."
     return words, beats
+
+
+def _why_gold(best: str, scores: Mapping[str, GoldScore]) -> str:
+    score, vote = scores[best], scores.get(VOTE)
+    compared = "" if vote is None or best == VOTE else f", majority vote {share(vote.accuracy, 0)}"
+    found = f"it labels {share(score.accuracy, 0)} of the gold tasks right without knowing them{compared}"
+    if score.lead > 0:
+        return f"The labels come from {best}, which predicts gold labels best: {found}."
+    return f"The labels come from {best}, the default: {found}. No other method is better by two standard errors."
 
 
 def _why_requested(best: str, lead: float | None, error: float | None, *, beats: bool) -> str:

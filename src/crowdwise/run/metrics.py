@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from crowdwise.answers import Answers
 from crowdwise.choose import Choice
 from crowdwise.choose.candidates import VOTE
-from crowdwise.evaluate import alike, evaluate, reliability, summarise
+from crowdwise.evaluate import evaluate, reliability, summarise
 from crowdwise.report.source import NEVER_ANSWERED, VERDICTS
 from crowdwise.run import messages
 from crowdwise.run.tables.labels import CHEAP, HOPELESS, Labelling
@@ -45,20 +45,21 @@ def label_metrics(
 
 def choice_metrics(
     choice: Choice | None, models: Mapping[str, Any], labellings: Mapping[str, Labelling], best: str,
-    truth: Array | None, summary: Mapping[str, Any],
+    truth: Array | None, calibration: tuple[float | None, str],
 ) -> dict[str, Any]:  # fmt: skip
-    """Return the figures of the methods: how one was chosen, how they compare, and how it was calibrated."""
+    """Return the figures of the methods: how one was chosen, how they compare, and how it was calibrated.
+
+    `calibration` is the temperature of the confidences, if they have one, and what they rest on in words.
+    """
     labelling, model = labellings[best], models[best]
     facts = None if choice is None else choice.as_dict(seconds=False)
-    temperature = None if choice is None else choice.temperatures.get(best)
     uncalibrated = Labelling(labelling.answers, np.asarray(model.proba_, float), labelling.codes)
-    answer_weight = getattr(model, "answer_weight_", None)  # only JointEM estimates it
     return {
         "choice": None if facts is None else {key: fact for key, fact in facts.items() if key != "candidates"},
         "methods": method_rows(choice, labellings, best, truth),
         "calibration": {
-            "temperature": temperature,
-            "words": messages.calibration_words(summary, temperature, answer_weight),
+            "temperature": calibration[0],
+            "words": calibration[1],
             "before": reliability_bins(uncalibrated, truth),
             "after": reliability_bins(labelling, truth),
         },
@@ -180,12 +181,6 @@ def reliability_bins(labelling: Labelling, truth: Array | None) -> dict[str, Any
     names = ("low", "high", "confidence", "accuracy", "count")
     columns = [getattr(table, name).tolist() for name in names]
     return {"ece": table.ece, "bins": [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]}
-
-
-def alike_groups(answers: Answers, seed: int) -> list[dict[str, Any]]:
-    """Return groups of workers who agree with each other more often than their skill explains."""
-    groups = alike(answers, seed=seed)
-    return [{**group._asdict(), "workers": [str(worker) for worker in group.workers.tolist()]} for group in groups]
 
 
 def answer_summary(answers: Answers) -> dict[str, Any]:

@@ -1,14 +1,16 @@
 """`run`: from answers to labels, workers, hard tasks, a model and a report, in six steps.
 
     1  summarise the answers
-    2  compare the methods on held-out answers (`choose`), and calibrate each one's confidence on them
-    3  fit every method on all answers; rank the tasks by ambiguity (WAUM with features, else disagreement)
+    2  compare the methods on held-out answers (`choose`), and measure how far workers make the same mistakes
+    3  fit every method on all answers and gold, calibrate the confidences (`run.confidence`), and select the method
+       whose labels are used (`run.selection`); rank the tasks by ambiguity (WAUM with features, else disagreement)
     4  label the tasks with verdicts, rate the workers, propose answers to buy
     5  compute all figures, among them accuracy with fewer answers and the forecast for more
     6  write the report
 
-A killed run resumes with the scored folds of step 2 and the fitted models of step 3. Known truth (`truth=`) is used
-for scores only: no choice, fit, calibration or verdict depends on it.
+A killed run resumes with the scored folds of step 2 and the fitted models of step 3. Gold (`gold=`) is used in the
+fits, to select the method, to calibrate confidence and to judge workers; the label of a gold task is its gold label.
+Known truth (`truth=`) is used for scores only: no choice, fit, calibration or verdict depends on it.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from crowdwise.acquire import propose
 from crowdwise.ambiguity.ranking import TaskRanker
 from crowdwise.answers import Answers
 from crowdwise.choose import Choice, choose
-from crowdwise.choose.candidates import VOTE, Candidates, select_candidates
+from crowdwise.choose.candidates import MANY_ANSWERS, POOL, VOTE, Candidates, select_candidates
 from crowdwise.choose.scores import Criterion
 from crowdwise.errors import (
     ClassPriorWarning,
@@ -40,21 +42,26 @@ from crowdwise.errors import (
     MissingDependencyError,
     UnwritableError,
 )
-from crowdwise.evaluate import vote_belief
 from crowdwise.io import write
 from crowdwise.io.model_files import load
+from crowdwise.learn.base import CrowdClassifier
 from crowdwise.learn.joint_em.class_prior import ClassPrior
 from crowdwise.report.source import REPORT_FILE
 from crowdwise.run import folder, messages, metrics
+from crowdwise.run.confidence import Evidence, independent_votes, make_labelling, measure_dependence
 from crowdwise.run.folder import Run
 from crowdwise.run.forecast import accuracy_curve, accuracy_forecast, self_training_history
 from crowdwise.run.inputs import RunInput, RunOptions, read_inputs
 from crowdwise.run.progress import Callback, OutputFolder, RunProgress, make_config
+from crowdwise.run.selection import Selected, Selector, fit_model
 from crowdwise.run.tables.labels import ACCEPT, Labelling, label_table
 from crowdwise.run.tables.tasks import Disagreement, task_table, write_thumbnails
 from crowdwise.run.tables.workers import rate_workers
+from crowdwise.run.trust_figures import trust_metrics
+from crowdwise.trust import Dependence
+from crowdwise.trust.calibrator import confidence_notes, label_confidence
 from crowdwise.truth.base import TruthModel
-from crowdwise.truth.methods.majority_vote import MajorityVote
+from crowdwise.truth.methods.pool import Pool
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -72,7 +79,9 @@ def run(
     texts: Sequence[str | None] | np.ndarray[Any, Any] | None = None,
     encode: bool = True,
     seconds: Any = None,
+    gold: Any = None,
     truth: Any = None,
+    families: Mapping[Any, Any] | None = None,
     method: str | Sequence[str] = "auto",
     class_prior: ClassPrior = None,
     accept: float = ACCEPT,
@@ -103,11 +112,17 @@ def run(
         Without features, encode images or texts with a pretrained network.
     seconds : (answers,) array, optional
         How long each answer took; NaN if unknown.
+    gold : as in `Answers.with_truth`, or path, optional
+        Known labels to use: each is the label of its task, and evidence about the workers, the methods and the
+        confidence of all other labels. A random sample of the tasks is best.
     truth : as in `Answers.with_truth`, or path, optional
         Known labels, used for scores only. The default is the truth of `answers`.
+    families : mapping of worker to the name of their family, optional
+        Workers who make the same mistakes, such as language models of one maker. Families are looked for by default.
     method : str or sequence of str
-        "auto" compares several methods; a name uses that method; several names compare these. JointEM, if it is one of
-        several, is the default: another method must beat it by more than one standard error.
+        "auto" compares several methods; a name uses that method; several names compare these. Without features, the
+        labels of "auto" come from `pool`, the average of eight methods. With features, JointEM is the default: another
+        method must beat it by more than one standard error.
     class_prior : "balanced", or mapping of class to share, optional
         Known class frequencies among the tasks, for JointEM.
     accept : float
@@ -145,10 +160,11 @@ def run(
     """
     options = RunOptions(method, class_prior, accept, budget, folds, time_budget, seed, n_jobs)
     target = out if isinstance(out, OutputFolder) else OutputFolder(out)  # rejected before data is read
-    data = read_inputs(answers, features, images, texts, encode, seconds, truth)
+    data = read_inputs(answers, features, images, texts, encode, seconds, gold, truth, families)
     candidates = select_candidates(
-        data.answers, method, with_features=data.X is not None, seed=seed, class_prior=class_prior
-    )
+        data.answers, method, with_features=data.X is not None, seed=seed, class_prior=class_prior,
+        with_gold=data.gold is not None,
+    )  # fmt: skip
     options = options.with_defaults(data)
     config = make_config(data.fingerprints(), options.as_config(), inputs, seed)
     with exclusive_access(target.path):
@@ -161,7 +177,7 @@ class Fits(NamedTuple):
     """What step 3 fitted."""
 
     models: dict[str, Any]
-    labellings: dict[str, Labelling]  # of each model, calibrated
+    evidence: Evidence
     ranking: TaskRanker | None  # None without features
 
 
@@ -204,14 +220,16 @@ class Pipeline:
                 summary = metrics.answer_summary(self.data.answers)
             with progress.step("Comparing methods on held-out answers"):
                 choice = self._compare_methods()
-                best = self._select(choice)
+                found = self._measure_dependence()
             with progress.step("Fitting the methods on all answers"):
-                fits = self._fit_methods(choice, best)
+                fits = self._fit_methods(choice, found)
+                selection = Selector(self.data, self.candidates, choice, fits.evidence, self.options.seed)
+                selected = selection.select(fits.models)
             with progress.step("Labelling tasks and rating workers"):
-                results = self._make_tables(fits, best, checked=choice is not None)
-                self._write_tables(results, fits.models[best], best)
+                results = self._make_tables(fits, selected, checked=choice is not None)
+                self._write_tables(results, fits, selected.method, choice)
             with progress.step("Computing figures and forecasts"):
-                self._write_metrics(summary, choice, best, fits, results)
+                self._write_metrics(summary, choice, selected, fits, results)
             with progress.step("Writing the report"):
                 result = self._write_report()
         if not (self.folder / folder.TIMES).is_file():  # missing if the run was killed right after it was complete
@@ -249,36 +267,48 @@ class Pipeline:
         self.notes += [f"{text[0].upper()}{text[1:]}" for text in about_prior[:1]]
         return choice
 
-    def _select(self, choice: Choice | None) -> str:
-        """Return the requested method, the one chosen, or majority vote if none could be chosen."""
-        if self.candidates.requested is not None:
-            return self.candidates.requested
-        return VOTE if choice is None else choice.best_
+    def _measure_dependence(self) -> Dependence | None:
+        """Return how far workers make the same mistakes; None, with a note, if it cannot be measured."""
+        data = self.data
+        found, reason = measure_dependence(data.answers, data.gold, data.families, self.options.seed)
+        self.notes += [] if reason is None else [reason]
+        return found
 
     # Step 3
 
-    def _fit_methods(self, choice: Choice | None, best: str) -> Fits:
-        """Fit on all answers: every method that could be scored and, with features, the ranking of the tasks."""
+    def _fit_methods(self, choice: Choice | None, found: Dependence | None) -> Fits:
+        """Fit on all answers and gold: every method that could be scored, the pool and, with features, the ranking."""
         failed = set() if choice is None else {entry.candidate for entry in choice.entries if entry.failure}
-        models = {name: model for name, model in self.candidates.models.items() if name not in failed or name == best}
+        needed = {VOTE, self.candidates.requested}
+        models = {name: model for name, model in self.candidates.models.items() if name not in failed - needed}
+        if self.data.answers.n_answers <= MANY_ANSWERS:
+            models.setdefault(POOL, Pool(random_state=self.options.seed))  # what the confidence rests on
         if self.data.X is not None and find_spec("torch") is not None:
             from crowdwise.ambiguity.waum import WAUM
 
             models[RANKING] = WAUM(random_state=self.options.seed)
         files = {name: self.progress.work / f"{number}.safetensors" for number, name in enumerate(models)}
-        self._fit_missing(models, files, choice)
+        self._fit_missing(models, files, choice, found)
         fitted = {name: load(file) for name, file in files.items()}
         ranking = fitted.pop(RANKING, None)
-        return Fits(fitted, {name: _labelling(name, model, choice) for name, model in fitted.items()}, ranking)
+        return Fits(fitted, Evidence(found).with_pool(fitted.get(POOL)), ranking)
 
-    def _fit_missing(self, models: Mapping[str, Any], files: Mapping[str, Path], choice: Choice | None) -> None:
+    def _fit_missing(
+        self, models: Mapping[str, Any], files: Mapping[str, Path], choice: Choice | None, found: Dependence | None
+    ) -> None:
         """Fit the models that have no file yet, in parallel."""
+        data, named = self.data, self.data.families is not None
+        votes = {
+            POOL: independent_votes(data.answers, found, named=named)
+        }  # other methods take the answers as they are
         missing = [name for name in models if not files[name].is_file()]
         entries = [] if choice is None else choice.entries
         seconds = {entry.candidate: entry.seconds / self.options.folds for entry in entries}
         typical = float(np.mean(list(seconds.values()))) if seconds else 1.0
         results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
-            delayed(_fit_in_child)(current_process(), models[name], self.data.X, self.data.answers, files[name])
+            delayed(_fit_in_child)(
+                current_process(), models[name], data.X, votes.get(name, data.answers), data.gold, files[name]
+            )
             for name in missing
         )
         for done, (name, _) in enumerate(zip(missing, results, strict=True), 1):
@@ -287,15 +317,15 @@ class Pipeline:
 
     # Step 4
 
-    def _make_tables(self, fits: Fits, best: str, *, checked: bool) -> Results:
+    def _make_tables(self, fits: Fits, selected: Selected, *, checked: bool) -> Results:
         """Label the tasks, rate the workers and propose answers to buy."""
-        labelling = fits.labellings[best]
+        labelling = selected.labelling
         workers = rate_workers(*labelling, seconds=self.data.seconds)
-        ranking = fits.ranking
-        if ranking is None:
-            ranking = Disagreement(labelling, workers.column("quality").fill_null(0.5).to_numpy())
+        quality = workers.column("quality").fill_null(0.5).to_numpy()
+        ranking = Disagreement(labelling, quality) if fits.ranking is None else fits.ranking
+        checked = checked or fits.evidence.pool is not None
         labels = label_table(labelling, ranking, self.options.accept, checked=checked)
-        proposal = self._propose(fits.models[best], labelling, labels)
+        proposal = self._propose(fits.models[selected.method], labelling, labels)
         return Results(self._with_truth(labels), workers, proposal, ranking)
 
     def _with_truth(self, labels: pa.Table) -> pa.Table:
@@ -315,8 +345,9 @@ class Pipeline:
         budget = self.options.budget or 1
         return propose(model, budget, proba=proba, hopeless=hopeless, random_state=self.options.seed).table
 
-    def _write_tables(self, results: Results, model: Any, best: str) -> None:
+    def _write_tables(self, results: Results, fits: Fits, best: str, choice: Choice | None) -> None:
         """Write the tables, the images and the models of the folder."""
+        model = fits.models[best]
         place, data, labels = self.folder, self.data, results.labels
         write(labels, place / folder.LABELS)
         plain = [name for name in labels.column_names if not name.startswith(folder.PROBA)]
@@ -328,27 +359,40 @@ class Pipeline:
         write(results.proposal, place / folder.NEXT)
         model.save(place / folder.MODEL)
         if isinstance(model, TruthModel) and data.X is not None:
-            from crowdwise.learn.methods.aggregated import Aggregated
+            self._best_classifier(fits, best, choice).save(place / folder.CLASSIFIER)
 
-            classifier = Aggregated(copy.deepcopy(self.candidates.models[best]), random_state=self.options.seed)
-            _fit(classifier, data.X, data.answers).save(place / folder.CLASSIFIER)
+    def _best_classifier(self, fits: Fits, best: str, choice: Choice | None) -> Any:
+        """Return the learner that predicts held-out answers best, or a classifier of the labels if there is none."""
+        ranking = [] if choice is None else choice.ranking_
+        learners = [name for name in ranking if isinstance(fits.models.get(name), CrowdClassifier)]
+        if learners:
+            return fits.models[learners[0]]
+        from crowdwise.learn.methods.aggregated import Aggregated
+
+        classifier = Aggregated(copy.deepcopy(self.candidates.models[best]), random_state=self.options.seed)
+        return fit_model(classifier, self.data.X, self.data.answers, self.data.gold)
 
     # Steps 5 and 6
 
     def _write_metrics(
-        self, summary: Mapping[str, Any], choice: Choice | None, best: str, fits: Fits, results: Results
+        self, summary: Mapping[str, Any], choice: Choice | None, selected: Selected, fits: Fits, results: Results
     ) -> None:
         """Write metrics.json, which makes the run complete."""
-        truth, labelling = self.data.truth, fits.labellings[best]
-        curve_method, curve = self._curve(choice, fits.models)
-        why, beats_vote = messages.why_chosen(choice, best, self.candidates.requested)
+        truth, best, labelling = self.data.truth, selected.method, selected.labelling
+        labellings = {
+            name: make_labelling(name, model, self.data.answers, choice, fits.evidence, self.data.gold)
+            for name, model in fits.models.items()
+        } | {best: labelling}
+        curve_method, curve = self._curve(choice, selected, fits)
+        calibration = self._calibration(choice, selected, fits, summary)
+        why, beats_vote = messages.why_chosen(choice, selected, self.candidates.requested)
         spammers = [str(row["worker"]) for row in results.workers.to_pylist() if row["spammer"]]
         figures = {
             "method": best, "notes": self.notes, "summary": summary,
-            **metrics.label_metrics(results.labels, fits.labellings, best, truth, self.options.accept),
-            **metrics.choice_metrics(choice, fits.models, fits.labellings, best, truth, summary),
-            "spammers": len(spammers), "alike": metrics.alike_groups(self.data.answers, self.options.seed),
-            "ambiguity": messages.ambiguity_words(results.ranking),
+            **metrics.label_metrics(results.labels, labellings, best, truth, self.options.accept),
+            **metrics.choice_metrics(choice, fits.models, labellings, best, truth, calibration),
+            "trust": trust_metrics(self.data, selected, fits.evidence, summary),
+            "spammers": len(spammers), "ambiguity": messages.ambiguity_words(results.ranking),
             "forecast": accuracy_forecast(results.proposal, labelling),
             "curve": curve, "curve_method": curve_method, **self_training_history(fits.models),
             "why": why, "beats_vote": beats_vote,
@@ -356,13 +400,32 @@ class Pipeline:
         figures["words"] = messages.headline(figures, why, spammers)
         self.progress.write_json(folder.METRICS, folder.seal_metrics(figures, self.folder))
 
-    def _curve(self, choice: Choice | None, models: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]]]:
-        """Return accuracy with fewer answers, by the best method that needs no features, and its name."""
-        ranking = [VOTE] if choice is None else choice.ranking_
-        name = next((name for name in ranking if isinstance(models.get(name), TruthModel)), VOTE)
+    def _calibration(
+        self, choice: Choice | None, selected: Selected, fits: Fits, summary: Mapping[str, Any]
+    ) -> tuple[float | None, str]:
+        """Return the temperature of the confidences, if they have one, and what they rest on in words."""
+        evidence, scaling = fits.evidence, selected.scaling
+        if evidence.values is not None and (scaling is not None or not selected.needs_features):
+            _, distance = label_confidence(evidence.values)
+            return None, " ".join(confidence_notes(self.data.answers, evidence.values, distance, scaling))
+        temperature = None if choice is None else choice.temperatures.get(selected.method)
+        answer_weight = getattr(fits.models[selected.method], "answer_weight_", None)  # only JointEM estimates it
+        return temperature, messages.calibration_words(summary, temperature, answer_weight)
+
+    def _curve(self, choice: Choice | None, selected: Selected, fits: Fits) -> tuple[str, list[dict[str, Any]]]:
+        """Return accuracy with fewer answers and the method: the selected one, if it needs no features."""
+        ranking = [selected.method, *([VOTE] if choice is None else choice.ranking_)]
+        name = next((name for name in ranking if isinstance(fits.models.get(name), TruthModel)), VOTE)
+        model = fits.models[name]
 
         def label(part: Answers) -> Labelling:
-            return _labelling(name, _fit(copy.deepcopy(self.candidates.models[name]), None, part), choice)
+            gold = self.data.gold
+            fitted = fit_model(copy.deepcopy(model), None, part, gold)
+            evidence = fits.evidence
+            if evidence.pool is not None:
+                evidence = evidence.with_pool(fitted if name == POOL else Pool().fit(part, gold))
+            scaling = selected.scaling if name == selected.method else None
+            return make_labelling(name, fitted, part, choice, evidence, gold, scaling)
 
         return name, accuracy_curve(self.data.answers, self.data.truth, label, self.options.seed)
 
@@ -377,21 +440,7 @@ class Pipeline:
         return result
 
 
-def _labelling(name: str, model: Any, choice: Choice | None) -> Labelling:
-    """Return the labels of a fitted model, its confidence calibrated on held-out answers if there are any."""
-    proba = model.proba_ if choice is None else choice.calibrated(name, model)
-    if choice is None and isinstance(model, MajorityVote):  # shares of few votes would be far too confident
-        proba = vote_belief(model.answers_, 1.0)
-    return Labelling(model.answers_, np.asarray(proba, dtype=float), np.asarray(model.codes_))
-
-
-def _fit(model: Any, X: Any, answers: Answers) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CrowdwiseWarning)  # `choose` has already collected them
-        return model.fit(answers) if isinstance(model, TruthModel) else model.fit(X, answers)
-
-
-def _fit_in_child(parent: Process, model: Any, X: Any, answers: Answers, file: Path) -> None:
+def _fit_in_child(parent: Process, model: Any, X: Any, answers: Answers, gold: Array | None, file: Path) -> None:
     """Fit and save a model in a process that ends with its parent."""
     exit_with_parent(parent)
-    _fit(model, X, answers).save(file)
+    fit_model(model, X, answers, gold).save(file)

@@ -14,8 +14,9 @@ neighbour. A crowd further away is unlike all of them: its confidences move towa
 those of crowds with fewer than 100 answered tasks, which is less than any crowd learned from has: methods fitted to few
 tasks are too confident.
 
-With gold, the confidence is then rescaled on the gold tasks (`trust.gold`); the fit does not know their labels, so that
-their confidences are those of any other task. Afterwards each gold task has its gold label with probability 1.
+With gold, the methods are fitted with it, and the confidence is rescaled on the gold tasks (`trust.gold`), whose labels
+and confidences come from fits that did not know them (`trust.gold_folds`). Each gold task has its gold label with
+probability 1.
 
 The probabilities of a task are the pool's, tempered (one temperature per task) until the label's is the confidence:
 the order of classes never changes.
@@ -40,6 +41,7 @@ from crowdwise.answers import Answers
 from crowdwise.errors import FormatError
 from crowdwise.trust.features import CROWD_INPUTS, Inputs, inputs
 from crowdwise.trust.gold import Scaling, platt_scaling
+from crowdwise.trust.gold_folds import out_of_fold
 from crowdwise.truth.base import Array, fix_gold
 from crowdwise.truth.methods.pool import Pool
 
@@ -163,7 +165,7 @@ def calibrated(
     calibrator : Calibrator, optional
         Another table than the shipped one.
     pool : Pool, optional
-        A pool already fitted on these answers without gold; fitted here by default.
+        A pool already fitted on these answers and this gold; fitted here by default.
 
     Returns
     -------
@@ -181,20 +183,36 @@ def calibrated(
     """
     table = shipped() if calibrator is None else calibrator
     known = None if gold is None else answers.codes_of_truth(gold)
+    if known is not None and not (known >= 0).any():
+        known = None
     if pool is None:
-        pool = Pool().fit(answers)  # without gold: the confidence of gold tasks must be that of any other task
+        pool = Pool().fit(answers, known)
     values = inputs(pool)
-    confidence, distance = table.confidence(values)
-    confidence = np.where(values.answered, confidence, 1 / answers.n_classes)
+    confidence, distance = label_confidence(values, table)
     scaling = None
-    if known is not None and (known >= 0).any():
-        at = np.flatnonzero((known >= 0) & values.answered)
-        scaling = platt_scaling(confidence[at], pool.codes_[at] == known[at])
+    if known is not None:
+        codes, before = out_of_fold(lambda part: _labels_and_confidence(answers, part, table), known)
+        scaling = platt_scaling(before, codes == known[known >= 0])
         confidence = np.where(values.answered, scaling(confidence), confidence)
     proba = fix_gold(temper_to(pool.proba_, pool.codes_, confidence), known)
-    codes = pool.codes_ if known is None else np.where(known >= 0, known, pool.codes_)
-    notes = _notes(answers, table, values, distance, scaling)
-    return Calibrated(answers, codes, proba, pool, values, distance, scaling, notes)
+    notes = confidence_notes(answers, values, distance, scaling, table)
+    return Calibrated(answers, pool.codes_, proba, pool, values, distance, scaling, notes)
+
+
+def _labels_and_confidence(answers: Answers, gold: Array | None, table: Calibrator) -> tuple[Array, Array]:
+    """Fit the pool with some of the gold; return its labels and their confidence, (tasks,) each."""
+    pool = Pool().fit(answers, gold)
+    return pool.codes_, label_confidence(inputs(pool), table)[0]
+
+
+def label_confidence(values: Inputs, table: Calibrator | None = None) -> tuple[Array, float]:
+    """Return the confidence (tasks,) in labels with these inputs, and the relative distance of the crowd.
+
+    The label of a task without answers is a guess: its confidence is one in the number of classes.
+    """
+    confidence, distance = (shipped() if table is None else table).confidence(values)
+    n_classes = np.exp(values.crowd[CROWD_INPUTS.index("classes")])
+    return np.where(values.answered, confidence, 1 / n_classes), distance
 
 
 def temper_to(proba: Array, codes: Array, confidence: Array) -> Array:
@@ -217,8 +235,11 @@ def temper_to(proba: Array, codes: Array, confidence: Array) -> Array:
     return result / result.sum(axis=1, keepdims=True)
 
 
-def _notes(answers: Answers, table: Calibrator, values: Inputs, distance: float, scaling: Scaling | None) -> list[str]:
+def confidence_notes(
+    answers: Answers, values: Inputs, distance: float, scaling: Scaling | None, table: Calibrator | None = None
+) -> list[str]:
     """Return what a reader of the confidences should know."""
+    table = shipped() if table is None else table
     notes = []
     if scaling is None:
         notes.append(

@@ -55,20 +55,22 @@ class Inputs(NamedTuple):
     crowd: Array  # (crowd inputs,)
     answered: Array  # (tasks,) bool: the inputs of other tasks mean nothing
 
+    def for_labels(self, pool: Pool, codes: Array) -> Inputs:
+        """Return the inputs for other labels (tasks,) of the same tasks, those of another method."""
+        return self._replace(method_log_odds=pool.log_odds_[np.arange(len(codes)), codes])
+
     @property
     def dependence(self) -> float:
         """The crowd's dependence."""
         return float(self.crowd[CROWD_INPUTS.index("dependence")])
 
 
-def inputs(pool: Pool, codes: Array | None = None) -> Inputs:
-    """Compute the inputs for labels of the tasks of a fitted pool.
+def inputs(pool: Pool) -> Inputs:
+    """Compute the inputs for the labels of a fitted pool.
 
     Parameters
     ----------
     pool : fitted Pool
-    codes : (tasks,) int array, optional
-        The labels, of any method. The pool's by default.
 
     Examples
     --------
@@ -90,8 +92,7 @@ def inputs(pool: Pool, codes: Array | None = None) -> Inputs:
             pool.method_agrees_[:, answered].mean(),
         ]
     )
-    label = pool.codes_ if codes is None else codes
-    return Inputs(pool.log_odds_[np.arange(answers.n_tasks), label], crowd, answered)
+    return Inputs(pool.log_odds_[np.arange(answers.n_tasks), pool.codes_], crowd, answered)
 
 
 def dependence(answers: Answers, label: Array, seed: int = 0) -> float:

@@ -5,8 +5,8 @@
 If gold is less than `FEW_GOLD` of the tasks, one fit without any gold replaces the folds: so few labels hardly change
 a fit, and each prediction still comes from a fit that did not know the label.
 
-A method is scored by the log-likelihood of the gold labels under its out-of-fold probabilities, raised to the power that
-maximises it: a method that is too confident is not punished for that, since confidence is calibrated afterwards.
+A method is scored by the log-likelihood of the gold labels under its out-of-fold probabilities, raised to the power
+that maximises it: a method that is too confident is not punished for that, since confidence is calibrated afterwards.
 """
 
 from __future__ import annotations

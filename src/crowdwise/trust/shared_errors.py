@@ -230,13 +230,28 @@ def check_proba(answers: Answers, proba: Array) -> Array:
 
 def default_truth(answers: Answers, family: Array, excess: Array) -> Array:
     """Return Dawid-Skene's probabilities, (tasks, classes); a family's answers to a task count as effective votes."""
+    weight = family_weights(answers, family, excess)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return DawidSkene().fit(replace(answers, weight=weight)).proba_
+
+
+def family_weights(answers: Answers, family: Array, excess: Array) -> Array:
+    """Return a weight per answer, (answers,), such that a family's answers to a task count as its effective votes.
+
+    Parameters
+    ----------
+    answers : Answers
+    family : (workers,) int array
+        Number of each worker's family, or -1.
+    excess : (families,) array
+        Correlation of errors within each family beyond what all workers share.
+    """
     order, bounds = family_runs(answers, family)
     size = np.repeat(np.diff(bounds), np.diff(bounds))  # (answers by members,) members who answered the same task
     weight = np.ones(answers.n_answers)
     weight[order] = 1 / (1 + (size - 1) * excess[family[answers.worker[order]]])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return DawidSkene().fit(replace(answers, weight=weight)).proba_
+    return weight
 
 
 def residual_rho(answers: Answers, proba: Array, family: Array) -> float:

@@ -112,7 +112,6 @@ class Pool(TruthModel):
         self.log_odds_ = np.sum([logit(each) for each in proba], axis=0) / len(proba)
         self.method_agrees_ = np.array([each[rows, label] >= each.max(axis=1) - TIE for each in proba])
         self.agreement_ = dict(zip(self.methods, self.method_agrees_.mean(axis=1).tolist(), strict=True))
-        self.n_iter_ = 1
 
 
 def logit(probability: Array) -> Array:

@@ -1,0 +1,127 @@
+"""How far the labels of a run may be believed, whatever method they come from.
+
+Without features, the confidence of a label is learned from other crowds (`trust.calibrator`): it depends on what eight
+methods together say about the label, and on how far the workers of this crowd agree beyond their accuracies. With
+features, a learner's confidence is calibrated on held-out answers (`choose.temperature`). If workers appear to share
+mistakes, it is no higher than what other crowds suggest, since held-out answers repeat shared mistakes.
+
+Gold decides between methods, and rescales the confidence of the chosen one, always on predictions of fits that did not
+know the label (`trust.gold_folds`). A gold task has its gold label with probability 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from crowdwise.answers import Answers
+from crowdwise.choose import Choice
+from crowdwise.errors import CrowdwiseError
+from crowdwise.evaluate import vote_belief
+from crowdwise.run.tables.labels import Labelling
+from crowdwise.trust import Dependence, Scaling, dependence
+from crowdwise.trust.calibrator import label_confidence, temper_to
+from crowdwise.trust.features import Inputs, inputs
+from crowdwise.trust.shared_errors import family_weights
+from crowdwise.truth.base import Array, TruthModel, fix_gold
+from crowdwise.truth.methods.majority_vote import MajorityVote
+from crowdwise.truth.methods.pool import Pool
+
+STRONG = 0.1  # dependence from which shared mistakes limit the confidence
+COPIES = 0.8  # correlation of errors from which workers of a family count as copies of one another
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the answers of this crowd say about confidence; None where there are too many answers to say it."""
+
+    dependence: Dependence | None
+    pool: Pool | None = None
+    values: Inputs | None = None
+
+    @property
+    def is_strong(self) -> bool:
+        """Whether workers appear to share mistakes."""
+        return self.values is not None and self.values.dependence > STRONG
+
+    def with_pool(self, pool: Pool | None) -> Evidence:
+        """Return the evidence with a fitted pool."""
+        return self if pool is None else replace(self, pool=pool, values=inputs(pool))
+
+
+def measure_dependence(
+    answers: Answers, gold: Array | None, families: Mapping[Any, Any] | None, seed: int
+) -> tuple[Dependence | None, str | None]:
+    """Return how far workers make the same mistakes, or None and the reason."""
+    known = None
+    if gold is not None and (gold >= 0).sum() >= 100:  # fewer labels say little about pairs of workers
+        known = fix_gold(np.zeros((answers.n_tasks, answers.n_classes)), gold)
+    try:
+        return dependence(answers, known, families=families, seed=seed), None
+    except CrowdwiseError as error:
+        if families is not None:
+            raise
+        return None, f"Whether workers make the same mistakes was not measured: {error}"
+
+
+def independent_votes(answers: Answers, found: Dependence | None, *, named: bool) -> Answers:
+    """Return the answers with less weight for workers who repeat each other.
+
+    The answers of a family count as its effective votes if the user named the family, or if its members are nearly
+    copies of one another. Families that were found and share only some mistakes keep full weight: to reduce it made
+    labels of real crowds worse about as often as better.
+    """
+    if found is None or not found.families:
+        return answers
+    excess = np.array([each.excess if named or each.rho >= COPIES else 0.0 for each in found.families])
+    if not excess.any():
+        return answers
+    weight = family_weights(answers, found.worker_family, excess)
+    return replace(answers, weight=weight if answers.weight is None else weight * answers.weight)
+
+
+def make_labelling(
+    name: str, model: Any, answers: Answers, choice: Choice | None, evidence: Evidence, gold: Array | None = None,
+    scaling: Scaling | None = None,
+) -> Labelling:  # fmt: skip
+    """Return the labels of a fitted model, with calibrated probabilities.
+
+    Parameters
+    ----------
+    name, model : str, fitted model
+        The method.
+    answers : Answers
+        Those of the run.
+    choice : Choice, optional
+        The comparison on held-out answers.
+    evidence : Evidence
+        From the same answers and gold as the model.
+    gold : (tasks,) int array, optional
+        Codes of known labels, -1 unknown.
+    scaling : Scaling, optional
+        Of the confidence, learned from gold.
+    """
+    codes, proba = np.asarray(model.codes_), _proba(name, model, choice, evidence)
+    confidence = proba[np.arange(len(codes)), codes]
+    if evidence.pool is not None and evidence.values is not None:
+        believed, _ = label_confidence(evidence.values.for_labels(evidence.pool, codes))
+        if isinstance(model, TruthModel):
+            confidence = believed
+        elif evidence.is_strong and scaling is None:
+            confidence = np.minimum(confidence, believed)
+    if scaling is not None:
+        confidence = np.where(np.diff(answers.task_starts) > 0, scaling(confidence), confidence)
+    proba = fix_gold(temper_to(proba, codes, confidence), gold)
+    return Labelling(answers, proba, codes if gold is None else np.where(gold >= 0, gold, codes))
+
+
+def _proba(name: str, model: Any, choice: Choice | None, evidence: Evidence) -> Array:
+    """Return the model's probabilities, calibrated on held-out answers if nothing better is known."""
+    if evidence.pool is not None and isinstance(model, TruthModel):
+        return np.asarray(model.proba_, dtype=float)
+    if choice is None and isinstance(model, MajorityVote):  # shares of few votes would be far too confident
+        return np.asarray(vote_belief(model.answers_, 1.0), dtype=float)
+    return np.asarray(model.proba_ if choice is None else choice.calibrated(name, model), dtype=float)
