@@ -8,6 +8,8 @@ import pytest
 
 from crowdwise.choose.choice import CandidateScore, Choice
 from crowdwise.run.messages import calibration_words, headline, share, verdict_words, why_chosen
+from crowdwise.run.selection import Selected
+from crowdwise.trust.gold_folds import GoldScore
 
 
 def truth(**change):
@@ -18,13 +20,25 @@ def truth(**change):
     return {**figures, **change}
 
 
+def trust(**change):
+    figures = {
+        "basis": "other crowds", "assumes": "This assumes.", "n_gold": 0, "answers_per_task": 5.0,
+        "effective_votes": 4.5, "families": [], "range": None, "gold_needed": 140, "estimates": None,
+    }  # fmt: skip
+    return {**figures, **change}
+
+
 def words(accept=9936, review=20, more=30, hopeless=14, spammers=(), **change):
     figures = {
         "counts": {"accept": accept, "review": review, "needs more answers": more, "hopeless": hopeless},
         "expected_accuracy": 0.9, "expected_accepted": 0.97 if accept else None, "truth": None,
-        "alike": [], "summary": {"agreement": 0.8}, "calibration": {"temperature": 1.0}, **change,
+        "trust": trust(), "summary": {"agreement": 0.8}, "calibration": {"temperature": 1.0}, **change,
     }  # fmt: skip
     return headline(figures, "Because.", spammers)
+
+
+def selected(method, **change):
+    return Selected(method, None, False, change.pop("doubts", {}), **change)
 
 
 def choice(lead, error, best="glad", others=("wawa",)):
@@ -59,18 +73,43 @@ def test_accuracy_below_expectation_gives_a_warning(high, warned):
 
 
 def test_singular_plural_and_zero():
-    assert words(accept=1, review=0, more=1, hopeless=1)[1] == (
+    assert words(accept=1, review=0, more=1, hopeless=1)[2] == (
         "1 label is accepted (expected accuracy 97.0%); 1 needs a few more answers, 1 is hopeless."
     )
-    assert words(review=0, more=0, hopeless=0)[1] == "9,936 labels are accepted (expected accuracy 97.0%)."
-    assert words(accept=0, more=0, hopeless=0)[1] == "No label is accepted; 20 should be reviewed."
+    assert words(review=0, more=0, hopeless=0)[2] == "9,936 labels are accepted (expected accuracy 97.0%)."
+    assert words(accept=0, more=0, hopeless=0)[2] == "No label is accepted; 20 should be reviewed."
     alone = words(accept=1, review=0, more=0, hopeless=0, truth=truth(tasks=1, accuracy=1.0))
     assert alone[0] == "The only label is about 90% likely to be right."
     assert alone[1].startswith("Measured on 1 task with known truth, 100% of the labels are right")
-    group = {"workers": ["a", "b"], "agreement": 0.999, "expected": 0.5}
-    assert "a, b agree with each other on 99% of the tasks they share" in words(alike=[group])[-2]
-    assert "(1 more such group)" in words(alike=[group, group])[-2]
-    assert "(2 more such groups)" in words(alike=[group] * 3)[-2]
+
+
+def test_workers_who_share_mistakes_are_named_and_counted_as_fewer_votes():
+    groups = [{"workers": ["a", "b"], "rho": 0.6}] * 3
+    text = words(trust=trust(answers_per_task=33.0, effective_votes=5.1, families=groups))
+    assert "the 33.0 answers to a task are worth about 5.1 independent ones" in text[-3]
+    assert text[-2] == "a, b share more mistakes with each other than with the rest (2 more such groups)."
+    assert not any("independent ones" in text for text in words())
+
+
+def test_a_range_is_given_where_shared_mistakes_may_spoil_the_labels():
+    text = words(trust=trust(range={"low": 0.52, "high": 0.93}, gold_needed=390))[0]
+    assert text.startswith("Between 52% and 93% of the 10,000 labels are expected to be right: 52% if workers share")
+    assert "about 390 gold labels would settle it" in text
+
+
+def test_gold_measures_the_accuracy_and_chooses_the_method():
+    measured = {"accuracy": {"value": 0.8, "low": 0.7, "high": 0.88, "n_gold": 60}}
+    text = words(trust=trust(basis="gold", n_gold=60, estimates=measured))
+    assert text[0] == "About 80% of the 10,000 labels are right (95% interval 70.0% to 88.0%, from 60 gold labels)."
+    scores = {"pool": GoldScore(0.8, -0.5, 0.0, 0.0), "glad": GoldScore(0.9, -0.3, 0.2, 0.05)}
+    text, _ = why_chosen(choice(0.05, 0.01), selected("glad", gold_scores=scores), None)
+    assert text.startswith("The labels come from glad, which predicts gold labels best: it labels 90% of the gold")
+    assert "the default" in why_chosen(choice(0.05, 0.01), selected("pool", gold_scores=scores), None)[0]
+
+
+def test_a_doubtful_method_is_named_with_the_reason():
+    text, _ = why_chosen(choice(0.05, 0.01), selected("majority-vote", doubts={"glad": "it overrules"}), None)
+    assert text == "Held-out answers prefer glad, but it overrules. The labels come from majority-vote instead."
 
 
 @pytest.mark.parametrize(
@@ -84,6 +123,7 @@ def test_singular_plural_and_zero():
 )  # fmt: skip
 def test_an_unchecked_figure_comes_with_the_reason(agreement, temperature, end):
     given = {"summary": {"agreement": agreement}, "calibration": {"temperature": temperature}}
+    given["trust"] = trust(basis="none")
     assert words(**given)[0] == f"About 90% of the 10,000 labels are expected to be right{end}"
     alone = words(accept=1, review=0, more=0, hopeless=0, **given)
     assert alone[0] == f"The only label is about 90% likely to be right{end}"
@@ -112,33 +152,38 @@ def test_verdicts_name_their_limits():
 )  # fmt: skip
 def test_a_lead_counts_if_it_exceeds_one_standard_error(lead, beats, slim):
     for requested in (None, "glad"):
-        text, found = why_chosen(choice(lead, 0.01), "glad", requested)
+        text, found = why_chosen(choice(lead, 0.01), selected("glad"), requested)
         assert found is beats
         assert ("less than two standard errors" in text) == slim
     assert ("does NOT beat majority vote" in text) != beats
 
 
 def test_the_default_method_is_named():
-    text, beats = why_chosen(replace(choice(0.05, 0.01), default="glad"), "glad", None)
+    text, beats = why_chosen(replace(choice(0.05, 0.01), default="glad"), selected("glad"), None)
     assert beats and text == (
         "The labels come from glad, the default method. None of the 2 alternatives beat it by more than one standard "
         "error at predicting held-out answers (lead over majority vote: +0.050 ± 0.010 in log-likelihood per answer)."
     )
-    text, _ = why_chosen(replace(choice(0.05, 0.01), default="wawa", over_default=(0.02, 0.005)), "glad", None)
+    text, _ = why_chosen(
+        replace(choice(0.05, 0.01), default="wawa", over_default=(0.02, 0.005)), selected("glad"), None
+    )
     assert text.endswith("It beats wawa, the default, by 0.020 ± 0.005.")
-    text, beats = why_chosen(replace(choice(0.005, 0.01), default="glad"), "glad", None)
+    text, beats = why_chosen(replace(choice(0.005, 0.01), default="glad"), selected("glad"), None)
     assert not beats and "majority vote" in text
 
 
 def test_reasons_for_majority_vote_and_without_a_comparison():
     vote = choice(0.005, 0.01, "majority-vote")
-    assert why_chosen(vote, "majority-vote", None) == (vote.words, False)
-    assert why_chosen(choice(0.05, 0.01), "majority-vote", "majority-vote") == ("Majority vote was requested.", False)
-    assert why_chosen(choice(None, None), "glad", "glad") == (
+    assert why_chosen(vote, selected("majority-vote"), None) == (vote.words, False)
+    assert why_chosen(choice(0.05, 0.01), selected("majority-vote"), "majority-vote") == (
+        "Majority vote was requested.",
+        False,
+    )
+    assert why_chosen(choice(None, None), selected("glad"), "glad") == (
         "glad was requested. It could not be compared with majority vote.", False,
     )  # fmt: skip
     for requested in (None, "glad"):
-        text, beats = why_chosen(None, "majority-vote", requested)
+        text, beats = why_chosen(None, selected("majority-vote"), requested)
         assert re.search("[Tt]oo few tasks have two answers", text) and not beats
 
 

@@ -69,7 +69,7 @@ def test_figures_match_the_tables(made):
     assert any(f"measured {right[accepted].mean():.1%} on {accepted.sum()}" in text for text in figures["words"])
     assert sum(figures["confidence"]["counts"]) == answers.n_tasks
     assert [line["name"] for line in figures["methods"] if line["chosen"]] == [figures["method"]]
-    assert {line["name"] for line in figures["methods"]} == {"majority-vote", *QUICK}
+    assert {line["name"] for line in figures["methods"]} == {"majority-vote", "pool", *QUICK}
     assert [point["answers"] for point in figures["curve"]] == sorted(point["answers"] for point in figures["curve"])
     assert figures["curve"][-1]["answers"] == answers.n_answers
     bought = [point["expected"] for point in figures["forecast"]]

@@ -51,7 +51,7 @@ def test_parallel_fits_give_the_same_files_as_serial_ones(tmp_path, monkeypatch)
 def test_only_runs_with_features_fit_in_parallel_by_default(monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 3)
     answers, X = crowd()
-    data = read_inputs(answers, X, None, None, False, None, None)
+    data = read_inputs(answers, X, None, None, False, None, None, None)
     assert RunOptions().with_defaults(data).n_jobs == 3
     assert RunOptions().with_defaults(data._replace(X=None)).n_jobs == 1
 

@@ -86,12 +86,13 @@ def _expected_words(metrics: Mapping[str, Any]) -> list[str]:
     text = f"About {expected} of the {n_tasks:,} labels are expected to be right"
     if n_tasks == 1:
         text = f"The only label is about {expected} likely to be right"
+    if trust["basis"] == "none":
+        reason = unchecked_reason(metrics["summary"], metrics["calibration"]["temperature"])
+        return [f"{text}, but {reason}." if reason else f"{text}."]
     if metrics["truth"]:
         return [f"{text}."]
-    if n_tasks < FEW_TASKS:
-        return [f"{text}. With so few tasks, this is a rough guess.", trust["assumes"]]
-    gold = "" if trust["n_gold"] else f" {GOLD_CHECK} would show it."
-    return [f"{text}. {trust['assumes']}{gold}"]
+    rough = " With so few tasks, this is a rough guess." if n_tasks < FEW_TASKS else ""
+    return [f"{text}.{rough}", trust["assumes"] + ("" if trust["n_gold"] else f" {GOLD_CHECK} would show it.")]
 
 
 def dependence_words(trust: Mapping[str, Any]) -> list[str]:

@@ -281,7 +281,10 @@ class Pipeline:
         failed = set() if choice is None else {entry.candidate for entry in choice.entries if entry.failure}
         needed = {VOTE, self.candidates.requested}
         models = {name: model for name, model in self.candidates.models.items() if name not in failed - needed}
-        if self.data.answers.n_answers <= MANY_ANSWERS:
+        comparable = choice is not None and choice.criterion != "tasks"  # tasks have answers of several workers
+        if not comparable:
+            models.pop(POOL, None)
+        elif self.data.answers.n_answers <= MANY_ANSWERS:
             models.setdefault(POOL, Pool(random_state=self.options.seed))  # what the confidence rests on
         if self.data.X is not None and find_spec("torch") is not None:
             from crowdwise.ambiguity.waum import WAUM
@@ -391,7 +394,7 @@ class Pipeline:
             "method": best, "notes": self.notes, "summary": summary,
             **metrics.label_metrics(results.labels, labellings, best, truth, self.options.accept),
             **metrics.choice_metrics(choice, fits.models, labellings, best, truth, calibration),
-            "trust": trust_metrics(self.data, selected, fits.evidence, summary),
+            "trust": trust_metrics(self.data, selected, fits.evidence, summary, checked=choice is not None),
             "spammers": len(spammers), "ambiguity": messages.ambiguity_words(results.ranking),
             "forecast": accuracy_forecast(results.proposal, labelling),
             "curve": curve, "curve_method": curve_method, **self_training_history(fits.models),

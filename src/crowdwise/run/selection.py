@@ -79,9 +79,12 @@ class Selector:
         """Return the method that answers alone select, and the reasons against others that they prefer."""
         if self.candidates.requested is not None:
             return self.candidates.requested, {}
-        fallback = self.candidates.default if self.candidates.default in models else VOTE
-        if fallback == POOL or self.choice is None:
-            return fallback if self.choice is not None or fallback == POOL else VOTE, {}
+        if self.choice is None:
+            return VOTE, {}
+        default = self.candidates.default
+        fallback = VOTE if default is None or default not in models else default
+        if fallback == POOL:
+            return POOL, {}
         best, doubts = self.choice.best_, {}
         while isinstance(models[best], TruthModel) and best not in (VOTE, fallback):
             dependence = None if self.evidence.values is None else self.evidence.values.dependence

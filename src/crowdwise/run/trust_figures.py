@@ -17,8 +17,12 @@ WIDE = 0.05  # a range of expected accuracies narrower than this is not worth me
 HALF_WIDTH = 0.05  # of the interval that enough gold labels give
 
 
-def trust_metrics(data: RunInput, selected: Selected, evidence: Evidence, summary: Mapping[str, Any]) -> dict[str, Any]:
+def trust_metrics(
+    data: RunInput, selected: Selected, evidence: Evidence, summary: Mapping[str, Any], *, checked: bool
+) -> dict[str, Any]:
     """Return what the confidence rests on, how far workers share mistakes, and estimates from gold, in plain JSON.
+
+    `checked` says whether answers could be held out.
 
     Keys: `basis` ("gold", "other crowds", "held-out answers" or "none") and `assumes`, a sentence; `n_gold`;
     `answers_per_task`, `effective_votes`, `background_rho`, `families`, `ambiguous` and `strong` (None if not
@@ -27,7 +31,7 @@ def trust_metrics(data: RunInput, selected: Selected, evidence: Evidence, summar
     """
     expected = float(selected.labelling.confidence.mean())
     n_gold = 0 if data.gold is None else int((data.gold >= 0).sum())
-    basis = _basis(selected, evidence, summary)
+    basis = _basis(selected, evidence, checked=checked and summary["agreement"] is not None)
     independent = _if_independent(selected, evidence)
     spread = None
     if n_gold == 0 and evidence.is_strong and independent is not None and independent - expected > WIDE:
@@ -44,12 +48,12 @@ def trust_metrics(data: RunInput, selected: Selected, evidence: Evidence, summar
     }
 
 
-def _basis(selected: Selected, evidence: Evidence, summary: Mapping[str, Any]) -> str:
+def _basis(selected: Selected, evidence: Evidence, *, checked: bool) -> str:
     if selected.scaling is not None:
         return "gold"
     if evidence.pool is not None and (evidence.is_strong or not selected.needs_features):
         return "other crowds"
-    return "none" if summary["agreement"] is None else "held-out answers"
+    return "held-out answers" if checked else "none"
 
 
 def assumption(basis: str, n_gold: int) -> str:
@@ -64,7 +68,7 @@ def assumption(basis: str, n_gold: int) -> str:
         "crowds: mistakes that most workers share cannot be seen in the answers.",
         "held-out answers": "This assumes that workers err independently: mistakes that most workers share cannot be "
         "seen in the answers.",
-        "none": "This cannot be checked: no task has answers from two workers.",
+        "none": "The answers cannot check this.",
     }[basis]
 
 
