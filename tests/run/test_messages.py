@@ -28,13 +28,13 @@ def trust(**change):
     return {**figures, **change}
 
 
-def words(accept=9936, review=20, more=30, hopeless=14, spammers=(), **change):
+def words(accept=9936, review=20, more=30, hopeless=14, workers=(), **change):
     figures = {
         "counts": {"accept": accept, "review": review, "needs more answers": more, "hopeless": hopeless},
         "expected_accuracy": 0.9, "expected_accepted": 0.97 if accept else None, "truth": None,
         "trust": trust(), "summary": {"agreement": 0.8}, "calibration": {"temperature": 1.0}, **change,
     }  # fmt: skip
-    return headline(figures, "Because.", spammers)
+    return headline(figures, "Because.", workers)
 
 
 def selected(method, **change):
@@ -193,7 +193,13 @@ def test_a_low_weight_of_answers_is_mentioned(answer_weight, mentioned):
     assert ("Each answer was weighted 0.42" in text) is mentioned
 
 
-def test_workers_who_answer_no_better_than_chance_are_named():
-    assert "3 workers answer no better than chance: w7, w12, w31." in words(spammers=["w7", "w12", "w31"])
-    assert "1 worker answers no better than chance: w7." in words(spammers=["w7"])
-    assert "6 workers answer no better than chance: a, b, c, d, e, ..." in " ".join(words(spammers=list("abcdef")))
+def test_flagged_workers_are_named_with_the_reason_and_doubted_if_they_are_the_majority():
+    def workers(n_flagged, n_good):
+        bad = [{"worker": f"w{i}", "answers": 10 + i, "flag": "answers at random"} for i in range(n_flagged)]
+        return bad + [{"worker": f"g{i}", "answers": 10, "flag": ""} for i in range(n_good)]
+
+    assert "1 worker should not be relied on: w0 (answers at random)." in words(workers=workers(1, 9))
+    text = " ".join(words(workers=workers(6, 20)))
+    assert "6 workers should not be relied on: w5 (answers at random)" in text and ", ..." in text
+    assert "Warning" not in text and "Warning: these workers gave" in " ".join(words(workers=workers(6, 2)))
+    assert "relied" not in " ".join(words(workers=workers(0, 9)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -83,7 +83,7 @@ def propose(
     hopeless: Any = None,
     alpha: float | None = None,
     per_task: int = 1,
-    per_worker: int | None = None,
+    per_worker: int | Literal["fair"] | None = None,
     workers: Iterable[Any] | None = None,
     among: Answers | None = None,
     caution: float = 2.0,
@@ -112,7 +112,8 @@ def propose(
     alpha : float, optional
         Share of hopeless tasks (default 0.01). Only with scores.
     per_task, per_worker : int
-        Largest number of answers in the batch per task and per worker (None: no limit).
+        Largest number of answers in the batch per task and per worker (None: no limit). "fair" allows each worker twice
+        the average number of answers, and more only if the budget could not be used otherwise.
     workers : sequence of ids, optional
         Available workers. An id unknown to the model is a new worker, who is assumed to be average.
     among : Answers, optional
@@ -137,9 +138,8 @@ def propose(
     require(is_integer(budget, 1), "budget", budget, "an integer of 1 or more")
     require(strategy in STRATEGIES, "strategy", strategy, f"one of {', '.join(STRATEGIES)}")
     require(is_integer(per_task, 1), "per_task", per_task, "an integer of 1 or more")
-    require(
-        per_worker is None or is_integer(per_worker, 1), "per_worker", per_worker, "an integer of 1 or more, or None"
-    )
+    limited = per_worker in (None, "fair") or is_integer(per_worker, 1)
+    require(limited, "per_worker", per_worker, "an integer of 1 or more, 'fair' or None")
     require(is_number(caution) and caution >= 0, "caution", caution, "a number of 0 or more")
     require(max_pairs is None or is_integer(max_pairs, 1), "max_pairs", max_pairs, "an integer of 1 or more, or None")
     require(alpha is None or hopeless is not None, "alpha", alpha, "None unless hopeless= has scores")
@@ -163,7 +163,13 @@ def propose(
     available = AvailablePairs(answers, wanted, asked, len(worker_ids), among)
     if max_pairs is None:
         max_pairs = MAX_PAIRS_X if beliefs.task_specific else MAX_PAIRS
-    task, worker, score, whole = choose_pairs(rule, available, budget, per_task, per_worker, max_pairs)
+    limit = -(-2 * budget // max(len(asked), 1)) if per_worker == "fair" else per_worker
+    task, worker, score, whole = choose_pairs(rule, available, budget, per_task, limit, max_pairs)
+    while per_worker == "fair" and limit is not None and len(task) < budget and limit < budget:
+        limit = None if len(asked) < 2 else 2 * limit  # one worker cannot share the work
+        rule = make_rule(strategy, beliefs, answers, weight, np.random.default_rng(random_state))
+        available = AvailablePairs(answers, wanted, asked, len(worker_ids), among)
+        task, worker, score, whole = choose_pairs(rule, available, budget, per_task, limit, max_pairs)
     table = _table(beliefs, answers, worker_ids, task, worker, score)
     return Proposal(table, strategy, budget, int(available.count.sum()), available.n_scored, whole)
 

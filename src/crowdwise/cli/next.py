@@ -76,7 +76,11 @@ def next(
     per_task: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of new answers per task.")] = 1,
     per_worker: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Maximum number of new answers per worker. Default: no limit."),
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Maximum number of new answers per worker. Default: twice the average, so that work is shared.",
+        ),
     ] = None,
     hopeless: Annotated[
         Path | None,
@@ -140,8 +144,9 @@ def next(
     start = time.perf_counter()
     with progress(f"Choosing {budget:,} answers"):
         proposal = propose(
-            model, budget, X=X, strategy=strategy.value, balance=balance, per_task=per_task, per_worker=per_worker,
-            workers=candidates, hopeless=excluded, caution=caution, random_state=seed,
+            model, budget, X=X, strategy=strategy.value, balance=balance, per_task=per_task,
+            per_worker="fair" if per_worker is None else per_worker, workers=candidates, hopeless=excluded,
+            caution=caution, random_state=seed,
         )  # fmt: skip
         if len(proposal) == 0:
             which = "every task" if excluded is None else "every task that is not excluded"

@@ -21,6 +21,7 @@ from crowdwise.answers import Answers
 from crowdwise.choose import Choice
 from crowdwise.errors import CrowdwiseError
 from crowdwise.evaluate import vote_belief
+from crowdwise.run.tables.copies import identical_workers
 from crowdwise.run.tables.labels import Labelling
 from crowdwise.trust import Dependence, Scaling, dependence
 from crowdwise.trust.calibrator import label_confidence, temper_to
@@ -81,6 +82,19 @@ def independent_votes(answers: Answers, found: Dependence | None, *, named: bool
         return answers
     weight = family_weights(answers, found.worker_family, excess)
     return replace(answers, weight=weight if answers.weight is None else weight * answers.weight)
+
+
+def find_copies(answers: Answers, found: Dependence | None) -> list[Array]:
+    """Return groups of workers, as codes, who give identical answers or make nearly all mistakes together."""
+    groups = identical_workers(answers)
+    taken = (
+        np.isin(np.arange(answers.n_workers), np.concatenate(groups)) if groups else np.zeros(answers.n_workers, bool)
+    )
+    for number, family in enumerate(() if found is None else found.families):
+        members = np.flatnonzero(found.worker_family == number)  # type: ignore[union-attr]
+        if family.rho >= COPIES and not taken[members].any():
+            groups.append(members)
+    return groups
 
 
 def make_labelling(

@@ -37,6 +37,7 @@ from crowdwise.truth.peer_quality import (
     crowd_counts,
     error_distribution,
     judge_by_peers,
+    one_quality,
     pair_counts,
     smoothed,
     tasks_per_class,
@@ -244,9 +245,9 @@ class _FeedbackWriter:
         self.workers = {name: run.workers.column(name).to_pylist() for name in names}
         self.quality = _crowd_quality(run.workers)
         quality = np.clip(run.workers.column("quality").fill_null(0.5).to_numpy(), EDGE, 1 - EDGE)
-        by_others = judge_by_peers(
-            answers, quality, base_rates(answers, run.proba), error_distribution(smoothed(self.total))
-        )
+        wrong = error_distribution(smoothed(self.total))
+        said = one_quality(answers, quality, wrong)
+        by_others = judge_by_peers(answers, said, base_rates(answers, run.proba), wrong)
         self.by_others = by_others[2]  # (pairs, classes): as `counts`, by the answers of other workers
         self.recognised = smoothed(crowd_counts(answers, self.by_others)).diagonal()  # (classes,)
 

@@ -18,6 +18,7 @@ from crowdwise.trust.gold_folds import GoldScore
 MAX_NAMES = 5  # workers named in a sentence
 FEW_TASKS = 30  # below, the expected accuracy is called a rough guess
 MANY_VOTES = 0.6  # answers worth fewer independent ones than this share of them are mentioned
+MOST = 0.5  # share of answers by flagged workers from which the flags themselves are in doubt
 GOLD_CHECK = "About 50 gold labels (`--gold`)"
 LOW_WEIGHT = 0.8  # a lower weight of answers is mentioned
 UNCHANGED = 0.02  # temperatures this near to 1 leave confidences unchanged
@@ -39,7 +40,7 @@ def verdict_words(accept: float) -> dict[str, str]:
     }  # fmt: skip
 
 
-def headline(metrics: Mapping[str, Any], why: str, spammers: Sequence[str] = ()) -> list[str]:
+def headline(metrics: Mapping[str, Any], why: str, workers: Sequence[Mapping[str, Any]] = ()) -> list[str]:
     """Return the run in a few sentences; `why` is the last one.
 
     Parameters
@@ -48,8 +49,8 @@ def headline(metrics: Mapping[str, Any], why: str, spammers: Sequence[str] = ())
         Figures, as in metrics.json.
     why : str
         Why the method was chosen.
-    spammers : sequence of str
-        Workers who answer no better than chance.
+    workers : sequence of mappings
+        Rows of the table of workers.
     """
     words = _expected_words(metrics)
     if truth := metrics["truth"]:
@@ -59,9 +60,7 @@ def headline(metrics: Mapping[str, Any], why: str, spammers: Sequence[str] = ())
             f"{share(truth['vote_accuracy'])}."
         )
     words += accepted_words(metrics)
-    if spammers:
-        count = pluralise(len(spammers), "worker answers", "workers answer")
-        words.append(f"{count} no better than chance: {_names(spammers)}.")
+    words += flag_words(workers)
     words += dependence_words(metrics["trust"])
     return [*words, why]
 
@@ -128,6 +127,27 @@ def accepted_words(metrics: Mapping[str, Any]) -> list[str]:
             f"Warning: only {share(measured)} of the accepted labels with known truth are right "
             f"({share(truth['accepted_low'])} to {share(truth['accepted_high'])}), fewer than expected. Confidences "
             "are too high here: check accepted labels before you use them."
+        )
+    return words
+
+
+def flag_words(workers: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return who is flagged and why, those with most answers first, with a warning if they gave half of all answers.
+
+    >>> flag_words([{"worker": "w7", "answers": 9, "flag": "answers at random"}, {"answers": 20, "flag": ""}])
+    ['1 worker should not be relied on: w7 (answers at random).']
+    """
+    flagged = sorted((row for row in workers if row["flag"]), key=lambda row: -row["answers"])
+    if not flagged:
+        return []
+    count = pluralise(len(flagged), "worker", "workers")
+    named = [f"{row['worker']} ({row['flag']})" for row in flagged]
+    words = [f"{count} should not be relied on: {_names(named)}."]
+    part = sum(row["answers"] for row in flagged) / max(sum(row["answers"] for row in workers), 1)
+    if part >= MOST:
+        words.append(
+            f"Warning: these workers gave {share(part, 0)} of the answers. When so many are flagged, the wrong ones "
+            "may be: check with gold labels before you act on it."
         )
     return words
 

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from joblib import Parallel, delayed
 
 from crowdwise._core.atomic_io import exclusive_access, remove_partial_files
@@ -48,7 +49,7 @@ from crowdwise.learn.base import CrowdClassifier
 from crowdwise.learn.joint_em.class_prior import ClassPrior
 from crowdwise.report.source import REPORT_FILE
 from crowdwise.run import folder, messages, metrics
-from crowdwise.run.confidence import Evidence, independent_votes, make_labelling, measure_dependence
+from crowdwise.run.confidence import Evidence, find_copies, independent_votes, make_labelling, measure_dependence
 from crowdwise.run.folder import Run
 from crowdwise.run.forecast import accuracy_curve, accuracy_forecast, self_training_history
 from crowdwise.run.inputs import RunInput, RunOptions, read_inputs
@@ -323,12 +324,13 @@ class Pipeline:
     def _make_tables(self, fits: Fits, selected: Selected, *, checked: bool) -> Results:
         """Label the tasks, rate the workers and propose answers to buy."""
         labelling = selected.labelling
-        workers = rate_workers(*labelling, seconds=self.data.seconds)
+        copies = find_copies(self.data.answers, fits.evidence.dependence)
+        workers = rate_workers(*labelling, seconds=self.data.seconds, copies=copies)
         quality = workers.column("quality").fill_null(0.5).to_numpy()
         ranking = Disagreement(labelling, quality) if fits.ranking is None else fits.ranking
         checked = checked or fits.evidence.pool is not None
         labels = label_table(labelling, ranking, self.options.accept, checked=checked)
-        proposal = self._propose(fits.models[selected.method], labelling, labels)
+        proposal = self._propose(fits.models[selected.method], labelling, labels, workers)
         return Results(self._with_truth(labels), workers, proposal, ranking)
 
     def _with_truth(self, labels: pa.Table) -> pa.Table:
@@ -339,14 +341,18 @@ class Pipeline:
         column = pa.array([names[code] if code >= 0 else None for code in self.data.truth.tolist()])
         return labels.add_column(labels.column_names.index("verdict") + 1, "truth", column)
 
-    def _propose(self, model: Any, labelling: Labelling, labels: pa.Table) -> pa.Table:
-        """Propose answers to buy, none of them for hopeless tasks."""
+    def _propose(self, model: Any, labelling: Labelling, labels: pa.Table, workers: pa.Table) -> pa.Table:
+        """Propose answers to buy: none for hopeless tasks, and none by flagged workers if there are others."""
         proba, rows = labelling.proba.copy(), np.arange(len(labelling.codes))
         highest = labelling.proba.max(axis=1) * (1 + 1e-9)  # breaks ties in favour of the label
         proba[rows, labelling.codes] = np.maximum(proba[rows, labelling.codes], highest)
         hopeless = np.array([verdict == "hopeless" for verdict in labels.column("verdict").to_pylist()])
         budget = self.options.budget or 1
-        return propose(model, budget, proba=proba, hopeless=hopeless, random_state=self.options.seed).table
+        trusted = workers.filter(pc.equal(workers.column("flag"), "")).column("worker").to_pylist()
+        return propose(
+            model, budget, proba=proba, hopeless=hopeless, per_worker="fair", workers=trusted or None,
+            random_state=self.options.seed,
+        ).table  # fmt: skip
 
     def _write_tables(self, results: Results, fits: Fits, best: str, choice: Choice | None) -> None:
         """Write the tables, the images and the models of the folder."""
@@ -389,18 +395,18 @@ class Pipeline:
         curve_method, curve = self._curve(choice, selected, fits)
         calibration = self._calibration(choice, selected, fits, summary)
         why, beats_vote = messages.why_chosen(choice, selected, self.candidates.requested)
-        spammers = [str(row["worker"]) for row in results.workers.to_pylist() if row["spammer"]]
+        spammers = sum(results.workers.column("spammer").to_pylist())
         figures = {
             "method": best, "notes": self.notes, "summary": summary,
             **metrics.label_metrics(results.labels, labellings, best, truth, self.options.accept),
             **metrics.choice_metrics(choice, fits.models, labellings, best, truth, calibration),
             "trust": trust_metrics(self.data, selected, fits.evidence, summary, checked=choice is not None),
-            "spammers": len(spammers), "ambiguity": messages.ambiguity_words(results.ranking),
+            "spammers": spammers, "ambiguity": messages.ambiguity_words(results.ranking),
             "forecast": accuracy_forecast(results.proposal, labelling),
             "curve": curve, "curve_method": curve_method, **self_training_history(fits.models),
             "why": why, "beats_vote": beats_vote,
         }  # fmt: skip
-        figures["words"] = messages.headline(figures, why, spammers)
+        figures["words"] = messages.headline(figures, why, results.workers.to_pylist())
         self.progress.write_json(folder.METRICS, folder.seal_metrics(figures, self.folder))
 
     def _calibration(

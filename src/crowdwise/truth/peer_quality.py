@@ -16,9 +16,14 @@ the other answers to its task alone:
                    number of answers to tasks of known truth that would carry as much information about w. The term
                    subtracted is the missing information of EM (Louis, 1982).
 
-Quality and peers are updated in turn. For a worker whose tasks no one else answered there is no evidence: they get the
-average quality, with an effective number of 0. `attention`, the share of answers that follow the truth rather than the
-worker's habit, is estimated in the same way, with the share of l among the worker's labels in place of if_wrong[a].
+Quality and peers are updated in turn, from the agreement of each worker with the fitted model's labels, so that quality
+and labels agree: workers who all give the same answer whatever the task do not confirm each other. For a worker whose
+tasks no one else answered there is no evidence: they get the average quality, with an effective number of 0.
+
+`attention`, the share of answers that follow the truth rather than the worker's habit, and `nats`, the information in
+the answers, are estimated with peers judged by their whole confusion matrices given the model's probabilities, smoothed
+by `CAUTION` answers of the average worker, and with the share of l among the worker's labels in place of if_wrong[a]. A
+worker who always gives the same answer has a matrix of equal rows and counts for nothing there.
 
 This holds as far as workers err independently: where they are misled together, their agreement counts as being right.
 A worker has one quality for all classes, so one who overlooks a rare class and is otherwise right looks too good.
@@ -52,23 +57,28 @@ class PeerQuality(NamedTuple):
     nats: Array  # log-likelihood gain of the worker's best confusion matrix over labels independent of the truth
     unknown: Array  # the most that gain could be: the entropy of the truth of the tasks answered, in nats
     freedom: Array  # degrees of freedom of that matrix
+    seen: Array  # (workers, classes): expected tasks of each class among those answered, by the other answers
 
 
-def peer_quality_of(answers: Answers, base: Array, wrong: Array) -> PeerQuality:
+def peer_quality_of(answers: Answers, proba: Array) -> PeerQuality:
     """Judge each worker by the other workers' answers.
 
     Parameters
     ----------
     answers : Answers
-    base : (classes,) array
-        Probability of each class for a task without answers (`base_rates`); above 0.
-    wrong : (classes, labels) array
-        Distribution of the wrong labels (`error_distribution`).
+    proba : (tasks, classes) array
+        Class probabilities by the fitted model.
     """
     worker, pairs, n = answers.worker, answers.pairs, np.diff(answers.worker_starts)
     pair_worker, pair_size = workers_of_pairs(answers), np.bincount(pairs.of_answer, minlength=len(pairs.label))
     alone = is_only_answer(answers)
-    quality, known, if_right, counts = quality_by_peers(answers, base, wrong)
+    quality, known = quality_by_peers(answers, proba)
+    by_model = pair_counts(answers, proba)
+    average = smoothed(crowd_counts(answers, by_model))
+    said = pair_confusion(answers, by_model, average)
+    base, wrong = base_rates(answers, proba), error_distribution(average)
+    if_right, _, counts, _ = judge_by_peers(answers, said, base, wrong)
+    if_right[alone] = 1.0
     label_share = np.bincount(answers.label, minlength=answers.n_classes) / max(answers.n_answers, 1)  # (labels,)
     habit = (pair_size + label_share[pairs.label]) / (n[pair_worker] + 1)  # (pairs,)
     by_habit = np.where(alone, 1.0, habit[pairs.of_answer])  # (answers,)
@@ -77,19 +87,23 @@ def peer_quality_of(answers: Answers, base: Array, wrong: Array) -> PeerQuality:
     for _ in range(2 * STEPS):  # the maximum likelihood matrix of each worker, by EM
         total = tasks_per_class(answers, counts)[pair_worker]
         channel = counts / np.maximum(total, EDGE**2)  # (pairs, classes): P(label | class)
-        _, _, counts, nats = judge_by_peers(answers, quality, base, wrong, channel)
+        _, _, counts, nats = judge_by_peers(answers, said, base, wrong, channel)
     nats = nats - np.bincount(pair_worker, xlogy(pair_size, pair_size / n[pair_worker]), len(n))
     unknown = xlogy(n, n) - xlogy(seen, seen).sum(axis=1)
     freedom = np.maximum((seen > 0.5).sum(axis=1) - 1, 0) * np.maximum(np.diff(pairs.worker_starts) - 1, 0)
-    return PeerQuality(quality, known, *attention, nats, unknown, freedom)
+    return PeerQuality(quality, known, *attention, nats, unknown, freedom, seen)
 
 
-def quality_by_peers(answers: Answers, base: Array, wrong: Array) -> tuple[Array, Array, Array, Array]:
-    """Return `quality` and `known` (workers,), and `if_right` (answers,) and the counts (pairs, classes) at the end."""
+def quality_by_peers(answers: Answers, proba: Array) -> tuple[Array, Array]:
+    """Return `quality` and `known`, (workers,) each, given the model's probabilities (tasks, classes)."""
     everyone, alone = np.zeros(answers.n_answers, np.int8), is_only_answer(answers)
-    mean, quality = np.array([START]), np.full(answers.n_workers, START)
+    wrong = error_distribution(smoothed(crowd_counts(answers, pair_counts(answers, proba))))
+    base, count = base_rates(answers, proba), np.diff(answers.worker_starts)
+    agreed = np.bincount(answers.worker, proba[answers.task, answers.label], answers.n_workers)
+    quality = np.clip((agreed + TRUST * START) / (count + TRUST), EDGE, 1 - EDGE)
+    mean = np.array([START])
     for _ in range(ROUNDS):
-        if_right, if_wrong, counts, _ = judge_by_peers(answers, quality, base, wrong)
+        if_right, if_wrong, _, _ = judge_by_peers(answers, one_quality(answers, quality, wrong), base, wrong)
         if_right[alone] = if_wrong[alone] = 1.0
         mean, _ = mixture(if_right, if_wrong, everyone, mean, mean=0.5, weight=TRUST, steps=STEPS)
         before = quality
@@ -98,7 +112,15 @@ def quality_by_peers(answers: Answers, base: Array, wrong: Array) -> tuple[Array
         )
         if np.abs(quality - before).max(initial=0.0) < EDGE:
             break
-    return quality, known, if_right, counts
+    return quality, known
+
+
+def one_quality(answers: Answers, quality: Array, wrong: Array) -> Array:
+    """Return P(label | class) of each (worker, label) pair, (pairs, classes), for workers of one quality each."""
+    label, q = answers.pairs.label, quality[workers_of_pairs(answers)]  # (pairs,)
+    said = (1 - q)[:, None] * wrong[:, label].T
+    said[np.arange(len(label)), label] = q
+    return said
 
 
 def is_only_answer(answers: Answers) -> Array:
@@ -133,18 +155,31 @@ def mixture(
 
 
 def judge_by_peers(
-    answers: Answers, quality: Array, base: Array, wrong: Array, channel: Array | None = None
+    answers: Answers, said: Array, base: Array, wrong: Array, channel: Array | None = None
 ) -> tuple[Array, Array, Array, Array]:
     """Judge each answer by the other answers to its task.
 
-    Returns `if_right` and `if_wrong` (answers,); the counts (pairs, classes) of `pair_counts` with the peers'
-    probabilities; and each worker's log-likelihood (workers,). With `channel`, P(label | class) of each pair as
-    (pairs, classes), the answer itself also enters the counts.
+    `said` is P(label | class) of each (worker, label) pair, (pairs, classes). Returns `if_right` and `if_wrong`
+    (answers,); the counts (pairs, classes) of `pair_counts` with the peers' probabilities; and each worker's
+    log-likelihood (workers,). With `channel`, another (pairs, classes) array of P(label | class), the answer itself
+    also enters the counts.
     """
     pairs = answers.pairs
     if channel is None:
         channel = np.ones((len(pairs.label), answers.n_classes))
-    return _peers(answers.task_starts, answers.worker, answers.label, quality, base, wrong, channel, pairs.of_answer)
+    return _peers(
+        answers.task_starts, answers.worker, answers.label, np.log(np.maximum(said, 1e-300)), base, wrong, channel,
+        pairs.of_answer, answers.n_workers,
+    )  # fmt: skip
+
+
+def pair_confusion(answers: Answers, counts: Array, average: Array) -> Array:
+    """Return P(label | class) of each (worker, label) pair, (pairs, classes), with `CAUTION` average answers.
+
+    `counts` is (pairs, classes), as of `pair_counts`; `average` is the crowd's (classes, labels).
+    """
+    seen = tasks_per_class(answers, counts)[workers_of_pairs(answers)]  # (pairs, classes)
+    return (counts + CAUTION * average[:, answers.pairs.label].T) / (seen + CAUTION)
 
 
 def base_rates(answers: Answers, proba: Array) -> Array:
@@ -214,31 +249,28 @@ def _peers(
     task_starts: Array,
     worker: Array,
     label: Array,
-    quality: Array,
+    log_said: Array,
     base: Array,
     wrong: Array,
     channel: Array,
     pair: Array,
+    n_workers: int,
 ) -> tuple[Array, Array, Array, Array]:
     """The loop of `judge_by_peers`, task by task."""
     k = wrong.shape[0]
     if_right, if_wrong = np.empty(len(label)), np.empty(len(label))
-    counts, nats = np.zeros(channel.shape), np.zeros(len(quality))
-    log_p, p, q = np.empty(k), np.empty(k), np.empty(k)
-    log_right, log_error, log_wrong = np.log(quality), np.log1p(-quality), np.log(np.maximum(wrong, 1e-300))
+    counts, nats = np.zeros(channel.shape), np.zeros(n_workers)
+    log_p, q = np.empty(k), np.empty(k)
     log_base = np.log(base)
     for t in range(len(task_starts) - 1):
         first, last = task_starts[t], task_starts[t + 1]
         log_p[:] = log_base
         for a in range(first, last):
-            for c in range(k):
-                log_p[c] += log_right[worker[a]] if c == label[a] else log_error[worker[a]] + log_wrong[c, label[a]]
-        p[:] = np.exp(log_p - log_p.max())
+            log_p += log_said[pair[a]]
         for a in range(first, last):
-            total, error = 0.0, 1 - quality[worker[a]]
-            for c in range(k):  # divide by the answer's own contribution
-                q[c] = p[c] / (quality[worker[a]] if c == label[a] else max(error * wrong[c, label[a]], 1e-300))
-                total += q[c]
+            q[:] = log_p - log_said[pair[a]]  # without the answer's own contribution
+            q[:] = np.exp(q - q.max())
+            total = q.sum()
             if_right[a], if_wrong[a], likelihood = q[label[a]] / total, 0.0, 1e-300
             for c in range(k):
                 q[c] /= total

@@ -141,10 +141,7 @@ def peer_interval(answers: Answers, proba: Array, expected: Array, agreed: Array
     `proba` is (tasks, classes); `expected` and `agreed` are (workers,) sums over each worker's answers.
     """
     count = np.diff(answers.worker_starts)
-    wrong = peer_quality.error_distribution(
-        peer_quality.smoothed(peer_quality.crowd_counts(answers, peer_quality.pair_counts(answers, proba)))
-    )
-    quality, known, _, _ = peer_quality.quality_by_peers(answers, peer_quality.base_rates(answers, proba), wrong)
+    quality, known = peer_quality.quality_by_peers(answers, proba)
     low, high = both_intervals(quality, known, agreed, count)
     own = expected / np.maximum(count, 1)
     return np.minimum(low, np.where(count, own, 1.0)), np.maximum(high, np.where(count, own, 0.0))

@@ -93,12 +93,15 @@ def test_quality_does_not_exceed_agreement_with_the_labels():
 def test_beliefs_by_peers_follow_bayes_rule():
     """Oracle: for each answer, Bayes' rule over the other answers to its task, written out."""
     answers = simulate(30, n_workers=6, n_classes=3, answers_per_task=3, seed=4)
-    rng = np.random.default_rng(0)
-    quality, base = rng.uniform(0.3, 0.9, 6), rng.dirichlet(np.ones(3))
-    wrong = peer_quality.error_distribution(rng.dirichlet(np.ones(3), 3))
+    proba = np.random.default_rng(0).dirichlet(np.ones(3), 30)
     pairs = answers.pairs
-    right, by_error, counts, _ = peer_quality.judge_by_peers(answers, quality, base, wrong)
-    said = quality[:, None, None] * np.eye(3) + (1 - quality)[:, None, None] * wrong  # (workers, classes, labels)
+    count = np.zeros((6, 3, 3))  # (workers, classes, labels)
+    np.add.at(count, (answers.worker, slice(None), answers.label), proba[answers.task])
+    average = (count.sum(axis=0) + 1 / 3) / (count.sum(axis=(0, 2))[:, None] + 1)
+    said = (count + 2 * average) / (count.sum(axis=2, keepdims=True) + 2)
+    wrong, base = peer_quality.error_distribution(average), peer_quality.base_rates(answers, proba)
+    by_pair = peer_quality.pair_confusion(answers, peer_quality.pair_counts(answers, proba), average)
+    right, by_error, counts, _ = peer_quality.judge_by_peers(answers, by_pair, base, wrong)
     total = np.zeros_like(counts)
     for a in range(answers.n_answers):
         belief = base.copy()

@@ -17,12 +17,21 @@ Where it fails, `quality` is mostly too high.
 A spammer answers no better than chance. The rule has three parts: `MIN_ANSWERS` answers or more; the share of answers
 that depend on the truth rather than on the worker's habit has an upper 95% bound below `MAX_HEED`; and the answers
 predict those of other workers no better than chance (twice the gain in log-likelihood by the worker's best matrix is
-within two standard deviations of chi-squared), or by less than the share `TRIFLE` of what could be gained. The last
-part spares workers who know the truth and answer something else, for all classes or some: they have a low
+within `DEVIATIONS` standard deviations of chi-squared), or by less than the share `TRIFLE` of what could be gained. The
+last part spares workers who know the truth and answer something else, for all classes or some: they have a low
 `quality_high` and a high `informativeness`. The rule needs about 50 answers per worker.
+
+`flag` says what is wrong with a worker, in this order:
+
+    always answers X          all answers are X, where `MIN_OTHERS` tasks or more are expected to be of other classes
+    answers at random         a spammer by the rule above
+    answers against the truth informative, but less often right than a guess
+    copies W                  gives the same answers as W, who gave as many or more (`run.tables.copies`)
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -35,9 +44,8 @@ from crowdwise.truth.base import Array
 from crowdwise.truth.peer_quality import (
     CAUTION,
     PeerQuality,
-    base_rates,
     crowd_counts,
-    error_distribution,
+    is_only_answer,
     pair_counts,
     peer_quality_of,
     smoothed,
@@ -47,8 +55,10 @@ from crowdwise.truth.peer_quality import (
 from crowdwise.truth.tables import both_intervals, equals_label, information, ratio_column, wilson, worst_label
 
 MIN_ANSWERS = 5  # a worker with fewer is never called a spammer
-MAX_HEED = 0.3
+MAX_HEED = 0.45
 TRIFLE = 0.02
+DEVIATIONS = 3.5
+MIN_OTHERS = 3.0
 
 
 def rate_workers(
@@ -57,8 +67,9 @@ def rate_workers(
     codes: Array,
     *,
     seconds: Array | None = None,
+    copies: Sequence[Array] = (),
 ) -> pa.Table:
-    """Return the table of workers: quality, worst confusion, and whether they look like a spammer.
+    """Return the table of workers: quality, worst confusion, and what is wrong with them, if anything.
 
     Parameters
     ----------
@@ -69,6 +80,8 @@ def rate_workers(
         The label of each task.
     seconds : (answers,) array, optional
         How long each answer took; NaN if unknown.
+    copies : sequence of int arrays, optional
+        Groups of workers, as codes, who copy one another.
 
     Returns
     -------
@@ -78,8 +91,8 @@ def rate_workers(
         the label; `informativeness`, the information per answer in bits (empty if the confusion matrices do not fit in
         memory); `worst_class`, the class they are least often confirmed on; `worst_confusion`, "truth -> answer", the
         one with most answers beyond those expected from the crowd (empty if no wrong answer is expected at least
-        once); `worst_confusion_share`, P(answer | truth), mixed with 2 answers of the average worker; `spammer`;
-        `seconds`, the median.
+        once); `worst_confusion_share`, P(answer | truth), mixed with 2 answers of the average worker; `spammer`,
+        whether they answer no better than chance; `flag`, what is wrong, or empty; `seconds`, the median.
 
     Examples
     --------
@@ -103,13 +116,16 @@ def rate_workers(
     n = np.diff(answers.worker_starts)  # (workers,)
     counts = pair_counts(answers, proba)  # (pairs, classes)
     average = smoothed(crowd_counts(answers, counts))  # (classes, labels)
-    peers = peer_quality_of(answers, base_rates(answers, proba), error_distribution(average))
+    peers = peer_quality_of(answers, proba)
     agrees = equals_label(answers, codes)  # (answers,)
     agreed = np.bincount(answers.worker, agrees, minlength=len(n))  # (workers,)
     low, high = both_intervals(peers.quality, peers.known, agreed, n)
     worst = worst_label(answers, agrees, proba[np.arange(answers.n_tasks), codes])
     bits = _bits(answers, counts, average, proba.mean(axis=0))
     confused, share = _worst_confusion(answers, counts, average)
+    constant = _constant_label(answers, peers)
+    spammer = (n >= MIN_ANSWERS) & (_is_spammer(peers) | (constant >= 0))
+    against = (n >= MIN_ANSWERS) & ~spammer & (wilson(peers.quality * peers.known, peers.known)[1] < 1 / k)
     return pa.table(
         {
             "worker": answers.worker_ids,
@@ -122,7 +138,8 @@ def rate_workers(
             "worst_class": answers.class_ids.take(pa.array(worst, mask=worst < 0)),
             "worst_confusion": confused,
             "worst_confusion_share": share,
-            "spammer": (n >= MIN_ANSWERS) & _is_spammer(peers),
+            "spammer": spammer,
+            "flag": _flags(answers, constant, spammer, against, copies),
             "seconds": _median_seconds(answers, seconds),
         }
     )
@@ -131,9 +148,35 @@ def rate_workers(
 def _is_spammer(peers: PeerQuality) -> Array:
     """Apply the rule described above, (workers,) bools."""
     _, heeds_high = wilson(peers.attention * peers.attention_known, peers.attention_known)
-    chance = (peers.freedom + 2 * np.sqrt(2.0 * peers.freedom)) / 2  # chi-squared is twice a log-likelihood
+    chance = (peers.freedom + DEVIATIONS * np.sqrt(2.0 * peers.freedom)) / 2  # chi-squared is twice a log-likelihood
     trifle = peers.freedom / 2 + TRIFLE * peers.unknown
     return (heeds_high < MAX_HEED) & ((peers.nats <= chance) | (peers.nats <= trifle))
+
+
+def _constant_label(answers: Answers, peers: PeerQuality) -> Array:
+    """Return the only label of each worker who should have given others too, (workers,); -1 for all other workers."""
+    single = np.diff(answers.pairs.worker_starts) == 1  # (workers,)
+    label = np.full(answers.n_workers, -1)
+    label[single] = answers.pairs.label[answers.pairs.worker_starts[:-1][single]]
+    others = peers.seen.sum(axis=1) - peers.seen[np.arange(len(label)), label]  # expected tasks of other classes
+    shared = np.bincount(answers.worker, ~is_only_answer(answers), answers.n_workers)  # only these are evidence
+    others *= shared / np.maximum(np.diff(answers.worker_starts), 1)
+    return np.where(single & (others >= MIN_OTHERS), label, -1)
+
+
+def _flags(answers: Answers, constant: Array, spammer: Array, against: Array, copies: Sequence[Array]) -> list[str]:
+    """Return what is wrong with each worker, or an empty text."""
+    n, names = np.diff(answers.worker_starts), answers.workers.tolist()
+    flags = np.select([spammer, against], ["answers at random", "answers against the truth"], "").astype(object)
+    for w in np.flatnonzero(constant >= 0):
+        if spammer[w]:
+            flags[w] = f"always answers {answers.classes.tolist()[constant[w]]}"
+    for group in copies:
+        original = group[np.argmax(n[group])]  # the first of those with most answers
+        for w in group:
+            if w != original and not flags[w]:
+                flags[w] = f"copies {names[original]}"
+    return flags.tolist()
 
 
 def _bits(answers: Answers, counts: Array, average: Array, prior: Array) -> Array | None:
