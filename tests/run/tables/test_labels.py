@@ -9,17 +9,21 @@ from hypothesis import strategies as st
 from scipy.special import rel_entr
 
 from crowdwise import Answers, DawidSkene, simulate
+from crowdwise.errors import ParameterError
 from crowdwise.report.source import VERDICTS
 from crowdwise.run.tables.labels import (
     CHEAP,
+    GOLD,
     HOPELESS,
+    MINORITY,
     TINY,
+    UNANSWERED,
+    UNNAMED,
     Labelling,
     ambiguity,
     answers_needed,
     average_worker,
     label_table,
-    most_ambiguous,
 )
 from crowdwise.run.tables.tasks import Disagreement
 
@@ -35,59 +39,76 @@ def ranking(labelling):
 
 
 def test_the_first_rule_that_applies_gives_the_verdict(labelling):
-    table = label_table(labelling, ranking(labelling), 0.9)
+    table = label_table(labelling, ranking(labelling), 0.9, quality=np.full(labelling.answers.n_workers, 0.95))
     verdict = np.array(table.column("verdict").to_pylist())
     sure = table.column("confidence").to_numpy() >= 0.9
+    majority = table.column("agreement").to_numpy() >= 0.5
     assert set(verdict) <= set(VERDICTS)
-    assert (verdict[sure] == "accept").all() and not (verdict[~sure] == "accept").any()
+    assert (verdict[sure & majority] == "accept").all() and not (verdict[~sure | ~majority] == "accept").any()
     hopeless = verdict == "hopeless"
-    assert (table.column("ambiguity").to_numpy()[hopeless] > 1 - HOPELESS).all() and hopeless.any()
-    assert (table.column("agreement").to_numpy()[hopeless] < 1).all()
+    assert hopeless.any() and (table.column("confidence").to_numpy()[hopeless] < HOPELESS).all()
     rest = ~sure & ~hopeless
     needed = answers_needed(labelling, 0.9)
     assert (verdict[rest & (needed <= CHEAP)] == "needs more answers").all()
     assert (verdict[rest & (needed > CHEAP)] == "review").all()
 
 
-def verdicts(confidence, says, scores, accept=0.9):
-    """Verdicts of tasks with two answers each; the last value is used for all further tasks."""
-    n, named = len(scores), np.arange(len(scores)).clip(max=len(says) - 1)
-    answers = Answers.from_arrays(
-        np.repeat(np.arange(n), 2), np.tile(["a", "b"], n), [label for i in named for label in says[i]], classes="xy"
-    )
-    sure = np.array(confidence)[np.arange(n).clip(max=len(confidence) - 1)]
-    labelling = Labelling(answers, np.stack([sure, 1 - sure], axis=1), np.zeros(n, int))
-    return label_table(labelling, SimpleNamespace(scores_=np.array(scores)), accept).column("verdict").to_pylist()
+def verdicts(says, confidence, accept=0.9, low=0.9, **options):
+    """Verdicts and reasons of tasks with these answers, whose label is x; further tasks settle the class shares."""
+    says = [*says, *["xxxxxx", "yyyyyy"] * 20]
+    task = np.repeat(np.arange(len(says)), [len(labels) for labels in says])
+    worker = np.concatenate([np.arange(len(labels)) for labels in says])
+    answers = Answers.from_arrays(task, worker, list("".join(says)), tasks=np.arange(len(says)), classes="xyz")
+    sure = np.concatenate([confidence, np.full(len(says) - len(confidence), 0.99)])
+    proba = np.stack([sure, 0.9 * (1 - sure), 0.1 * (1 - sure)], axis=1)
+    part = Labelling(answers, proba, np.zeros(len(says), int))
+    ranks = SimpleNamespace(scores_=np.arange(len(says), dtype=float))
+    quality = np.full(answers.n_workers, low)
+    table = label_table(part, ranks, accept, quality=quality, **options).slice(0, len(confidence))
+    return table.column("verdict").to_pylist(), table.column("reason").to_pylist()
 
 
-def test_a_confident_label_is_accepted_even_if_its_task_is_ambiguous():
-    scores = [-2.0, -1.0, *np.arange(98.0)]
-    assert verdicts([0.95, 0.55, 0.55], ["xy"], scores)[:2] == ["accept", "hopeless"]
+def test_hopeless_needs_four_trusted_answers_that_contradict_each_other():
+    says = ["xxyy", "xxy", "xxxy", "xxxyyy", "xxyy"]
+    found, _ = verdicts(says, [0.55, 0.55, 0.55, 0.55, 0.7])
+    assert [verdict == "hopeless" for verdict in found] == [True, False, False, True, False]
+    guessing, _ = verdicts(says, [0.55] * 5, low=0.2)  # answers of workers who may guess are no evidence
+    assert "hopeless" not in guessing
+    often_wrong, _ = verdicts(says, [0.55] * 5, low=0.45)  # their contradictions are ordinary errors
+    assert "hopeless" not in often_wrong
 
 
-def test_tasks_whose_answers_agree_are_not_hopeless():
-    scores = [-2.0, -1.0, *np.arange(98.0)]
-    found = verdicts([0.55], ["xx", "xy"], scores)
-    assert found[0] != "hopeless" and found[1] == "hopeless"
+def test_identical_tasks_get_identical_verdicts_at_any_rank():
+    found, reason = verdicts(["xxxyyy"] * 30, [0.55] * 30)
+    assert set(found) == {"hopeless"} and len(set(reason)) == 1
+
+
+def test_a_label_that_few_or_no_answers_name_is_not_accepted():
+    found, reason = verdicts(["xyyz", "yyyy", "xxyy", "", "xxxx"], [0.95] * 5)
+    assert found == ["review", "review", "accept", "needs more answers", "accept"]
+    assert reason == [MINORITY, UNNAMED, "", UNANSWERED, ""]
+
+
+def test_gold_is_always_accepted_and_replaces_the_label():
+    gold = np.full(42, -1)
+    gold[0] = 2
+    found, reason = verdicts(["xxyy", "xxyy"], [0.55, 0.55], gold=gold)
+    assert found == ["accept", "hopeless"] and reason[0] == GOLD
+    with pytest.raises(ParameterError, match="from -1 to 2"):
+        verdicts(["xxyy"], [0.55], gold=np.full(41, 3))
 
 
 def test_a_confidence_equal_to_the_limit_is_accepted():
     below = np.nextafter(0.9, 0)
-    assert [verdict == "accept" for verdict in verdicts([0.9, below], ["xx"], [0.0, 0.0])] == [True, False]
-    assert verdicts([0.75], ["xx"], [0.0], accept=0.75) == ["accept"]
+    found, _ = verdicts(["xx", "xx"], [0.9, below])
+    assert [verdict == "accept" for verdict in found] == [True, False]
+    assert verdicts(["xx"], [0.75], accept=0.75)[0] == ["accept"]
 
 
-@pytest.mark.parametrize(("n_lowest", "n_hopeless"), [(1, 5), (4, 5), (5, 5), (6, 0), (40, 0)])
-def test_at_most_a_twentieth_is_hopeless_with_any_ties(n_lowest, n_hopeless):
-    scores = np.concatenate([np.full(n_lowest, -1.0), np.arange(100.0 - n_lowest)])
-    assert verdicts([0.55], ["xy"], scores).count("hopeless") == n_hopeless
-    np.testing.assert_array_equal(ambiguity(scores)[:n_lowest], 1)
-
-
-def test_only_ranked_tasks_count_for_the_twentieth():
-    scores = np.concatenate([np.arange(40.0), np.full(60, np.inf)])
-    np.testing.assert_array_equal(np.flatnonzero(most_ambiguous(scores)), [0, 1])
-    assert not most_ambiguous(np.full(3, np.inf)).any() and not most_ambiguous(np.arange(19.0)).any()
+def test_one_answer_is_accepted_only_if_answers_could_be_held_out():
+    assert verdicts(["x"], [0.95])[0] == ["accept"]
+    found, reason = verdicts(["x"], [0.95], checked=False)
+    assert found == ["needs more answers"] and "only one answer" in reason[0]
 
 
 def test_a_higher_limit_accepts_fewer_labels(labelling):

@@ -1,4 +1,4 @@
-"""The table of labels: label, confidence, ambiguity and verdict of each task.
+"""The table of labels: label, confidence, ambiguity, verdict and reason of each task.
 
     needed[t]   answers of average workers until the confidence reaches `accept`, if the label is right
                 = ceil((log odds of accept - log(p[label] / p[runner-up])) / D[label, runner-up])
@@ -7,11 +7,17 @@
 
 The verdict is the first of these that applies:
 
+    accept              the label is gold
+    needs more answers  nobody has answered the task
     accept              confidence >= accept; if no answer could be held out to check it, also two answers or more
-    hopeless            among the share `HOPELESS` of most ambiguous tasks, and its answers contradict each other, as
-                        more answers would: rewrite the question, or drop the task
-    needs more answers  no answer yet, or needed <= `CHEAP`: a few more answers should settle it
+    review              the same, but fewer than half of the answers name the label: the model contradicts them
+    hopeless            confidence < `HOPELESS`, and trusted answers contradict each other (`verdict_evidence`), as more
+                        answers would: rewrite the question, or drop the task
+    needs more answers  needed <= `CHEAP`: a few more answers should settle it
     review              needed > `CHEAP`: an expert should decide
+
+The verdict of a task depends on its own answers and confidence, never on its rank among the tasks. `reason` explains
+unusual labels and verdicts, and is empty otherwise.
 """
 
 from __future__ import annotations
@@ -24,16 +30,24 @@ from scipy.stats import rankdata
 
 from crowdwise.ambiguity.ranking import TaskRanker
 from crowdwise.answers import Answers
+from crowdwise.errors import ParameterError
 from crowdwise.report.source import VERDICTS
 from crowdwise.run.folder import PROBA
+from crowdwise.run.tables.verdict_evidence import contradicted, quality_bounds
 from crowdwise.truth.tables import label_columns
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 ACCEPT = 0.9  # confidence from which a label is accepted
-HOPELESS = 0.05  # largest share of the ranked tasks that may be hopeless
+HOPELESS = 0.6  # confidence from which a task is not hopeless
 CHEAP = 3  # further answers per task that are worth buying
 TINY = 1e-12
+GOLD = "gold label"
+UNANSWERED = "nobody has answered this task"
+UNNAMED = "nobody gave this label"
+MINORITY = "fewer than half of the answers name it"
+SPLIT = "trusted answers contradict each other"
+SINGLE = "only one answer, and no other answers to check it"
 
 
 class Labelling(NamedTuple):
@@ -49,21 +63,61 @@ class Labelling(NamedTuple):
         return self.proba[np.arange(len(self.codes)), self.codes]
 
 
-def label_table(labelling: Labelling, ranking: TaskRanker, accept: float, *, checked: bool = True) -> pa.Table:
-    """Return the table of labels.parquet; `checked` says whether held-out answers checked the confidence."""
+def label_table(
+    labelling: Labelling,
+    ranking: TaskRanker,
+    accept: float,
+    *,
+    checked: bool = True,
+    quality: Array | None = None,
+    gold: Array | None = None,
+) -> pa.Table:
+    """Return the table of labels.parquet.
+
+    Parameters
+    ----------
+    labelling : Labelling
+    ranking : TaskRanker
+        Source of the column `ambiguity`. Verdicts do not depend on it.
+    accept : float
+        Confidence from which a label is accepted.
+    checked : bool
+        Whether held-out answers checked the confidence.
+    quality : (workers,) array, optional
+        Lower 95 % bound of each worker's share of right answers, such as `quality_low` of the table of workers. The
+        default is the bound from the probabilities (`quality_bounds`).
+    gold : (tasks,) int array, optional
+        Codes of known labels, -1 unknown. They replace the inferred labels, with confidence 1.
+    """
+    labelling = labelling if gold is None else with_gold(labelling, gold)
     answers, proba, _ = labelling
     columns = label_columns(*labelling)
     share = ambiguity(ranking.scores_)
-    worst = most_ambiguous(ranking.scores_)
-    verdict = verdict_codes(columns, worst, answers_needed(labelling, accept), accept, checked=checked)
+    verdict, reason = verdicts(labelling, columns, accept, checked=checked, quality=quality, gold=gold)
     return pa.table(
         {
             **columns,
             "ambiguity": pa.array(share, mask=np.isnan(share)),
             "verdict": pa.DictionaryArray.from_arrays(verdict, VERDICTS).dictionary_decode(),
+            "reason": pa.array(reason, pa.string()),
             **{f"{PROBA}{name}": proba[:, c] for c, name in enumerate(answers.classes.tolist())},
         }
     )
+
+
+def with_gold(labelling: Labelling, gold: Array) -> Labelling:
+    """Return the labelling with gold labels in place of inferred ones."""
+    answers, proba, codes = labelling
+    gold = np.asarray(gold)
+    if gold.shape != codes.shape or gold.min(initial=-1) < -1 or gold.max(initial=-1) >= answers.n_classes:
+        message = (
+            f"gold has shape {gold.shape} and codes up to {gold.max(initial=-1)}; it needs one code from -1 to "
+            f"{answers.n_classes - 1} for each of the {answers.n_tasks} tasks."
+        )
+        raise ParameterError(message)
+    known = gold >= 0  # (tasks,)
+    certain = (gold[:, None] == np.arange(answers.n_classes)).astype(float)  # (tasks, classes)
+    return Labelling(answers, np.where(known[:, None], certain, proba), np.where(known, gold, codes))
 
 
 def ambiguity(scores: Array) -> Array:
@@ -78,14 +132,6 @@ def ambiguity(scores: Array) -> Array:
     return out
 
 
-def most_ambiguous(scores: Array) -> Array:
-    """Return whether each task is among the share `HOPELESS` of most ambiguous ranked tasks, (tasks,) bools.
-
-    Ties are treated alike: if too many tasks share the lowest score, none of them is among the most ambiguous.
-    """
-    return rankdata(scores, method="max") <= HOPELESS * np.isfinite(scores).sum()
-
-
 def answers_needed(labelling: Labelling, accept: float) -> Array:
     """Return how many answers of average workers would raise each confidence to `accept`, (tasks,)."""
     answers, proba, codes = labelling
@@ -97,7 +143,7 @@ def answers_needed(labelling: Labelling, accept: float) -> Array:
     divergence = cross[codes, codes] - cross[codes, runner_up]  # (tasks,)
     odds = np.log(np.maximum(proba[rows, codes], TINY)) - np.log(np.maximum(proba[rows, runner_up], TINY))
     gap = np.log(accept / (1 - accept)) - odds
-    return np.ceil(np.maximum(gap, 0) / np.maximum(divergence, TINY))
+    return np.ceil(np.round(np.maximum(gap, 0) / np.maximum(divergence, TINY), 9))  # equal tasks stay equal
 
 
 def average_worker(labelling: Labelling) -> Array:
@@ -108,11 +154,27 @@ def average_worker(labelling: Labelling) -> Array:
     return counts / counts.sum(axis=1, keepdims=True)
 
 
-def verdict_codes(columns: dict[str, Any], worst: Array, needed: Array, accept: float, *, checked: bool) -> Array:
-    """Return positions in `VERDICTS`, (tasks,)."""
+def verdicts(
+    labelling: Labelling,
+    columns: dict[str, Any],
+    accept: float,
+    *,
+    checked: bool,
+    quality: Array | None,
+    gold: Array | None,
+) -> tuple[Array, Array]:
+    """Return positions in `VERDICTS` and reasons, (tasks,) each."""
     count = np.asarray(columns["answers"])
-    agreement = columns["agreement"].fill_null(1.0).to_numpy(zero_copy_only=False)
-    accepted = (np.asarray(columns["confidence"]) >= accept) & (checked | (count > 1))
-    hopeless = worst & (agreement < 1) & (count > 1)
-    cheap = (count == 0) | (needed <= CHEAP) | ~(checked | (count > 1))
-    return np.select([accepted, hopeless, cheap], [0, 3, 2], 1).astype(np.int32)
+    agreement = columns["agreement"].fill_null(0.0).to_numpy(zero_copy_only=False)
+    confidence = np.asarray(columns["confidence"])
+    known = np.zeros(len(count), bool) if gold is None else np.asarray(gold) >= 0
+    minority = agreement < 0.5
+    single = (count == 1) & (not checked)
+    sure = (confidence >= accept) & ~single
+    bound = quality_bounds(labelling.answers, labelling.proba) if quality is None else np.asarray(quality, float)
+    hopeless = (confidence < min(HOPELESS, accept)) & contradicted(labelling.answers, labelling.proba, bound)
+    cheap = (answers_needed(labelling, accept) <= CHEAP) | single
+    rules = [known, count == 0, sure & ~minority, sure, hopeless, cheap]
+    verdict = np.select(rules, [0, 2, 0, 1, 3, 2], 1).astype(np.int32)
+    reasons = [known, count == 0, hopeless, agreement == 0, minority, single]
+    return verdict, np.select(reasons, [GOLD, UNANSWERED, SPLIT, UNNAMED, MINORITY, SINGLE], "")
