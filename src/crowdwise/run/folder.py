@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-FORMAT = 2
+FORMAT = 3
 CONFIG, METRICS, TIMES = "config.json", "metrics.json", "times.json"
 LABELS, LABELS_CSV, WORKERS, TASKS, NEXT = "labels.parquet", "labels.csv", "workers.csv", "tasks.csv", "next.csv"
 MODEL, CLASSIFIER, IMAGES = "model.safetensors", "classifier.safetensors", "images"
@@ -82,6 +82,7 @@ FIELDS = {
     "curve": Field(list, "one row per share of the answers"),
     "forecast": Field(list, "one row per number of answers bought"),
     "spammers": Field(int, "a number of workers"),
+    "trust": Field(dict, "what the confidence rests on", needed=False),
     "files": Field(dict, "checksums by file name", needed=False),
     CHECKSUM_KEY: Field(str, "a checksum", needed=False),
 }

@@ -11,7 +11,7 @@ from crowdwise.choose import Choice
 from crowdwise.choose.candidates import POOL, VOTE
 from crowdwise.report.text import unchecked_reason
 from crowdwise.run.selection import Selected
-from crowdwise.run.tables.labels import CHEAP, HOPELESS
+from crowdwise.run.tables.labels import CHEAP
 from crowdwise.run.tables.tasks import Disagreement
 from crowdwise.trust.gold_folds import GoldScore
 
@@ -35,8 +35,7 @@ def verdict_words(accept: float) -> dict[str, str]:
         "accept": f"Use the label: its confidence is at least {100 * accept:g}%.",
         "review": f"Ask an expert: more than {CHEAP} further answers would be needed.",
         "needs more answers": f"Up to {CHEAP} more answers should settle it, if the label is right.",
-        "hopeless": f"Rewrite the question or drop the task: it is among the {HOPELESS:.0%} most ambiguous, and its "
-        "workers contradict each other.",
+        "hopeless": "Rewrite the question or drop the task: workers who are usually right contradict each other.",
     }  # fmt: skip
 
 

@@ -329,7 +329,8 @@ class Pipeline:
         quality = workers.column("quality").fill_null(0.5).to_numpy()
         ranking = Disagreement(labelling, quality) if fits.ranking is None else fits.ranking
         checked = checked or fits.evidence.pool is not None
-        labels = label_table(labelling, ranking, self.options.accept, checked=checked)
+        low = workers.column("quality_low").fill_null(0.0).to_numpy()
+        labels = label_table(labelling, ranking, self.options.accept, checked=checked, quality=low, gold=self.data.gold)
         proposal = self._propose(fits.models[selected.method], labelling, labels, workers)
         return Results(self._with_truth(labels), workers, proposal, ranking)
 
