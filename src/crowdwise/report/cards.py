@@ -17,7 +17,6 @@ CARDS = 60  # maximum number of tasks, and so of images
 ANSWERS = 12  # maximum number of answers per task
 TEXT = 600  # characters of a task's text
 MAX_BYTES = 24_000  # larger images are shrunk
-GOLD_REASON = "gold label"  # of tasks whose label is known
 SIDE = 320  # pixels of the longer side of a shrunk image
 IMAGE_TYPES = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif", b"RIFF": "webp"}
 
@@ -32,7 +31,6 @@ def ambiguous_tasks(run: RunSource) -> list[dict[str, Any]]:
             "label": short(label["label"]),
             "confidence": round(label["confidence"], 4),
             "verdict": label["verdict"],
-            "gold": label.get("reason") == GOLD_REASON,
             "text": task["text"] and short(task["text"], TEXT),
             "image": image_url(run.path, task["image"]) if task["image"] else None,
             **_answers(task),

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from crowdwise._core.display import percent, pluralise
 from crowdwise.report import charts
 from crowdwise.report.cards import ambiguous_tasks
 from crowdwise.report.details import worker_details
-from crowdwise.report.first_screen import first_screen
-from crowdwise.report.shared_mistakes import correlations, shared_mistakes
 from crowdwise.report.source import VERDICTS, RunSource
 from crowdwise.report.tables import busiest, labels_table, next_table, workers_table
-from crowdwise.report.text import count, distinct, short
+from crowdwise.report.text import count, distinct, short, unchecked_reason
 from crowdwise.report.theme import CONFIG
 
 OPTION = 200  # characters of an option of the run
+GROUPS, MEMBERS = 5, 8  # groups of suspiciously similar workers, and names shown per group
 
 
 def embedded(run: RunSource) -> dict[str, Any]:
@@ -55,24 +55,11 @@ def chart_specs(run: RunSource, workers: dict[str, list[Any]]) -> dict[str, char
         specs["methods"] = charts.against_vote(methods)
     if metrics["history"]:
         specs["history"] = charts.self_training(metrics["history"])
-    if rows := correlations(metrics.get("trust") or {}):
-        specs["shared"] = charts.shared_mistakes(rows)
-    return specs | budget_specs(metrics)
-
-
-def budget_specs(metrics: dict[str, Any]) -> dict[str, charts.Spec]:
-    """Return accuracy against budget, one method per chart: the forecast is apart if the curve is of another method."""
-    curve, forecast, have = metrics["curve"], metrics["forecast"], metrics["summary"]["n_answers"]
-    method, drawn = metrics["method"], metrics.get("curve_method") or metrics["method"]
-    if drawn == method:
-        return {"budget": charts.budget(curve, forecast, have, method)} if curve or forecast else {}
-    specs = {}
-    if curve:
-        specs["budget"] = charts.budget(curve, [], have, drawn)
-    if forecast:
-        truth = metrics["truth"]
-        now = {"answers": have, "expected": metrics["expected_accuracy"], "accuracy": truth and truth["accuracy"]}
-        specs["forecast"] = charts.budget([now], forecast, have, method)
+    if metrics["curve"] or metrics["forecast"]:
+        specs["budget"] = charts.budget(
+            metrics["curve"], metrics["forecast"], metrics["summary"]["n_answers"], drawn=metrics.get("curve_method"),
+            method=metrics["method"], measured=truth and truth["accuracy"],
+        )  # fmt: skip
     return specs
 
 
@@ -94,18 +81,18 @@ def reliability_bins(calibration: dict[str, Any]) -> dict[str, charts.Rows]:
 def overview(run: RunSource) -> dict[str, Any]:
     """Return what the template shows: the headline, the verdicts, the methods, and how the run was made."""
     metrics, config = run.metrics, run.config
+    sums = {f"checksum of {name}": value for name, value in config.get("data", {}).items()}
     return {
         "name": run.path.resolve().name,
         "metrics": metrics,
         "words": [text for text in metrics["words"] if text != metrics["why"]],  # shown in its own place
-        "screen": first_screen(run),
+        "tiles": tiles(metrics),
         "verdicts": verdicts(metrics),
         "methods": [each | {"failure": each["failure"] and short(each["failure"], 160)} for each in metrics["methods"]],
         "scored": any(each["scores"] for each in metrics["methods"]),
         "n_compared": sum(each["rank"] is not None for each in metrics["methods"]),
         "compared": compared(metrics),
-        "shared": shared_mistakes(metrics),
-        "has_shared_chart": bool(correlations(metrics.get("trust") or {})),
+        "alike": alike(metrics),
         "hidden_classes": max(len(metrics["balance"]["classes"]) - charts.CLASSES, 0),
         "inputs": [
             {
@@ -116,11 +103,52 @@ def overview(run: RunSource) -> dict[str, Any]:
             }
             for each in config["inputs"]
         ],
-        "options": {name: short(value, OPTION) for name, value in config["options"].items() if value is not None},
-        "checksums": {name: short(value, OPTION) for name, value in config.get("data", {}).items()},
+        "options": {
+            name: short(value, OPTION) for name, value in (config["options"] | sums).items() if value is not None
+        },
         "version": config["crowdwise"],
         "seed": config["seed"],
     }
+
+
+def tiles(metrics: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the few figures at the top: their subject, the figures, and a remark.
+
+    Expected and measured figures are shown side by side, equally large.
+    """
+    truth, summary = metrics["truth"], metrics["summary"]
+    basis = unchecked_reason(summary, metrics["calibration"]["temperature"]) or "by calibrated confidence"
+    right = {"expected right": percent(metrics["expected_accuracy"])}
+    remark = basis
+    if truth:
+        right["measured"] = percent(truth["accuracy"])
+        span = f"{percent(truth['low'])} to {percent(truth['high'])}"
+        remark = f"measured on {pluralise(truth['tasks'], 'task')}: {span}"
+    shown = [_tile("All labels", right, remark)]
+    if accepted := metrics["counts"]["accept"]:
+        right = {"expected right": percent(metrics["expected_accepted"])}
+        remark = basis
+        if truth and truth["accepted_accuracy"] is not None:
+            right["measured"] = percent(truth["accepted_accuracy"])
+            remark = f"measured on {pluralise(truth['accepted_tasks'], 'task')}"
+        shown.append(_tile(f"The {count(accepted)} accepted", right, remark))
+    per_task = f"{summary['per_task']['mean']:.1f} answers per task; " if summary["per_task"] else ""
+    spam = pluralise(metrics["spammers"], "worker looks", "workers look") if metrics["spammers"] else "no worker looks"
+    amounts = {"answers": count(summary["n_answers"]), "workers": count(summary["n_workers"])}
+    return [*shown, _tile(pluralise(summary["n_tasks"], "task"), amounts, f"{per_task}{spam} like spam")]
+
+
+def alike(metrics: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return groups of workers who agree with each other more often than expected, the largest first."""
+    return [
+        {
+            "names": ", ".join(short(worker, 40) for worker in group["workers"][:MEMBERS]),
+            "more": max(len(group["workers"]) - MEMBERS, 0),
+            "agreement": group["agreement"],
+            "expected": group["expected"],
+        }
+        for group in metrics.get("alike", [])[:GROUPS]
+    ]
 
 
 def verdicts(metrics: dict[str, Any]) -> list[dict[str, Any]]:
@@ -134,3 +162,7 @@ def verdicts(metrics: dict[str, Any]) -> list[dict[str, Any]]:
         }
         for name in VERDICTS
     ]  # fmt: skip
+
+
+def _tile(of: str, figures: dict[str, str], remark: str) -> dict[str, Any]:
+    return {"of": of, "figures": figures, "remark": remark}

@@ -275,7 +275,7 @@
     }
     if (task.text) node.append(make("blockquote", { class: "user", tabindex: "0" }, task.text));
     node.append(make("h3", { class: "user" }, `Task ${task.task}`));
-    node.append(make("p", { class: "label" }, make("span", { class: "user" }, task.label), make("span", {}, task.gold ? make("span", { class: "tag" }, "gold") : percent(task.confidence))), verdict(task.verdict));
+    node.append(make("p", { class: "label" }, make("span", { class: "user" }, task.label), make("span", {}, percent(task.confidence))), verdict(task.verdict));
     const list = make("ul", { "aria-label": "Answers, the most trusted first" });
     list.append(make("li", { class: "names" }, make("span", {}, "answer"), make("span", {}, "worker"), make("span", {}, "trust")));
     for (const { worker, label, trust } of task.answers) {

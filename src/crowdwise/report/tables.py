@@ -38,7 +38,6 @@ def labels_table(run: RunSource) -> Table:
         "answers": table.column("answers").to_pylist(),
         "ambiguity": rounded(table, "ambiguity", 3),
         "verdict": table.column("verdict").to_pylist(),
-        "reason": ids(table, "reason") if "reason" in table.column_names else [None] * len(table),
         "truth": ids(table, "truth") if "truth" in table.column_names else [None] * len(table),
         "text": texts_of(run, table.column("task")),
     }
@@ -49,7 +48,6 @@ def labels_table(run: RunSource) -> Table:
         column("label", "Label"),
         column("verdict", "Verdict", "verdict"),
         column("confidence", "Confidence", "share", hint),
-        column("reason", "Reason", hint="Why the task has this verdict"),
         column("runner_up", "Runner-up", hint="The next most probable class"),
         column("agreement", "Agreement", "share", "Share of the task's answers that equal the label"),
         column("answers", "Answers", "count"),
@@ -78,7 +76,7 @@ def workers_table(run: RunSource, rows: Array) -> Table:
         ],
         "confusion_share": rounded(table, "worst_confusion_share", 3),
         "seconds": rounded(table, "seconds", 1),
-        "flag": flags(table),
+        "flag": ["spam?" if spam else None for spam in table.column("spammer").to_pylist()],
     }
     columns = [
         column("worker", "Worker"),
@@ -97,16 +95,6 @@ def workers_table(run: RunSource, rows: Array) -> Table:
         column("flag", "Flag", "flag"),
     ]
     return assemble(columns, cells, run.workers.num_rows, "worker", "those with most answers first", "workers.csv")
-
-
-def flags(table: pa.Table) -> list[str | None]:
-    """Return what is wrong with each worker's answers; runs of earlier versions only say who looks like a spammer."""
-    spam = ["spam?" if each else None for each in table.column("spammer").to_pylist()]
-    if "flag" not in table.column_names:
-        return spam
-    return [
-        (flag and short(flag, TEXT)) or each for flag, each in zip(table.column("flag").to_pylist(), spam, strict=True)
-    ]
 
 
 def next_table(run: RunSource) -> Table:
