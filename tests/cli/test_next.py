@@ -153,7 +153,7 @@ def test_learners_use_features(crowd):
     X = np.random.default_rng(0).normal(size=(80, 4))
     np.save("X.npy", X)
     run("next answers.csv -b 5 --features X.npy --method raykar --set max_iter=300 -o next.csv")
-    proposal = propose(cw.Raykar(max_iter=300).fit(X, crowd), 5, X=X)
+    proposal = propose(cw.Raykar(max_iter=300).fit(X, crowd), 5, X=X, per_worker="fair")
     assert [int(row["task"]) for row in rows_of("next.csv")] == proposal.table["task"].to_pylist()
 
 

@@ -36,7 +36,7 @@ def embedded(run: RunSource) -> dict[str, Any]:
 def chart_specs(run: RunSource, workers: dict[str, list[Any]]) -> dict[str, charts.Spec]:
     """Return the charts for which there is data."""
     metrics = run.metrics
-    shares = metrics["balance"]
+    shares, truth = metrics["balance"], metrics["truth"]
     series = {"answers": shares["answered"], "labels": shares["inferred"]}
     if shares["truth"]:
         series["known truth"] = shares["truth"]
