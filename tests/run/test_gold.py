@@ -57,6 +57,21 @@ def test_gold_gives_an_interval_that_leads_the_headline(made):
     assert all(each["low"] <= np.mean(truth == int(each["class"])) <= each["high"] for each in shares)
 
 
+def test_gold_tasks_are_predicted_on_the_scale_of_other_tasks(tmp_path, monkeypatch):
+    """Otherwise the predictions would shift the estimates, and intervals would miss the truth."""
+    passed = []
+
+    def spy(answers, gold, *, proba, **options):
+        passed.append((np.asarray(gold) >= 0, proba.max(axis=1)))
+        return cw.trust.estimate(answers, gold, proba=proba, **options)
+
+    monkeypatch.setattr("crowdwise.run.trust_figures.estimate", spy)
+    answers, truth = panel(n_tasks=200)
+    run(answers, tmp_path / "run", gold={t: int(truth[t]) for t in range(60)}, method="wawa")
+    (is_gold, top), *_ = passed
+    assert is_gold.sum() == 60 and abs(top[is_gold].mean() - top[~is_gold].mean()) < 0.06
+
+
 def test_without_gold_the_headline_says_what_it_assumes(made):
     without = made[0].metrics
     assert without["trust"]["basis"] == "other crowds" and without["trust"]["n_gold"] == 0

@@ -41,7 +41,7 @@ class Selected:
     doubts: dict[str, str]  # methods that held-out answers prefer, and why they were not used
     scaling: Scaling | None = None  # of the confidence, by gold
     gold_scores: dict[str, GoldScore] | None = None
-    unseen: Array | None = None  # (gold tasks, classes): probabilities by fits that did not know the gold label
+    predictions: Array | None = None  # (tasks, classes), before scaling; of gold tasks by fits that did not know them
 
 
 @dataclass(frozen=True)
@@ -64,16 +64,19 @@ class Selector:
         """
         answers, gold = self.data.answers, self.data.gold
         best, doubts = self._by_answers(models)
-        scaling, scores, unseen = None, None, None
+        scaling, scores, predictions = None, None, None
         if gold is not None:
             known = gold[gold >= 0]
-            proba, codes, confidence = self._unseen(models, best)
+            proba, codes, tempered = self._unseen(models, best)
             preferred, scores = compare_on_gold(proba, known, best)
             best = best if self.candidates.requested is not None else preferred
-            scaling, unseen = platt_scaling(confidence[best], codes[best] == known), proba[best]
+            confidence = tempered[best][np.arange(len(known)), codes[best]]
+            scaling = platt_scaling(confidence, codes[best] == known)
+            predictions = make_labelling(best, models[best], answers, self.choice, self.evidence).proba
+            predictions[gold >= 0] = tempered[best]
         labelling = make_labelling(best, models[best], answers, self.choice, self.evidence, gold, scaling)
         learner = not isinstance(models[best], TruthModel)
-        return Selected(best, labelling, learner, doubts, scaling, scores, unseen)
+        return Selected(best, labelling, learner, doubts, scaling, scores, predictions)
 
     def _by_answers(self, models: dict[str, Any]) -> tuple[str, dict[str, str]]:
         """Return the method that answers alone select, and the reasons against others that they prefer."""
@@ -97,7 +100,7 @@ class Selector:
         return best, doubts
 
     def _unseen(self, models: dict[str, Any], best: str) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
-        """Return probabilities, labels and confidences on the gold tasks, by fits that did not know the gold labels.
+        """Return what fits that did not know the gold labels say about them: raw probabilities, labels, tempered ones.
 
         All methods without features are compared, and the best so far. Other learners would take too long.
         """
@@ -117,7 +120,7 @@ class Selector:
             evidence = self.evidence.with_pool(fitted.get(POOL))
             for name in names:
                 labelling = make_labelling(name, fitted[name], data.answers, self.choice, evidence)
-                parts += [np.asarray(fitted[name].proba_, dtype=float), labelling.codes, labelling.confidence]
+                parts += [np.asarray(fitted[name].proba_, dtype=float), labelling.codes, labelling.proba]
             return tuple(parts)
 
         assert data.gold is not None

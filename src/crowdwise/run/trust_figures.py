@@ -109,20 +109,24 @@ def _dependence(data: RunInput, evidence: Evidence) -> dict[str, Any]:
 
 
 def _estimates(data: RunInput, selected: Selected) -> dict[str, Any] | None:
-    """Return accuracy, class shares and workers' accuracies with intervals, or None with too few gold labels."""
-    assert data.gold is not None
-    proba = selected.labelling.proba.copy()
-    proba[data.gold >= 0] = selected.unseen  # gold tasks must not be predicted by a model that knows them
+    """Return accuracy, class shares and workers' accuracies with intervals, or None with too few gold labels.
+
+    The accuracy is that of the labels of the run, where gold replaces the labels that it contradicts.
+    """
+    assert data.gold is not None and selected.predictions is not None
     try:
-        found = estimate(data.answers, data.gold, proba=proba)
+        found = estimate(data.answers, data.gold, proba=selected.predictions)
     except CrowdwiseError:
         return None
 
     def plain(part: Any) -> dict[str, float]:
         return {"value": float(part.value), "low": float(part.low), "high": float(part.high)}
 
+    known = data.gold >= 0
+    corrected = float((selected.predictions.argmax(axis=1) != data.gold)[known].sum()) / len(known)
+    accuracy = {name: min(value + corrected, 1.0) for name, value in plain(found.accuracy).items()}
     return {
-        "accuracy": {**plain(found.accuracy), "n_gold": found.n_gold},
+        "accuracy": {**accuracy, "n_gold": found.n_gold},
         "shares": [{"class": str(name), **plain(part)} for name, part in found.shares.items()],
         "workers": [{"worker": str(name), **plain(part)} for name, part in found.workers.items()],
     }
