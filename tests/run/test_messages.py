@@ -196,7 +196,7 @@ def test_a_low_weight_of_answers_is_mentioned(answer_weight, mentioned):
 def test_flagged_workers_are_named_with_the_reason_and_doubted_if_they_are_the_majority():
     def workers(n_flagged, n_good):
         bad = [{"worker": f"w{i}", "answers": 10 + i, "flag": "answers at random"} for i in range(n_flagged)]
-        return bad + [{"worker": f"g{i}", "answers": 10, "flag": ""} for i in range(n_good)]
+        return bad + [{"worker": f"g{i}", "answers": 10, "flag": None} for i in range(n_good)]
 
     assert "1 worker should not be relied on: w0 (answers at random)." in words(workers=workers(1, 9))
     text = " ".join(words(workers=workers(6, 20)))

@@ -54,6 +54,8 @@ def test_tables_match_the_answers(made):
     first = made.tasks.slice(0, 1).to_pylist()[0]
     assert len(json.loads(first["workers"])) == len(json.loads(first["labels"])) == first["answers"]
     assert made.answers.truth is None  # no fit has seen it
+    assert set(made.workers.column("flag").to_pylist()) >= {None}  # empty cells: most workers have no flag
+    assert not any("'" in (made.path / name).read_text() for name in ("labels.csv", "workers.csv"))
     hopeless = set(made.labels.filter(np.array(made.labels.column("verdict")) == "hopeless").column("task").to_pylist())
     assert not hopeless & set(made.next.column("task").to_pylist())
 

@@ -12,8 +12,9 @@
     images/             thumbnails of the most ambiguous tasks
     report.html         all of this on one page
 
-Every file is written atomically. Format 2 (the current one) keeps in `metrics.json` a checksum of itself and of each
-file that `Run` reads, so damage is detected. Format 1 has no checksums and is read without this check.
+Every file is written atomically. Since format 2, `metrics.json` keeps a checksum of itself and of each file that `Run`
+reads, so damage is detected; format 1 is read without this check. Format 3 (the current one) adds `trust` to
+`metrics.json`, `reason` to the labels and `flag` to the workers.
 """
 
 from __future__ import annotations
@@ -141,8 +142,9 @@ class Run:
     @cached_property
     def workers(self) -> pa.Table:
         """One row per worker."""
-        texts = dict.fromkeys(("worst_class", "worst_confusion"), pa.string())
-        return _read_csv(self._checked(WORKERS), {"worker": self.answers.worker_ids.type, **texts})
+        names = ["worst_class", "worst_confusion", *(["flag"] if self.metrics["format"] >= 3 else [])]
+        types = {"worker": self.answers.worker_ids.type} | dict.fromkeys(names, pa.string())
+        return _read_csv(self._checked(WORKERS), types)
 
     @cached_property
     def tasks(self) -> pa.Table:

@@ -133,7 +133,7 @@ def accepted_words(metrics: Mapping[str, Any]) -> list[str]:
 def flag_words(workers: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return who is flagged and why, those with most answers first, with a warning if they gave half of all answers.
 
-    >>> flag_words([{"worker": "w7", "answers": 9, "flag": "answers at random"}, {"answers": 20, "flag": ""}])
+    >>> flag_words([{"worker": "w7", "answers": 9, "flag": "answers at random"}, {"answers": 20, "flag": None}])
     ['1 worker should not be relied on: w7 (answers at random).']
     """
     flagged = sorted((row for row in workers if row["flag"]), key=lambda row: -row["answers"])

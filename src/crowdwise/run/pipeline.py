@@ -349,7 +349,7 @@ class Pipeline:
         proba[rows, labelling.codes] = np.maximum(proba[rows, labelling.codes], highest)
         hopeless = np.array([verdict == "hopeless" for verdict in labels.column("verdict").to_pylist()])
         budget = self.options.budget or 1
-        trusted = workers.filter(pc.equal(workers.column("flag"), "")).column("worker").to_pylist()
+        trusted = workers.filter(pc.is_null(workers.column("flag"))).column("worker").to_pylist()
         return propose(
             model, budget, proba=proba, hopeless=hopeless, per_worker="fair", workers=trusted or None,
             random_state=self.options.seed,

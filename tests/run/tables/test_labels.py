@@ -86,7 +86,7 @@ def test_identical_tasks_get_identical_verdicts_at_any_rank():
 def test_a_label_that_few_or_no_answers_name_is_not_accepted():
     found, reason = verdicts(["xyyz", "yyyy", "xxyy", "", "xxxx"], [0.95] * 5)
     assert found == ["review", "review", "accept", "needs more answers", "accept"]
-    assert reason == [MINORITY, UNNAMED, "", UNANSWERED, ""]
+    assert reason == [MINORITY, UNNAMED, None, UNANSWERED, None]
 
 
 def test_gold_is_always_accepted_and_replaces_the_label():

@@ -99,7 +99,7 @@ def label_table(
             **columns,
             "ambiguity": pa.array(share, mask=np.isnan(share)),
             "verdict": pa.DictionaryArray.from_arrays(verdict, VERDICTS).dictionary_decode(),
-            "reason": pa.array(reason, pa.string()),
+            "reason": pa.array(reason, pa.string(), mask=reason == ""),
             **{f"{PROBA}{name}": proba[:, c] for c, name in enumerate(answers.classes.tolist())},
         }
     )

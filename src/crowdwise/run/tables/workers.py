@@ -139,7 +139,7 @@ def rate_workers(
             "worst_confusion": confused,
             "worst_confusion_share": share,
             "spammer": spammer,
-            "flag": _flags(answers, constant, spammer, against, copies),
+            "flag": pa.array(_flags(answers, constant, spammer, against, copies), pa.string()),
             "seconds": _median_seconds(answers, seconds),
         }
     )
@@ -164,8 +164,10 @@ def _constant_label(answers: Answers, peers: PeerQuality) -> Array:
     return np.where(single & (others >= MIN_OTHERS), label, -1)
 
 
-def _flags(answers: Answers, constant: Array, spammer: Array, against: Array, copies: Sequence[Array]) -> list[str]:
-    """Return what is wrong with each worker, or an empty text."""
+def _flags(
+    answers: Answers, constant: Array, spammer: Array, against: Array, copies: Sequence[Array]
+) -> list[str | None]:
+    """Return what is wrong with each worker, or None."""
     n, names = np.diff(answers.worker_starts), answers.workers.tolist()
     flags = np.select([spammer, against], ["answers at random", "answers against the truth"], "").astype(object)
     for w in np.flatnonzero(constant >= 0):
@@ -176,7 +178,7 @@ def _flags(answers: Answers, constant: Array, spammer: Array, against: Array, co
         for w in group:
             if w != original and not flags[w]:
                 flags[w] = f"copies {names[original]}"
-    return flags.tolist()
+    return [flag or None for flag in flags.tolist()]
 
 
 def _bits(answers: Answers, counts: Array, average: Array, prior: Array) -> Array | None:
