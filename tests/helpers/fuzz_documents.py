@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from crowdwise.io.format_table import FORMATS
+
 Row = tuple[Any, Any, Any]  # task, worker, label
 
 TEXTS = (
@@ -54,6 +56,8 @@ def document(format: str, rows: Sequence[Row], draw: Random) -> Document:
         name, data = f"{name}.gz", gzip.compress(data, 1, mtime=0)
     if draw.random() < 0.5 or format.startswith(("peerannot", "cleanlab", "matrix")):  # these cannot be detected
         options = {"format": format, **options}
+    if FORMATS[format].quoted:  # ids contain line breaks
+        options = {**options, "multiline": True}
     return Document(name, data, options, frozenset(found))
 
 

@@ -62,7 +62,7 @@ def test_no_cell_is_a_formula_and_ids_are_restored(answers):
         assert len(found) > 4
         bad = [cell for cell in found if cell[:1] in tuple("=+-@\t\r\n＝＋－＠") and not NUMBER.fullmatch(cell)]
         assert not [cell for cell in bad if cell], file
-    assert read("answers.csv") == answers
+    assert read("answers.csv", multiline=True) == answers
     made = Run("run")
     assert sorted(made.workers["worker"].to_pylist()) == sorted(NAMES)
     assert sorted(made.tasks["task"].to_pylist()) == answers.tasks.tolist()

@@ -48,7 +48,7 @@ def test_a_header_without_rows_is_rejected(put, content):
 
 def test_missing_ids_are_reported_with_their_lines(put):
     file = put("a.csv", 'task,worker,label\n1,a,"two\nlines"\n\n2,a,\n3,"",x\n4,a,\n')
-    assert_read_fails(errors.NullError, r"'worker' is empty in 1 of 4 rows \(lines 6\)", file)
+    assert_read_fails(errors.NullError, r"'worker' is empty in 1 of 4 rows \(lines 6\)", file, multiline=True)
     file = put("b.jsonl", '{"task": 1, "worker": "a", "label": "x"}\n\n{"task": 1, "worker": "b"}\n')
     assert_read_fails(errors.NullError, r"'label' is empty in 1 of 2 rows \(lines 3\)", file)
 

@@ -48,7 +48,11 @@ def test_side_columns_of_every_long_format(tmp_path, name):
 def parsed(monkeypatch):
     """The name of each CSV file of answers, once for each time it is parsed."""
     names, read_cells = [], delimited.read_cells
-    monkeypatch.setattr(delimited, "read_cells", lambda file, *args: names.append(file.name) or read_cells(file, *args))
+    monkeypatch.setattr(
+        delimited,
+        "read_cells",
+        lambda file, *rest, **options: names.append(file.name) or read_cells(file, *rest, **options),
+    )
     return names
 
 

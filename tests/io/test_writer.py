@@ -45,14 +45,14 @@ def _build(drawn):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 def test_ids_survive_the_round_trip(tmp_path, suffix, answers):
     write(answers, tmp_path / f"answers{suffix}")
-    assert read(tmp_path / f"answers{suffix}") == answers
+    assert read(tmp_path / f"answers{suffix}", multiline=True) == answers
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_booleans_survive_the_round_trip(tmp_path, suffix):
     answers = Answers.from_arrays([True, False], [True, True], [False, True])
     write(answers, tmp_path / f"answers{suffix}")
-    assert read(tmp_path / f"answers{suffix}") == answers
+    assert read(tmp_path / f"answers{suffix}", multiline=True) == answers
     text = Answers.from_arrays(["True", "False"], ["True", "x"], ["False", "False"])
     write(text, tmp_path / f"text{suffix}")
     assert read(tmp_path / f"text{suffix}") == text

@@ -94,6 +94,11 @@ READING_OPTIONS = (
         "What to do with rows that have a missing value: stop with an error, or drop them.",
     ),
     _reading_option(
+        "multiline", bool, False,
+        "Accept line breaks in ids and labels of CSV and TSV files. By default they are an error, because a stray "
+        "quotation mark makes one cell of many lines.",
+    ),
+    _reading_option(
         "max_classes", int, MAX_CLASSES, metavar="N", min=1,
         help="Stop with an error if there are more classes than this.",
     ),
@@ -220,7 +225,7 @@ def read_answers_with_side_columns(files: list[Path], **options: Any) -> tuple[A
 def _read(files: list[Path], reader: Callable[..., T], options: dict[str, Any]) -> T:
     with progress(f"Reading {', '.join(file.name for file in files)}"):
         arguments = {
-            name: value if isinstance(value, int) else str(value)
+            name: value if isinstance(value, int) else str(value)  # a bool is an int
             for name, value in options.items()
             if value is not None
         }

@@ -18,6 +18,7 @@ class Format:
     what: str
     takes: tuple[str, ...] = ()  # the options it has: question=, task=, worker=, ...
     inputs: str | None = None  # prefix of the names of a task's fields; None: the format has no side columns
+    quoted: bool = False  # whether cells are quoted text, which may contain line breaks (multiline=)
 
     @property
     def long(self) -> bool:
@@ -31,8 +32,10 @@ class Format:
 
 
 _FORMATS = (
-    Format("csv", "delimited:read_csv", "one row per answer, separated by commas or semicolons; also .gz", LONG, ""),
-    Format("tsv", "delimited:read_tsv", "the same, separated by tabs", LONG, ""),
+    Format(
+        "csv", "delimited:read_csv", "one row per answer, separated by commas or semicolons; also .gz", LONG, "", True
+    ),
+    Format("tsv", "delimited:read_tsv", "the same, separated by tabs", LONG, "", True),
     Format("parquet", "parquet:read_parquet", "Parquet table, one row per answer", LONG, ""),
     Format("jsonl", "jsonl:read_jsonl", "one JSON object per line and answer; also .gz", LONG, ""),
     Format("label-studio", "label_studio:read_label_studio", "Label Studio JSON export", ("question",), "data."),
@@ -40,8 +43,10 @@ _FORMATS = (
         "argilla", "argilla:read_argilla", "Argilla 2 or 1 records, JSON, JSONL or Parquet", ("question", "task"), ""
     ),
     Format("prodigy", "prodigy:read_prodigy", "Prodigy JSONL export", ("question", "worker"), ""),
-    Format("mturk", "mturk:read_mturk", "Mechanical Turk batch results, CSV", ("question", "task", "truth"), "Input."),
-    Format("toloka", "toloka:read_toloka", "Toloka results, TSV", ("question", "task"), "INPUT:"),
+    Format(
+        "mturk", "mturk:read_mturk", "Mechanical Turk batch results, CSV", ("question", "task", "truth"), "Input.", True
+    ),
+    Format("toloka", "toloka:read_toloka", "Toloka results, TSV", ("question", "task"), "INPUT:", True),
     Format(
         "ground-truth", "ground_truth:read_ground_truth", "SageMaker Ground Truth manifest", ("question", "task"), ""
     ),
@@ -53,7 +58,11 @@ _FORMATS = (
         "text matrix of Rodrigues, one line per task, one column per worker, -1 for no answer",
     ),
     Format(
-        "cleanlab", "cleanlab:read_cleanlab", "wide CSV or Parquet, one row per task, one column per worker", ("task",)
+        "cleanlab",
+        "cleanlab:read_cleanlab",
+        "wide CSV or Parquet, one row per task, one column per worker",
+        ("task",),
+        quoted=True,
     ),
     Format("doccano", "doccano:read_doccano", "zip of <username>.jsonl", ("task",), ""),
 )

@@ -48,6 +48,7 @@ def read(
     worker: str | None = None,
     label: str | None = None,
     weight: str | None = None,
+    multiline: bool = False,
     **options: Any,
 ) -> Answers:
     """Read answers from one file, several files, a folder or a glob.
@@ -67,6 +68,9 @@ def read(
     truth, weight : str, optional
         Columns with the known class of the row's task and with the weight of the answer. In a long table, columns named
         exactly `truth`, `weight` or `pseudo` (whether a model made the answer) are used by default.
+    multiline : bool
+        Accept ids and labels that contain line breaks. In CSV and TSV files they are an error by default, since a stray
+        quotation mark makes one cell of many lines.
     **options
         As in `Answers.from_frame`: classes, tasks, workers, duplicates, nulls, max_classes.
 
@@ -84,7 +88,7 @@ def read(
     columns = column_options(question=question, truth=truth, task=task, worker=worker, label=label, weight=weight)
     paths = find_files(path)
     form = choose_format(paths[0], format, columns)
-    answers = build_answers(paths, load(paths, form, columns, detected=format is None), options)
+    answers = build_answers(paths, load(paths, form, columns, detected=format is None, multiline=multiline), options)
     pa.default_memory_pool().release_unused()
     return answers
 
@@ -96,6 +100,7 @@ def read_truth(
     task: str | None = None,
     truth: str | None = None,
     like: Answers | None = None,
+    multiline: bool = False,
 ) -> pa.Table:
     """Read known labels as a table with the columns `task` and `label`, for `answers.with_truth((task, label))`.
 
@@ -105,6 +110,8 @@ def read_truth(
         As in `read`, for long tables: CSV, TSV, Parquet, JSONL. Rows without a label are left out.
     task, truth : str, optional
         Column names. By default the known label is the column `truth`, `gold` or `label`.
+    multiline : bool
+        As in `read`.
     like : Answers, optional
         Convert the ids to the types they have in these answers. In a short file, text ids may look like integers.
     """
@@ -124,7 +131,7 @@ def read_truth(
             if not form.long:
                 message = f"known labels are read from CSV, TSV, Parquet or JSONL files, not from {form.name!r}."
                 raise FormatError(message)
-            raws.append(form.load()(file, choose))
+            raws.append(form.load()(file, choose, **({"multiline": True} if multiline and form.quoted else {})))
     with file_errors(paths[0]):
         columns = concat_files(raws, paths).columns
         tables = {"task": None, "label": None} if like is None else {"task": like.task_ids, "label": like.class_ids}
@@ -133,7 +140,8 @@ def read_truth(
 
 def attach_truth(answers: Answers, file: str | PathLike[str]) -> Answers:
     """Return the answers with the known labels of a file; labels of unanswered tasks are left out and counted."""
-    table = read_truth(Path(file), like=answers)
+    multiline = _has_line_breaks(answers.class_ids) or _has_line_breaks(answers.task_ids)
+    table = read_truth(Path(file), like=answers, multiline=multiline)
     out = answers.with_truth((table.column("task"), table.column("label")), ignore_unknown=True)
     if out.truth is None or not (out.truth >= 0).any():
         message = f"{file}: none of its {table.num_rows:,} tasks occurs in the answers. Use the same task ids."
@@ -169,13 +177,15 @@ def load(
     *,
     detected: bool,
     choose_side: ChooseSide | None = None,
+    multiline: bool = False,
 ) -> list[RawColumns]:
     """Parse each file once.
 
     `detected` says that the format was detected from the first file rather than named by the user. `choose_side` picks
-    further columns to read from the same files: texts, images and times.
+    further columns to read from the same files: texts, images and times. `multiline` accepts line breaks in ids.
     """
-    reader, side = form.load(), partial(choose_side, form) if choose_side else None
+    side = partial(choose_side, form) if choose_side else None
+    reader = partial(form.load(), multiline=multiline) if form.quoted else form.load()
     raws: list[RawColumns] = []
     for file in paths:
         try:
@@ -294,6 +304,10 @@ def cast_ids(ids: pa.Array, table: pa.Array | None, what: str) -> pa.Array:
             f"{preview(table.to_pylist())}. Use the same ids in both files."
         )
         raise IdTypeError(message) from None
+
+
+def _has_line_breaks(ids: pa.Array) -> bool:
+    return pa.types.is_large_string(ids.type) and bool(pc.any(pc.match_substring_regex(ids, "[\r\n]")).as_py())
 
 
 def _known_labels(columns: dict[str, pa.Array]) -> pa.Table:

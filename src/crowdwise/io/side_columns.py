@@ -80,13 +80,14 @@ def read_with_side_columns(
     worker: str | None = None,
     label: str | None = None,
     weight: str | None = None,
+    multiline: bool = False,
     **options: Any,
 ) -> tuple[Answers, SideColumns]:
     r"""Read answers together with the texts, images and times in the same files. Each file is parsed once.
 
     Parameters
     ----------
-    path, format, question, truth, task, worker, label, weight, **options
+    path, format, question, truth, task, worker, label, weight, multiline, **options
         As in `read`.
     text : str, optional
         The column of a long table, or the field of a task in an export, that holds the text. By default the field
@@ -118,7 +119,7 @@ def read_with_side_columns(
     ["Texts come from 'tweet'.", "Times come from 'seconds', known for 2 of 2 answers."]
     """
     columns = column_options(question=question, truth=truth, task=task, worker=worker, label=label, weight=weight)
-    paths, form, raws = _load(path, format, text, columns)
+    paths, form, raws = _load(path, format, text, columns, multiline=multiline)
     answers = build_answers(paths, list(raws), options)
     side = _side_columns(paths, form, raws, answers, text)
     del raws
@@ -136,6 +137,7 @@ def read_side_columns(
     task: str | None = None,
     worker: str | None = None,
     label: str | None = None,
+    multiline: bool = False,
 ) -> SideColumns:
     r"""Read the texts, images and times of answers that were read before.
 
@@ -143,7 +145,7 @@ def read_side_columns(
 
     Parameters
     ----------
-    path, format, question, task, worker, label
+    path, format, question, task, worker, label, multiline
         As passed to `read`.
     answers : Answers
         What `read` returned, or a part of it.
@@ -165,12 +167,12 @@ def read_side_columns(
     ['hello']
     """
     columns = column_options(question=question, task=task, worker=worker, label=label)
-    paths, form, raws = _load(path, format, text, columns)
+    paths, form, raws = _load(path, format, text, columns, multiline=multiline)
     return _side_columns(paths, form, raws, answers, text)
 
 
 def _load(
-    path: Paths, format: str | None, text: str | None, columns: dict[str, str]
+    path: Paths, format: str | None, text: str | None, columns: dict[str, str], *, multiline: bool
 ) -> tuple[list[Path], Format, list[RawColumns]]:
     """Parse the files of `path`, side columns included."""
     if text is not None and (not isinstance(text, str) or not text):
@@ -182,7 +184,11 @@ def _load(
         message = f"{paths[0]}: the format {form.name!r} contains no texts; leave out text= (--text)."
         raise ParameterError(message)
     choose_side = None if form.inputs is None else partial(_choose_side, text)
-    return paths, form, load(paths, form, columns, detected=format is None, choose_side=choose_side)
+    return (
+        paths,
+        form,
+        load(paths, form, columns, detected=format is None, choose_side=choose_side, multiline=multiline),
+    )
 
 
 def _side_columns(

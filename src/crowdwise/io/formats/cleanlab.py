@@ -24,9 +24,9 @@ _INDEX = ("", "Unnamed: 0", "__index_level_0__", "task", "task_id", "id", "index
 _INTEGER = r"^-?[0-9]+(\.0*)?$"  # pandas writes integers with gaps as 1.0
 
 
-def read_cleanlab(path: Path, *, task: str | None = None) -> RawColumns:
+def read_cleanlab(path: Path, *, task: str | None = None, multiline: bool = False) -> RawColumns:
     """Read one answer per non-empty cell."""
-    table = _parquet(path) if is_parquet(path) else _text(path)
+    table = _parquet(path) if is_parquet(path) else _text(path, multiline=multiline)
     index = task if task is not None else next((name for name in _INDEX if name in table), None)
     if index is not None and index not in table:
         message = f"no column {index!r} for the task; the table has {', '.join(map(repr, table))}."
@@ -55,11 +55,11 @@ def _parquet(path: Path) -> dict[str, pa.Array]:
     return {name: as_arrow(decode(encode_column(table.column(name))), "class") for name in table.column_names}
 
 
-def _text(path: Path) -> dict[str, pa.Array]:
+def _text(path: Path, *, multiline: bool) -> dict[str, pa.Array]:
     delimiter = max(",\t;", key=read_head(path).lstrip("\r\n").splitlines()[0].count)
     names = header(path, delimiter)
     _check_unique(names)
-    cells = read_cells(path, delimiter, {str(i): name for i, name in enumerate(names)})
+    cells = read_cells(path, delimiter, {str(i): name for i, name in enumerate(names)}, multiline=multiline)
     return {name: decode(column) for name, column in zip(names, cells.values(), strict=True)}
 
 

@@ -20,25 +20,26 @@ from crowdwise.answers.columns import VALUE_COLUMNS, can_cast, cast_column
 from crowdwise.answers.encoding import preview
 from crowdwise.errors import CrowdwiseError, EmptyError, FormatError
 from crowdwise.io.files import LINE, open_arrow, open_text, read_head, read_lines
-from crowdwise.io.raw_columns import ChooseColumns, RawColumns, encode_column, from_text
+from crowdwise.io.quoting import check_quoting
+from crowdwise.io.raw_columns import SIDE_ROLES, ChooseColumns, RawColumns, encode_column, from_text
 
 BLOCK = LINE  # bytes parsed at a time: large, since the ids of the blocks have to be merged
 
 
-def read_csv(path: Path, choose: ChooseColumns) -> RawColumns:
+def read_csv(path: Path, choose: ChooseColumns, *, multiline: bool = False) -> RawColumns:
     """Read comma-separated cells, or semicolons (as in European spreadsheets) if the header has no comma."""
     first = read_head(path).lstrip("\r\n").splitlines()[0]
-    return _read_long(path, choose, ";" if ";" in first and "," not in first else ",")
+    return _read_long(path, choose, ";" if ";" in first and "," not in first else ",", multiline=multiline)
 
 
-def read_tsv(path: Path, choose: ChooseColumns) -> RawColumns:
+def read_tsv(path: Path, choose: ChooseColumns, *, multiline: bool = False) -> RawColumns:
     """Read tab-separated cells."""
-    return _read_long(path, choose, "\t")
+    return _read_long(path, choose, "\t", multiline=multiline)
 
 
-def _read_long(path: Path, choose: ChooseColumns, delimiter: str) -> RawColumns:
+def _read_long(path: Path, choose: ChooseColumns, delimiter: str, *, multiline: bool) -> RawColumns:
     found = choose(header(path, delimiter))
-    cells = read_cells(path, delimiter, found)
+    cells = read_cells(path, delimiter, found, multiline=multiline)
     return from_text(cells, names=found, lines=lambda rows: lines(path, delimiter, rows), first_line=2)
 
 
@@ -62,8 +63,11 @@ def long_cells() -> Iterator[None]:
         csv.field_size_limit(before)
 
 
-def read_cells(path: Path, delimiter: str, found: Mapping[str, str]) -> dict[str, pa.Array]:
-    """Return the column of each role as dictionary-encoded text, with null for an empty cell; weights are floats."""
+def read_cells(path: Path, delimiter: str, found: Mapping[str, str], *, multiline: bool = False) -> dict[str, pa.Array]:
+    """Return the column of each role as dictionary-encoded text, with null for an empty cell; weights are floats.
+
+    With `multiline`, ids and labels may contain line breaks.
+    """
     text = pa.large_string()
     kinds = {"task": text} | {role: kind for role, (kind, *_) in VALUE_COLUMNS.items()}
     # task ids repeat too rarely for a dictionary per block to pay off
@@ -80,6 +84,8 @@ def read_cells(path: Path, delimiter: str, found: Mapping[str, str]) -> dict[str
             )
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
         raise _explain(path, delimiter, found, error) from None
+    ids = [name for role, name in found.items() if role not in SIDE_ROLES]
+    check_quoting(path, delimiter, table.num_rows, header(path, delimiter), ids, multiline=multiline)
     return {role: _convert(table.column(name), role, name) for role, name in found.items()}
 
 

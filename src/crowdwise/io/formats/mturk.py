@@ -23,6 +23,7 @@ def read_mturk(
     task: str | None = None,
     truth: str | None = None,
     choose_side: ChooseColumns | None = None,
+    multiline: bool = False,
 ) -> RawColumns:
     """Read one question of a batch."""
     names = header(path, ",")
@@ -33,5 +34,5 @@ def read_mturk(
     if "AssignmentStatus" in names:
         found["status"] = "AssignmentStatus"
     found = recognise(names, **found) | (choose_side(names) if choose_side else {})
-    cells = read_cells(path, ",", found)
+    cells = read_cells(path, ",", found, multiline=multiline)
     return answered_rows(path, ",", cells, found, keep_status=("SUBMITTED", "APPROVED"))

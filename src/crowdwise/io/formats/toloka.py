@@ -23,7 +23,12 @@ WORKER = "ASSIGNMENT:worker_id"
 
 
 def read_toloka(
-    path: Path, *, question: str | None = None, task: str | None = None, choose_side: ChooseColumns | None = None
+    path: Path,
+    *,
+    question: str | None = None,
+    task: str | None = None,
+    choose_side: ChooseColumns | None = None,
+    multiline: bool = False,
 ) -> RawColumns:
     """Read one question of a pool."""
     names = header(path, "\t")
@@ -32,7 +37,7 @@ def read_toloka(
     extra = {"truth": f"GOLDEN:{name}", "status": "ASSIGNMENT:status", "assignment": "ASSIGNMENT:assignment_id"}
     found = recognise(names, **found, **{role: column for role, column in extra.items() if column in names})
     found |= choose_side(names) if choose_side else {}
-    cells = read_cells(path, "\t", found)
+    cells = read_cells(path, "\t", found, multiline=multiline)
     if "assignment" in cells:
         unassigned = cells.pop("assignment").is_null()
         for role in cells.keys() & {"worker", "status", "started", "ended"}:
