@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from sys import float_info
 from typing import Any
@@ -15,21 +14,17 @@ from crowdwise.answers.encoding import type_name
 from crowdwise.errors import CrowdwiseError, FormatError, IdTypeError
 from crowdwise.io.files import open_arrow
 from crowdwise.io.formats.delimited import BLOCK
+from crowdwise.io.json_fields import find_fields
 from crowdwise.io.json_records import read_json_lines, text_cells
 from crowdwise.io.raw_columns import SIDE_ROLES, ChooseColumns, RawColumns, encode_column
 
 LARGEST = float_info.max  # larger numbers, such as 1e400, become infinite
-PEEK = 1000  # objects read to find the fields and their types
 _ARROW = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 
 
 def read_jsonl(path: Path, choose: ChooseColumns) -> RawColumns:
     """Read the fields needed; other fields are skipped, however deeply nested."""
-    kinds: dict[str, type | None] = {}
-    for _, record in islice(read_json_lines(path), PEEK):
-        for name, value in record.items():
-            if kinds.get(name) is None:
-                kinds[name] = None if value is None else type(value)
+    kinds = find_fields(path)
     found = choose(list(kinds))
     schema = {}
     side = {role: name for role, name in found.items() if role in SIDE_ROLES}
