@@ -1,11 +1,14 @@
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crowdwise.answers import Answers
 from crowdwise.answers.encoding import as_arrow, encode, lookup, preview, sorted_order, stable_order, starts
-from crowdwise.errors import IdTypeError, UnknownIdError
+from crowdwise.errors import IdTypeError, NullError, UnknownIdError
+from crowdwise.io import read
 
 
 @given(st.lists(st.integers(-5, 5), min_size=1), st.booleans())
@@ -66,6 +69,24 @@ def test_unsigned_integers_above_int64_are_rejected():
     assert as_arrow(np.array([2**63 - 1], np.uint64), "task").to_pylist() == [2**63 - 1]
     with pytest.raises(IdTypeError, match="above 2"):
         as_arrow(np.array([2**63], np.uint64), "task")
+
+
+def _dictionary(values, indices):
+    return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(values, pa.string()), safe=False)
+
+
+def test_dictionaries_from_elsewhere_may_repeat_values_or_contain_null(tmp_path):
+    repeated = _dictionary(["cat", "dog", "cat"], [0, 1, 2, 2])
+    table = pa.table({"task": _dictionary(["b", "a", "b"], [0, 1, 2, 1]), "worker": [1, 1, 2, 2], "label": repeated})
+    pq.write_table(table, tmp_path / "answers.parquet")
+    for answers in (Answers.from_frame(table), read(tmp_path / "answers.parquet")):
+        assert (answers.tasks.tolist(), answers.classes.tolist()) == (["a", "b"], ["cat", "dog"])
+        assert answers.to_arrow().column("label").to_pylist() == ["dog", "cat", "cat", "cat"]
+    missing = table.set_column(2, "label", _dictionary(["cat", None], [0, 1, 0, 0]))
+    with pytest.raises(NullError, match="'label' is empty in 1 of 4 rows"):
+        Answers.from_frame(missing)
+    assert Answers.from_frame(missing, nulls="drop").removed == {"rows with a missing value": 1}
+    assert Answers.from_frame(table, classes=_dictionary(["dog", "cat"], [0, 1])).classes.tolist() == ["dog", "cat"]
 
 
 def test_preview_counts_the_remaining_values():

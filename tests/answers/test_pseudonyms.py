@@ -57,7 +57,7 @@ def test_pseudonyms_depend_only_on_key_and_id():
     assert hash_ids(ids.cast(pa.large_string()), KEY).to_pylist() == hashed
     numbers = hash_ids(pa.array([1, 2]), KEY).to_pylist()
     assert numbers == hash_ids(pa.array([1, 2], pa.int32()), KEY).to_pylist()
-    assert not set(numbers) & set(hash_ids(pa.array(["1", "2"]), KEY).to_pylist())
+    assert numbers == hash_ids(pa.array(["1", "2"]), KEY).to_pylist()  # the column may become text later
     with pytest.raises(ParameterError, match="5 bytes"):
         hash_ids(ids, b"short")
 

@@ -10,6 +10,7 @@ import pytest
 
 from crowdwise import errors
 from crowdwise.io import read, read_truth, write
+from crowdwise.io.reader import attach_truth
 from tests.helpers.reading import assert_read_fails
 
 CSV = "task,worker,label\n1,ann,cat\n1,bob,dog\n2,ann,cat\n"
@@ -275,3 +276,27 @@ def test_read_truth_rejects_invalid_files(put):
         read_truth(put("d.csv", "task,truth\n,1\n"))
     with pytest.raises(errors.FormatError, match="not from 'matrix'"):
         read_truth(put("e.txt", "1 2\n"))
+
+
+@pytest.mark.parametrize(
+    ("answers", "truth", "shown"),
+    [
+        ("1,a,True\n2,a,False", "1,2\n2,5", "2, 5"),
+        ("1,a,0\n2,a,1", "1,0x1\n2,1", "'0x1'"),
+        ("1,a,x\n2,a,y", "001,x\n2,y", "'001'"),
+        ("1,a,0\n2,a,1", "1,True\n2,False", "True, False"),
+    ],
+)
+def test_known_labels_are_matched_and_not_cast(put, answers, truth, shown):
+    answers = read(put("a.csv", f"task,worker,label\n{answers}\n"))
+    with pytest.raises(errors.IdTypeError, match=rf"ids {shown} differ in type from those of the answers"):
+        attach_truth(answers, put("truth.csv", f"task,label\n{truth}\n"))
+
+
+def test_known_labels_match_as_text(put):
+    answers = read(put("a.csv", "task,worker,label\n1,a,True\nb,a,7\n2,a,yes\n"))
+    known = attach_truth(answers, put("truth.csv", "task,label\n1,True\n2,False\n"))
+    assert known.tasks.tolist() == ["1", "2", "b"]
+    assert known.classes[known.truth[:2]].tolist() == ["True", "False"]
+    with pytest.warns(errors.LookalikeWarning, match="'yes' and 'yes '"):
+        attach_truth(answers, put("truth.csv", "task,label\n1,yes \n2,yes\n"))

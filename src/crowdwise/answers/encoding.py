@@ -131,6 +131,8 @@ def _from_objects(values: list[Any], what: str) -> pa.Array:
 def _canonical(array: pa.Array, what: str) -> pa.Array:
     kind = array.type
     if pa.types.is_dictionary(kind):
+        if array.dictionary.null_count:  # rows that point to a null are missing, which Arrow does not count as such
+            return _canonical(array.dictionary_decode(), what)
         return array
     if pa.types.is_integer(kind):
         if pa.types.is_uint64(kind) and len(array) and pc.max(array).as_py() > np.iinfo(np.int64).max:
@@ -201,10 +203,19 @@ def encode(array: pa.Array, what: str, table: pa.Array | None = None) -> tuple[C
         order = sorted_order(distinct)
         table = distinct.take(pa.array(order))
         rank = np.empty(len(order), np.int32)
-        rank[order] = np.arange(len(order), dtype=np.int32)
+        new = _differs_from_previous(table)
+        rank[order] = np.cumsum(new, dtype=np.int32) - np.int32(1)
+        table = table if new.all() else table.filter(pa.array(new))
     else:
         rank = lookup(distinct, table, what, indices)
     return take_by_code(rank, indices), table
+
+
+def _differs_from_previous(ids: pa.Array) -> np.ndarray:
+    """Return which of the sorted ids differ from the one before: a dictionary from elsewhere may list an id twice."""
+    if len(ids) < 2:
+        return np.ones(len(ids), bool)
+    return np.insert(pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False), 0, True)
 
 
 def sorted_order(ids: pa.Array) -> np.ndarray:

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.answers.encoding import as_arrow, lookup
+from crowdwise.answers.encoding import as_arrow, decode_dictionary, lookup
+from crowdwise.answers.lookalikes import warn_of_lookalikes
 from crowdwise.answers.rows import Array, Duplicates, as_weights, check_ids, sort_rows
 from crowdwise.errors import CrowdwiseError, UnknownIdError
 
@@ -90,7 +91,7 @@ def truth_codes(answers: AnswerCodes, truth: Any) -> Array:
     if isinstance(truth, tuple):
         rows = lookup(check_ids(truth[0], "task", distinct=False), answers.task_ids, "task")
         known = np.full(answers.n_tasks, -1, np.int32)
-        known[rows] = lookup(as_arrow(truth[1], "class"), answers.class_ids, "class")
+        known[rows] = lookup(decode_dictionary(as_arrow(truth[1], "class")), answers.class_ids, "class")
         return known
     codes = np.asarray(truth)
     if codes.shape != (answers.n_tasks,) or codes.dtype.kind not in "iu":
@@ -112,7 +113,7 @@ def with_truth(answers: AnswerCodes, truth: Any, *, ignore_unknown: bool) -> dic
     truth = _as_pair(truth)
     changed: dict[str, Any] = {}
     if isinstance(truth, tuple):
-        tasks, labels = as_arrow(truth[0], "task"), as_arrow(truth[1], "class")
+        tasks, labels = (decode_dictionary(as_arrow(truth[i], what)) for i, what in enumerate(("task", "class")))
         if ignore_unknown and tasks.type == answers.task_ids.type:
             known = pc.is_in(tasks, value_set=answers.task_ids)
             n_unknown = len(tasks) - pc.sum(known).as_py()
@@ -121,5 +122,7 @@ def with_truth(answers: AnswerCodes, truth: Any, *, ignore_unknown: bool) -> dic
                 changed["removed"] = {**answers.removed, "known labels of tasks without answers": n_unknown}
         if labels.type == answers.class_ids.type:
             changed["class_ids"], _ = _union(answers.class_ids, pc.unique(labels), "class")
+            if len(changed["class_ids"]) > answers.n_classes:
+                warn_of_lookalikes(changed["class_ids"], "class")
         truth = tasks, labels
     return {**changed, "truth": truth_codes(replace(answers, **changed), truth)}

@@ -75,15 +75,17 @@ def pseudonymised(answers: Answers, key: bytes | str | os.PathLike[str]) -> tupl
 
 
 def hash_ids(ids: pa.Array, key: bytes) -> pa.Array:
-    """Return a pseudonym for each id, null for a missing one. The text "1" and the number 1 get different ones."""
+    """Return a pseudonym for each id, null for a missing one.
+
+    The text "7" and the number 7 get the same: a column of numbers becomes text as soon as one id is not a number.
+    """
     if len(key) < MIN_KEY_BYTES:
         message = f"the key has {len(key)} bytes; it needs at least {MIN_KEY_BYTES} that nobody can guess."
         raise ParameterError(message)
     secret = hashlib.blake2b(key).digest()
-    kind = b"number" if pa.types.is_integer(ids.type) else b"flag" if pa.types.is_boolean(ids.type) else b"text"
 
     def pseudonym(value: object) -> str:
-        message = kind + b"\0" + str(value).encode()
+        message = b"text\0" + str(value).encode()
         return "w-" + hashlib.blake2b(message, digest_size=HASH_BYTES, key=secret).hexdigest()
 
     hashed = [None if value is None else pseudonym(value) for value in ids.to_pylist()]  # Arrow has no keyed hashes

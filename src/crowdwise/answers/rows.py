@@ -47,7 +47,7 @@ LARGEST_WEIGHT = 1e6  # with larger weights, sums in floating point would lose t
 
 def check_ids(ids: Any, what: str, *, distinct: bool = True) -> pa.Array:
     """Return declared ids as an Arrow id table; missing ids, and repeated ones if `distinct`, are errors."""
-    table = as_arrow(ids, what)
+    table = decode_dictionary(as_arrow(ids, what))
     check_no_nulls(table, what)
     if distinct and len(pc.unique(table)) < len(table):
         message = f"the {what} table contains an id twice; list each id once."

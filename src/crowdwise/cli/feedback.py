@@ -67,7 +67,7 @@ def feedback(
             raise ParameterError(message)
     result = Run(run)
     if pseudonymise is not None and worker is not None:
-        worker = pseudonym_of(worker, pseudonymise, result.answers.workers.tolist())
+        worker = pseudonym_of(worker, pseudonymise)
     if not one_or_all:
         listed = workers_below_crowd(result)
         if json:
@@ -86,15 +86,13 @@ def feedback(
         say(f"feedback for {len(messages):,} {'worker' if len(messages) == 1 else 'workers'} in {out}")
 
 
-def pseudonym_of(worker: str, key: Path, known: list[Any]) -> str:
+def pseudonym_of(worker: str, key: Path) -> str:
     """Return the pseudonym of a worker id in a run."""
     import pyarrow as pa
 
     from crowdwise.answers.pseudonyms import hash_ids, read_key
 
-    forms: list[Any] = [worker, *([int(worker)] if worker.lstrip("-").isdecimal() else [])]
-    pseudonyms = [hash_ids(pa.array([form]), read_key(key, make=False))[0].as_py() for form in forms]
-    return next((name for name in pseudonyms if name in known), pseudonyms[-1])
+    return str(hash_ids(pa.array([worker]), read_key(key, make=False))[0].as_py())
 
 
 def check_out(out: Path, run: Path) -> None:

@@ -134,18 +134,18 @@ def known_labels(frame: DataFrame, names: Mapping[str, str], file: Path) -> Data
     from pyspark.sql import functions as f
 
     from crowdwise.engines.spark.results import spark_ids
-    from crowdwise.io.reader import read_truth
+    from crowdwise.io.files import file_errors
+    from crowdwise.io.reader import cast_ids, read_truth
 
     table, kinds = read_truth(file), dict(frame.dtypes)
-    columns = {names[role]: spark_ids(table[role].combine_chunks()) for role in ("task", "label")}
+    arrow = {"string": pa.large_string(), "boolean": pa.bool_()}  # other ids are integers
+    columns = {}
+    with file_errors(file):
+        for role in ("task", "label"):
+            like = pa.array([], arrow.get(kinds[names[role]], pa.int64()))
+            columns[names[role]] = spark_ids(cast_ids(table[role].combine_chunks(), like, role))
     labels = frame.sparkSession.createDataFrame(pa.table(columns))
-    cells = {name: f.col(f"`{name}`") for name in columns}
-    for name, cell in cells.items():
-        wrong = labels.where(cell.isNotNull() & cell.try_cast(kinds[name]).isNull()).select(cell).first()
-        if wrong is not None:
-            message = f"{file}: {wrong[0]!r} is not of type {kinds[name]}, the type of {name!r} in the answers."
-            raise IdTypeError(message)
-    return labels.select(*(cell.cast(kinds[name]) for name, cell in cells.items()))
+    return labels.select(*(f.col(f"`{name}`").cast(kinds[name]) for name in columns))
 
 
 def gold_labels(frame: DataFrame, names: Mapping[str, str], gold: Path) -> tuple[DataFrame, dict[str, int]]:

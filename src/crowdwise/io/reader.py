@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from crowdwise.answers import Answers
 from crowdwise.answers.columns import recognise
-from crowdwise.answers.encoding import check_no_nulls, preview
+from crowdwise.answers.encoding import check_no_nulls, preview, type_name
 from crowdwise.errors import (
     CrowdwiseError,
     DuplicateError,
@@ -26,10 +26,11 @@ from crowdwise.errors import (
     NullError,
     ParameterError,
 )
+from crowdwise.io.csv_escaping import BOOLEAN, INTEGER
 from crowdwise.io.files import file_errors, find_files
 from crowdwise.io.format_detection import detect_format
 from crowdwise.io.format_table import FORMATS, Format
-from crowdwise.io.raw_columns import ChooseColumns, RawColumns, concat_files, decode
+from crowdwise.io.raw_columns import ChooseColumns, RawColumns, concat_files, decode, is_text
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 ChooseSide = Callable[..., dict[str, str]]  # (format, column names[, names in use]) -> the column of each side role
@@ -293,17 +294,26 @@ def _check_nulls(paths: Sequence[Path], raws: Sequence[RawColumns]) -> None:
 
 
 def cast_ids(ids: pa.Array, table: pa.Array | None, what: str) -> pa.Array:
-    """Convert ids to the type of an id table."""
-    if table is None:
-        return ids
-    try:
+    """Convert ids to the type of an id table, without changing what they say.
+
+    Text becomes an integer or a boolean only if it is written as Python prints one: `001` and `0x1` are not 1.
+    """
+    if table is None or ids.type == table.type or pa.types.is_null(ids.type):
+        return ids if table is None else ids.cast(table.type)
+    if is_text(table.type):
+        if pa.types.is_boolean(ids.type):
+            ids = pc.if_else(ids, "True", "False")
         return ids.cast(table.type)
-    except pa.ArrowInvalid:
+    pattern = INTEGER if pa.types.is_integer(table.type) else BOOLEAN
+    differs = pc.invert(pc.match_substring_regex(ids, pattern)) if is_text(ids.type) else pc.is_valid(ids)
+    if pc.any(differs).as_py():
+        known = f"{type_name(table.type)}{f' ({preview(table.to_pylist())})' if len(table) else ''}"
         message = (
-            f"the {what} ids are {preview(ids.to_pylist())}, but those of the answers are "
-            f"{preview(table.to_pylist())}. Use the same ids in both files."
+            f"the {what} ids {preview(pc.unique(ids.filter(differs)).to_pylist())} differ in type from those of the "
+            f"answers, which are {known}. Use the same ids in both files."
         )
-        raise IdTypeError(message) from None
+        raise IdTypeError(message)
+    return ids.cast(table.type)
 
 
 def _has_line_breaks(ids: pa.Array) -> bool:
