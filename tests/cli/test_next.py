@@ -178,7 +178,7 @@ def test_user_errors_and_notes(crowd):
     output = run("next answers.csv -b 600 --per-task 10").stderr
     assert "Only 560 of 600 answers can be bought; there are no other pairs" in output
     assert "can be bought" not in run("next answers.csv -b 80").stderr
-    assert run("next answers.csv", 2).stderr
+    assert "Pass --budget N" in run("next answers.csv", 1).stderr
     write(crowd.thin(0.6), "thin.csv")
     assert "Most tasks have one answer" in run("next thin.csv -b 5").stderr
     assert "Most tasks" not in run("next answers.csv -b 5").stderr

@@ -158,3 +158,21 @@ def test_large_crowds_are_sampled(monkeypatch):
     found = dependence(answers, seed=1)
     assert found.pair_table().column("common_tasks").to_numpy().max() < 800
     assert groups(found) == [[0, 1, 2]]
+
+
+def test_weights_of_tasks_count_as_copies_of_them():
+    """Gold tasks that stand for two tasks have the weight of two."""
+    answers = cw.simulate.simulate(60, n_workers=6, n_classes=2, answers_per_task=5, together=0.5, seed=2)
+    twice = np.arange(60) < 20
+    again = answers.task[twice[answers.task]]
+    rows = np.flatnonzero(twice[answers.task])
+    both = cw.Answers.from_arrays(
+        np.concatenate([answers.task, again + 60]),
+        np.concatenate([answers.worker, answers.worker[rows]]),
+        np.concatenate([answers.label, answers.label[rows]]),
+    )
+    known = np.eye(2)[answers.truth]
+    family = np.full(6, -1)
+    one = residual_rho(answers, known, family, np.where(twice, 2.0, 1.0) * 60 / 80)
+    other = residual_rho(both, np.concatenate([known, known[:20]]), family)
+    assert one == pytest.approx(other, abs=0.01)

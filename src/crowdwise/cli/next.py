@@ -14,6 +14,7 @@ import typer
 from crowdwise.cli import options
 from crowdwise.cli.aggregate import fit
 from crowdwise.cli.fit import FEATURES, match, train
+from crowdwise.cli.gold_plan import plan, split_gold
 from crowdwise.cli.options import build, known_labels, read_answers, refuse_same_file, settings, sizes
 from crowdwise.cli.screen import as_json, fields, note, progress, say, table
 from crowdwise.errors import EmptyError, FormatError, MissingColumnError, ParameterError, WeightError
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
     from crowdwise.answers import Answers
     from crowdwise.learn.base import Array
 
-EXAMPLE = "Example: crowdwise next answers.csv --budget 100 --out next.csv"
+EXAMPLE = (
+    "Examples: crowdwise next answers.csv --budget 100 --out next.csv, crowdwise next RUN --gold 100 --out gold.csv"
+)
 MAX_SHOWN = 5  # pairs and ids that are printed
+DEFAULT_METHOD, DEFAULT_CAUTION = "dawid-skene", 2.0
 WORKER_FILES = (".txt", ".lst", ".csv", ".tsv", ".json", ".jsonl", ".parquet")  # suffixes of a file of worker ids
 
 
@@ -42,7 +46,18 @@ class Strategy(StrEnum):
 @options.with_reading_options
 def next(
     files: options.Files,
-    budget: Annotated[int, typer.Option("--budget", "-b", metavar="N", min=1, help="Number of answers to propose.")],
+    budget: Annotated[
+        int | None, typer.Option("--budget", "-b", metavar="N", min=1, help="Number of answers to propose.")
+    ] = None,
+    gold: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--gold",
+            metavar="N|FILE",
+            help="With a number, propose tasks for a person to label instead of answers to buy, and say how well the "
+            "run's figures would be known. With a file, known labels (columns task and label). Can be repeated.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -51,7 +66,7 @@ def next(
     ] = None,
     method: Annotated[
         str, typer.Option("--method", "-m", metavar="METHOD", help="Method to fit; `crowdwise methods` lists them.")
-    ] = "dawid-skene",
+    ] = DEFAULT_METHOD,
     features: Annotated[
         Path | None,
         typer.Option(
@@ -99,8 +114,7 @@ def next(
             min=0,
             help="Shrink each worker's estimate towards the average worker, with the weight of this many answers.",
         ),
-    ] = 2.0,
-    gold: options.Gold = None,
+    ] = DEFAULT_CAUTION,
     set_: options.Set = None,
     pseudonymise: options.Pseudonymise = None,
     seed: options.Seed = 0,
@@ -108,16 +122,46 @@ def next(
     *,
     reading: options.Reading,
 ) -> None:
-    """Propose which answers to buy next: which worker to ask about which task."""
+    """Propose which answers to buy next: which worker to ask about which task. Or which tasks a person should label.
+
+    With --gold N, FILE may be the folder of a run. Tasks whose labels are uncertain are drawn more often, with
+    probabilities that are written into the file, so that `crowdwise run --gold` can use it once the column `label` is
+    filled in. Label all tasks of one round before you draw another; the known labels of earlier rounds are in the file.
+    """
     import pyarrow as pa
 
+    n_gold, gold_file = split_gold(gold or [])
+    if (n_gold is None) == (budget is None):
+        message = "Pass --budget N for answers to buy, or --gold N for tasks that a person should label."
+        raise ParameterError(message)
+    if n_gold is not None:
+        unused = {
+            "--method": method != DEFAULT_METHOD,
+            "--features": features,
+            "--strategy": strategy != Strategy.information,
+            "--balance": balance,
+            "--workers": workers,
+            "--per-task": per_task != 1,
+            "--per-worker": per_worker,
+            "--hopeless": hopeless,
+            "--alpha": alpha,
+            "--caution": caution != DEFAULT_CAUTION,
+            "--set": set_,
+            "--pseudonymise": pseudonymise,
+        }
+        if wrong := [name for name, value in unused.items() if value]:
+            message = f"{wrong[0]} has no effect with --gold N. Remove it, or pass --budget N to buy answers."
+            raise ParameterError(message)
+        plan(files, n_gold, gold_file, out=out, seed=seed, json=json, reading=reading)
+        return
+    assert budget is not None
     from crowdwise.acquire import propose
     from crowdwise.answers.pseudonyms import hash_ids, read_key
     from crowdwise.io import check_target, write
 
     if out is not None:
         check_target(out)
-    refuse_same_file([*files, features, gold, hopeless, _file(workers)], [out], pseudonymise)
+    refuse_same_file([*files, features, gold_file, hopeless, _file(workers)], [out], pseudonymise)
     check_features(method, features)
     if alpha is not None and hopeless is None:
         message = "--alpha needs --hopeless RANKING, the ranking of the tasks."
@@ -137,7 +181,7 @@ def next(
             pairs = zip(candidates, pseudonyms, strict=True)
             candidates = [worker if worker in known else pseudonym for worker, pseudonym in pairs]
         note_new_workers(candidates, answers)
-    answers, _, fixed = known_labels(answers, None, gold)
+    answers, _, fixed = known_labels(answers, None, gold_file)
     excluded = None if hopeless is None else excluded_tasks(hopeless, alpha, answers)
     X = None if features is None else match(features, answers)
     seconds = fit(model, method, answers, fixed) if X is None else train(model, method, X, answers, fixed)

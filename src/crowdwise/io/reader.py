@@ -139,6 +139,33 @@ def read_truth(
         return _known_labels({role: cast_ids(decode(columns[role]), ids, role) for role, ids in tables.items()})
 
 
+def read_numbers(path: Paths, names: Sequence[str], *, like: Answers) -> pa.Table | None:
+    """Read columns of numbers that stand next to known labels, with the column `task`; None if there are none of them.
+
+    Parameters
+    ----------
+    path : as in `read_truth`
+    names : sequence of str
+        The columns. Those that the file does not have are left out.
+    like : Answers
+        Convert the task ids to the type they have in these answers.
+    """
+    found: dict[str, Any] = {}
+    for name in names:
+
+        def choose(columns: list[str], name: str = name) -> dict[str, str]:
+            return recognise(columns, task=None) | ({"weight": name} if name in columns else {})
+
+        raws = []
+        for file in find_files(path):
+            with file_errors(file):
+                raws.append(_find_format(file, None).load()(file, choose))
+        columns = concat_files(raws).columns
+        if "weight" in columns:
+            found |= {"task": cast_ids(decode(columns["task"]), like.task_ids, "task"), name: columns["weight"]}
+    return pa.table(found) if found else None
+
+
 def attach_truth(answers: Answers, file: str | PathLike[str]) -> Answers:
     """Return the answers with the known labels of a file; labels of unanswered tasks are left out and counted."""
     multiline = _has_line_breaks(answers.class_ids) or _has_line_breaks(answers.task_ids)

@@ -26,6 +26,7 @@ from crowdwise.run.tables.labels import Labelling
 from crowdwise.trust import Dependence, Scaling, dependence
 from crowdwise.trust.calibrator import label_confidence, temper_to
 from crowdwise.trust.features import Inputs, inputs
+from crowdwise.trust.gold_sample import GoldSample
 from crowdwise.trust.shared_errors import family_weights
 from crowdwise.truth.base import Array, TruthModel, fix_gold
 from crowdwise.truth.methods.majority_vote import MajorityVote
@@ -54,14 +55,16 @@ class Evidence:
 
 
 def measure_dependence(
-    answers: Answers, gold: Array | None, families: Mapping[Any, Any] | None, seed: int
+    answers: Answers, gold: Array | None, sample: GoldSample | None, families: Mapping[Any, Any] | None, seed: int
 ) -> tuple[Dependence | None, str | None]:
-    """Return how far workers make the same mistakes, or None and the reason."""
-    known = None
-    if gold is not None and (gold >= 0).sum() >= 100:  # fewer labels say little about pairs of workers
+    """Return how far workers make the same mistakes, or None and the reason; `sample` is how gold was drawn."""
+    known, weight = None, None
+    if gold is not None and sample is not None and (gold >= 0).sum() >= 100:  # fewer say little about pairs of workers
         known = fix_gold(np.zeros((answers.n_tasks, answers.n_classes)), gold)
+        weight = np.ones(answers.n_tasks)
+        weight[gold >= 0] = sample.weight * len(sample.weight)
     try:
-        return dependence(answers, known, families=families, seed=seed), None
+        return dependence(answers, known, families=families, weight=weight, seed=seed), None
     except CrowdwiseError as error:
         if families is not None:
             raise

@@ -6,6 +6,7 @@
     workers.csv         one row per worker: quality, informativeness, worst confusion
     tasks.csv           tasks by ambiguity, the most ambiguous first, with their answers
     next.csv            answers to buy next, and their expected benefit
+    gold.csv            the gold labels, if there are any, and how their tasks were drawn
     model.safetensors   the model that made the labels; `classifier.safetensors` if that model cannot classify features
     metrics.json        every figure of the report; written after all other files but the report
     times.json          seconds per step
@@ -54,8 +55,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 FORMAT = 3
 CONFIG, METRICS, TIMES = "config.json", "metrics.json", "times.json"
 LABELS, LABELS_CSV, WORKERS, TASKS, NEXT = "labels.parquet", "labels.csv", "workers.csv", "tasks.csv", "next.csv"
+GOLD = "gold.csv"
 MODEL, CLASSIFIER, IMAGES = "model.safetensors", "classifier.safetensors", "images"
-CHECKED = (CONFIG, LABELS, WORKERS, TASKS, NEXT, MODEL, CLASSIFIER)  # files with a checksum in metrics.json
+CHECKED = (CONFIG, LABELS, WORKERS, TASKS, NEXT, GOLD, MODEL, CLASSIFIER)  # files with a checksum in metrics.json
 PROBA = "proba_"  # prefix of the probability columns in labels.parquet
 REMEDY = "Restore it from a backup, or run again in a new folder."
 NONE = type(None)
@@ -98,6 +100,8 @@ class Run:
         The request, and every figure.
     labels, workers, tasks, next : pyarrow.Table
         The tables of the folder.
+    gold : pyarrow.Table or None
+        The gold labels.
     answers : Answers
         The answers the run was made from.
     proba : (tasks, classes) array
@@ -157,6 +161,14 @@ class Run:
         """Answers to buy next, the best first."""
         types = {"task": self.answers.task_ids.type, "worker": self.answers.worker_ids.type}
         return _read_csv(self._checked(NEXT), types | dict.fromkeys(("belief", "expected"), pa.string()))
+
+    @cached_property
+    def gold(self) -> pa.Table | None:
+        """The gold labels with how their tasks were drawn (`trust.gold_design`); None without gold."""
+        if not (self.path / GOLD).is_file():
+            return None
+        types = {"task": self.answers.task_ids.type, "label": self.answers.class_ids.type}
+        return _read_csv(self._checked(GOLD), types)
 
     @cached_property
     def answers(self) -> Answers:

@@ -8,18 +8,21 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from crowdwise._core.fingerprints import fingerprint
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers
 from crowdwise.errors import EmptyError, FeaturesError, ParameterError, SingleClassError
 from crowdwise.io import read
-from crowdwise.io.reader import attach_truth
+from crowdwise.io.reader import attach_truth, read_numbers
 from crowdwise.learn.features import Features, open_features
 from crowdwise.learn.features.pictures import Pictures
 from crowdwise.learn.features.sources import open_source
 from crowdwise.learn.joint_em.class_prior import ClassPrior
 from crowdwise.run.tables.labels import ACCEPT
+from crowdwise.trust.gold_design import DESIGN, design_sample, has_design
+from crowdwise.trust.gold_sample import GoldSample
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -81,6 +84,12 @@ class RunInput(NamedTuple):
     seconds: Array | None  # (answers,)
     notes: list[str]  # what was left out while reading
     families: Mapping[Any, Any] | None = None  # of workers, by id
+    design: pa.Table | None = None  # how gold tasks were drawn, None if uniformly: `trust.gold_design`
+
+    @property
+    def sample(self) -> GoldSample | None:
+        """How the gold tasks were drawn."""
+        return None if self.gold is None else design_sample(self.answers, np.flatnonzero(self.gold >= 0), self.design)
 
     def fingerprints(self) -> dict[str, str | None]:
         """Return a fingerprint of each part that the result depends on."""
@@ -89,6 +98,8 @@ class RunInput(NamedTuple):
                  "seconds": self.seconds, "images": self.images}  # fmt: skip
         if self.gold is not None:  # runs that were begun before gold was an input can be resumed
             parts["gold"] = self.gold
+        if self.design is not None:
+            parts["design"] = [str(row) for row in self.design.to_pylist()]
         if self.families is not None:
             parts["families"] = [f"{worker}: {family}" for worker, family in self.families.items()]
         return {name: None if part is None else fingerprint(part) for name, part in parts.items()}
@@ -101,9 +112,7 @@ def read_inputs(
     """Read and check the data; the parameters are those of `run`."""
     answers = _check_answers(read(answers) if isinstance(answers, (str, os.PathLike)) else answers)
     known, answers = answers.truth, replace(answers, truth=None)
-    if gold is not None:
-        answers = _with_labels(answers, gold)  # a class that only gold has becomes a class of the answers
-    fixed, answers = answers.truth, replace(answers, truth=None)
+    fixed, design, answers = read_gold(answers, gold)
     with_truth = replace(answers, truth=known) if truth is None else _with_labels(answers, truth)
     codes = with_truth.truth
     if codes is not None and fixed is not None:
@@ -118,7 +127,31 @@ def read_inputs(
     X = _features(features, pictures, texts, answers) if encode or features is not None else None
     notes = [f"Left out: {count:,} {why}." for why, count in with_truth.removed.items()]
     names = with_truth.classes.tolist()
-    return RunInput(answers, _if_known(fixed), _if_known(codes), names, X, pictures, texts, seconds, notes, families)
+    return RunInput(answers, fixed, _if_known(codes), names, X, pictures, texts, seconds, notes, families, design)
+
+
+def read_gold(answers: Answers, gold: Any) -> tuple[Array | None, pa.Table | None, Answers]:
+    """Return gold labels as codes, how their tasks were drawn (`trust.gold_design`), and the answers.
+
+    Parameters
+    ----------
+    answers : Answers
+        Without truth. A class that only gold has becomes a class of the answers that are returned.
+    gold : as in `run`
+    """
+    if gold is None:
+        return None, None, answers
+    design = None
+    if isinstance(gold, (str, os.PathLike)):
+        design = read_numbers(gold, DESIGN, like=answers)
+    elif isinstance(gold, pa.Table):
+        missing = next((name for name in ("task", "label") if name not in gold.column_names), None)
+        require(missing is None, "gold", gold.column_names, "a table with the columns task and label")
+        design, known = gold, gold.filter(gold.column("label").is_valid())
+        gold = known.column("task").combine_chunks(), known.column("label").combine_chunks()
+    answers = _with_labels(answers, gold)
+    codes, answers = _if_known(answers.truth), replace(answers, truth=None)
+    return codes, design if codes is not None and has_design(design) else None, answers
 
 
 def _with_labels(answers: Answers, labels: Any) -> Answers:

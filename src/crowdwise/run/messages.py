@@ -19,7 +19,7 @@ MAX_NAMES = 5  # workers named in a sentence
 FEW_TASKS = 30  # below, the expected accuracy is called a rough guess
 MANY_VOTES = 0.6  # answers worth fewer independent ones than this share of them are mentioned
 MOST = 0.5  # share of answers by flagged workers from which the flags themselves are in doubt
-GOLD_CHECK = "About 50 gold labels (`--gold`)"
+GOLD_CHECK = "About 50 gold labels (`crowdwise next --gold 50` chooses the tasks)"
 LOW_WEIGHT = 0.8  # a lower weight of answers is mentioned
 UNCHANGED = 0.02  # temperatures this near to 1 leave confidences unchanged
 OTHER_VERDICTS = {  # singular and plural
@@ -75,7 +75,8 @@ def _expected_words(metrics: Mapping[str, Any]) -> list[str]:
         ]
     if spread := trust["range"]:
         low, high = share(spread["low"], 0), share(spread["high"], 0)
-        needed = f"about {trust['gold_needed']:,} gold labels would settle it (`crowdwise next --gold`)"
+        n_gold = trust["gold_needed"]
+        needed = f"about {n_gold:,} gold labels would settle it (`crowdwise next --gold {n_gold}` chooses the tasks)"
         return [
             f"Between {low} and {high} of the {n_tasks:,} labels are expected to be right: {low} if workers share "
             f"mistakes as much as they appear to, {high} if they share none. The answers cannot tell which; {needed}."

@@ -61,6 +61,7 @@ from crowdwise.run.tables.workers import rate_workers
 from crowdwise.run.trust_figures import trust_metrics
 from crowdwise.trust import Dependence
 from crowdwise.trust.calibrator import confidence_notes, label_confidence
+from crowdwise.trust.gold_design import gold_table
 from crowdwise.truth.base import TruthModel
 from crowdwise.truth.methods.pool import Pool
 
@@ -113,9 +114,10 @@ def run(
         Without features, encode images or texts with a pretrained network.
     seconds : (answers,) array, optional
         How long each answer took; NaN if unknown.
-    gold : as in `Answers.with_truth`, or path, optional
+    gold : as in `Answers.with_truth`, path, or table with the columns task and label, optional
         Known labels to use: each is the label of its task, and evidence about the workers, the methods and the
-        confidence of all other labels. A random sample of the tasks is best.
+        confidence of all other labels. They should be of tasks drawn at random, or by `trust.plan_gold`: the columns
+        that it wrote are recognised.
     truth : as in `Answers.with_truth`, or path, optional
         Known labels, used for scores only. The default is the truth of `answers`.
     families : mapping of worker to the name of their family, optional
@@ -271,7 +273,7 @@ class Pipeline:
     def _measure_dependence(self) -> Dependence | None:
         """Return how far workers make the same mistakes; None, with a note, if it cannot be measured."""
         data = self.data
-        found, reason = measure_dependence(data.answers, data.gold, data.families, self.options.seed)
+        found, reason = measure_dependence(data.answers, data.gold, data.sample, data.families, self.options.seed)
         self.notes += [] if reason is None else [reason]
         return found
 
@@ -367,6 +369,8 @@ class Pipeline:
         images = {} if data.images is None else write_thumbnails(data.images, order.tolist(), place)
         write(task_table(results.ranking, data.texts, images), place / folder.TASKS)
         write(results.proposal, place / folder.NEXT)
+        if data.gold is not None:
+            write(gold_table(data.answers, data.gold, data.design), place / folder.GOLD)
         model.save(place / folder.MODEL)
         if isinstance(model, TruthModel) and data.X is not None:
             self._best_classifier(fits, best, choice).save(place / folder.CLASSIFIER)

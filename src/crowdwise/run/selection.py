@@ -68,10 +68,12 @@ class Selector:
         if gold is not None:
             known = gold[gold >= 0]
             proba, codes, tempered = self._unseen(models, best)
-            preferred, scores = compare_on_gold(proba, known, best)
+            sample = self.data.sample
+            assert sample is not None
+            preferred, scores = compare_on_gold(proba, known, best, sample.weight)
             best = best if self.candidates.requested is not None else preferred
             confidence = tempered[best][np.arange(len(known)), codes[best]]
-            scaling = platt_scaling(confidence, codes[best] == known)
+            scaling = platt_scaling(confidence, codes[best] == known, sample.weight)
             predictions = make_labelling(best, models[best], answers, self.choice, self.evidence).proba
             predictions[gold >= 0] = tempered[best]
         labelling = make_labelling(best, models[best], answers, self.choice, self.evidence, gold, scaling)

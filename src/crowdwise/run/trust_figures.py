@@ -38,7 +38,7 @@ def trust_metrics(
         spread = {"low": expected, "high": independent}
     return {
         "basis": basis,
-        "assumes": assumption(basis, n_gold),
+        "assumes": assumption(basis, n_gold, planned=data.design is not None),
         "n_gold": n_gold,
         **_dependence(data, evidence),
         "strong": evidence.is_strong,
@@ -56,14 +56,19 @@ def _basis(selected: Selected, evidence: Evidence, *, checked: bool) -> str:
     return "held-out answers" if checked else "none"
 
 
-def assumption(basis: str, n_gold: int) -> str:
+def assumption(basis: str, n_gold: int, *, planned: bool = False) -> str:
     """Return what the expected accuracy assumes, as a sentence.
 
     >>> assumption("gold", 50)
     'This assumes that the 50 gold labels are right and were drawn at random from all tasks.'
+    >>> assumption("gold", 50, planned=True)
+    'This assumes that the 50 gold labels are right; their tasks were drawn by `crowdwise next --gold`.'
     """
+    drawn = (
+        "; their tasks were drawn by `crowdwise next --gold`" if planned else " and were drawn at random from all tasks"
+    )
     return {
-        "gold": f"This assumes that the {n_gold:,} gold labels are right and were drawn at random from all tasks.",
+        "gold": f"This assumes that the {n_gold:,} gold labels are right{drawn}.",
         "other crowds": "This assumes that these workers make the same mistakes about as often as those of other "
         "crowds: mistakes that most workers share cannot be seen in the answers.",
         "held-out answers": "This assumes that workers err independently: mistakes that most workers share cannot be "
@@ -115,7 +120,7 @@ def _estimates(data: RunInput, selected: Selected) -> dict[str, Any] | None:
     """
     assert data.gold is not None and selected.predictions is not None
     try:
-        found = estimate(data.answers, data.gold, proba=selected.predictions)
+        found = estimate(data.answers, data.gold, proba=selected.predictions, design=data.design)
     except CrowdwiseError:
         return None
 

@@ -5,6 +5,9 @@
     gold            rescale confidence on known labels
     shared_errors   correlated mistakes, families of workers, the effective number of votes: `dependence`
     families        groups of workers whose agreement goes beyond being right
+    gold_plan       which tasks a person should label: `plan_gold`
+    gold_design     how gold tasks were drawn, as columns of the gold file
+    gold_sample     the weights that follow from it
     estimates       class shares and accuracies with intervals from gold and labels together: `estimate`
     ppi             prediction-powered inference, the formulas behind `estimates`
     alternative_annotator   may this language model replace a person: `alternative_annotator_test`
@@ -23,6 +26,7 @@ from crowdwise.trust.alternative_annotator import (
 from crowdwise.trust.calibrator import Calibrated, Calibrator, calibrated
 from crowdwise.trust.estimates import TrustEstimates, estimate
 from crowdwise.trust.gold import Scaling, platt_scaling
+from crowdwise.trust.gold_plan import ExpectedInterval, GoldPlan, plan_gold
 from crowdwise.trust.ppi import Interval, IntervalEstimate, ppi_mean
 from crowdwise.trust.shared_errors import Dependence, Family, dependence
 
@@ -31,7 +35,9 @@ __all__ = [
     "Calibrated",
     "Calibrator",
     "Dependence",
+    "ExpectedInterval",
     "Family",
+    "GoldPlan",
     "Interval",
     "IntervalEstimate",
     "PersonComparison",
@@ -41,6 +47,7 @@ __all__ = [
     "calibrated",
     "dependence",
     "estimate",
+    "plan_gold",
     "platt_scaling",
     "ppi_mean",
 ]

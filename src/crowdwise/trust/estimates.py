@@ -15,11 +15,11 @@ Each figure is the mean of y over all tasks it is about, by prediction-powered i
 the estimate from gold alone. Shares use one common weight of the predictions, so that they add up to 1.
 
 Assumptions. Gold tasks are a random sample of all tasks: drawn uniformly, or uniformly within `strata`, or with known
-`inclusion` probabilities. The model has not seen the gold labels. Nothing is assumed about workers: if they share
-mistakes, predictions are poor, and the interval is that of gold alone. Each interval holds on its own with probability
-1 - alpha; of many, some miss. A worker's accuracy needs `MIN_GOLD` gold tasks that they answered. The gain is small
-where answers say little about the truth: the width relative to gold alone is the square root of the unexplained share
-of the variance of y.
+`inclusion` probabilities, or by `plan_gold`. The model has not seen the gold labels. Nothing is assumed about workers:
+if they share mistakes, predictions are poor, and the interval is that of gold alone. Each interval holds on its own
+with probability 1 - alpha; of many, some miss. A worker's accuracy needs `MIN_GOLD` gold tasks that they answered. The
+gain is small where answers say little about the truth: the width relative to gold alone is the square root of the
+unexplained share of the variance of y.
 
 Time and memory grow with the number of answers, and with tasks x classes.
 """
@@ -35,7 +35,8 @@ import pyarrow as pa
 from crowdwise._core.validation import is_number, require
 from crowdwise.answers import Answers
 from crowdwise.errors import GoldError, ParameterError, UnknownIdError
-from crowdwise.trust.gold_sample import GoldSample, task_sample, uniform_sample, weighted_sample
+from crowdwise.trust.gold_design import design_sample
+from crowdwise.trust.gold_sample import GoldSample, task_sample
 from crowdwise.trust.ppi import MIN_GOLD, Array, IntervalEstimate, Population, rectified_mean
 from crowdwise.truth.base import check_answers, vote_shares
 from crowdwise.truth.fitted import FittedModel
@@ -52,7 +53,8 @@ class Figures:
     answers: Answers  # without those that a model made for a worker
     gold: Array  # (tasks,) codes, -1 unknown
     prediction: Array  # (tasks, classes)
-    inclusion: Array | None  # (tasks,) probabilities, None if uniform
+    sample: GoldSample
+    position: Array  # (tasks,), of a gold task among the gold tasks
     alpha: float
     population: Population
 
@@ -136,6 +138,7 @@ def estimate(
     alpha: float = 0.05,
     strata: Any = None,
     inclusion: Any = None,
+    design: pa.Table | None = None,
     population: Population = "tasks",
 ) -> TrustEstimates:
     """Estimate class shares, the accuracy of labels and the accuracy of workers, with confidence intervals.
@@ -156,6 +159,8 @@ def estimate(
         If gold was drawn separately from groups of tasks, the group of every task. Each group needs two gold tasks.
     inclusion : mapping of task to probability, or one probability per task, optional
         If some tasks were more likely than others to be drawn as gold, the probability of each task.
+    design : pyarrow.Table, optional
+        If gold tasks were drawn by `plan_gold`, the columns that it wrote (`crowdwise.trust.gold_design`).
     population : {"tasks", "source"}
         "tasks" estimates the figures of these tasks. "source" estimates those of the process that the tasks are a
         random sample of; its intervals are wider.
@@ -185,10 +190,14 @@ def estimate(
         message = f"{len(rows)} gold labels are too few for an interval; label at least {MIN_GOLD} random tasks."
         raise GoldError(message)
     labels, sources = _labels_and_predictions(answers, model, proba, known)
-    sample, chance = task_sample(answers, rows, strata, inclusion)
+    if design is None:
+        sample = task_sample(answers, rows, strata, inclusion)
+    else:
+        require(strata is None and inclusion is None, "design", "a table", "None with strata or inclusion")
+        sample = design_sample(answers, rows, design)
     prediction = _combine(sources, known, rows, sample.weight)
     human = answers if answers.pseudo is None else answers.take(np.flatnonzero(~answers.pseudo))
-    figures = Figures(human, known, prediction, chance, alpha, population)
+    figures = Figures(human, known, prediction, sample, np.cumsum(known >= 0) - 1, alpha, population)
     share = {
         name: rectified_mean(
             known[rows] == c, prediction[:, c], rows, sample,
@@ -272,13 +281,8 @@ def _worker_estimates(figures: Figures) -> tuple[dict[Any, IntervalEstimate], tu
 
 
 def _part_sample(figures: Figures, task: Array, rows: Array) -> GoldSample:
-    """Return the design for a part of the tasks: `task` are its tasks, and `task[rows]` the gold ones among them.
-
-    Strata only set the weights here, as a part may have no gold in some. Intervals are usually a little wider for it.
-    """
-    if figures.inclusion is None:
-        return uniform_sample(len(rows), len(task))
-    return weighted_sample(figures.inclusion[task[rows]], len(task))
+    """Return the design for a part of the tasks: `task` are its tasks, and `task[rows]` the gold ones among them."""
+    return figures.sample.part(figures.position[task[rows]], len(task))
 
 
 def _rows_of(answers: Answers, worker: Any) -> Array:

@@ -9,7 +9,8 @@ not change; with 50 gold labels its mean is about right, with 200 its slope too.
 from a fit that did not know its label.
 
 Platt, "Probabilistic outputs for support vector machines", Advances in Large Margin Classifiers (1999). Fails when the
-gold tasks are not a random sample of the tasks: if people labelled the hard ones, every label looks worse than it is.
+gold tasks are not a random sample of the tasks, nor weighted as they were drawn: if people labelled the hard ones,
+every label looks worse than it is.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Scaling(NamedTuple):
         return expit(self.intercept + self.slope * logit(confidence))
 
 
-def platt_scaling(confidence: Array, correct: Array) -> Scaling:
+def platt_scaling(confidence: Array, correct: Array, weight: Array | None = None) -> Scaling:
     """Fit the scaling to gold tasks.
 
     Parameters
@@ -54,6 +55,9 @@ def platt_scaling(confidence: Array, correct: Array) -> Scaling:
         Confidence in the label of each gold task, before its gold label was known.
     correct : (gold tasks,) bool array
         Whether that label equals the gold label.
+    weight : (gold tasks,) array, optional
+        Relative weights, if tasks were not drawn uniformly: `trust.gold_sample`. Together they count as the number of
+        uniformly drawn tasks that would be worth as much.
 
     Returns
     -------
@@ -70,11 +74,12 @@ def platt_scaling(confidence: Array, correct: Array) -> Scaling:
         message = f"confidence {confidence.shape} and correct {correct.shape} must be 1-D arrays of equal length."
         raise ParameterError(message)
     x = np.column_stack([np.ones(len(confidence)), logit(confidence)])  # (gold tasks, 2)
+    count = np.ones(len(confidence)) if weight is None else np.asarray(weight) * np.sum(weight) / np.sum(weight**2)
     theta = MEAN.copy()
     for _ in range(MAX_STEPS):  # Newton; the posterior is log-concave
         p = expit(x @ theta)
-        gradient = x.T @ (correct - p) - PRECISION * (theta - MEAN)
-        hessian = (x.T * (p * (1 - p))) @ x + np.diag(PRECISION)
+        gradient = x.T @ (count * (correct - p)) - PRECISION * (theta - MEAN)
+        hessian = (x.T * (count * p * (1 - p))) @ x + np.diag(PRECISION)
         step = np.linalg.solve(hessian, gradient)
         step *= min(1.0, 1.0 / max(np.abs(step).max(), 1e-300))  # at most 1: no overshoot where p is near 0 or 1
         theta = theta + step

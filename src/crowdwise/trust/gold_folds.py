@@ -74,7 +74,9 @@ class GoldScore(NamedTuple):
     lead_error: float  # standard error, paired
 
 
-def compare_on_gold(proba: Mapping[str, Array], gold: Array, default: str) -> tuple[str, dict[str, GoldScore]]:
+def compare_on_gold(
+    proba: Mapping[str, Array], gold: Array, default: str, weight: Array | None = None
+) -> tuple[str, dict[str, GoldScore]]:
     """Return the method to use and the scores of all.
 
     Parameters
@@ -85,6 +87,8 @@ def compare_on_gold(proba: Mapping[str, Array], gold: Array, default: str) -> tu
         Codes of the gold labels.
     default : str
         The method that is kept unless another leads it by two standard errors.
+    weight : (gold tasks,) array, optional
+        Weights of the tasks, which sum to 1, if they were not drawn uniformly: `trust.gold_sample`.
 
     Examples
     --------
@@ -94,21 +98,24 @@ def compare_on_gold(proba: Mapping[str, Array], gold: Array, default: str) -> tu
     >>> best, scores["good"].accuracy
     ('good', 1.0)
     """
-    logs = {name: best_power(each, gold) for name, each in proba.items()}  # (gold tasks,) each
+    n = len(gold)
+    w = np.full(n, 1 / n) if weight is None else weight
+    logs = {name: best_power(each, gold, w) for name, each in proba.items()}  # (gold tasks,) each
     scores = {}
     for name, each in logs.items():
         difference = each - logs[default]
-        error = float(difference.std(ddof=1) / np.sqrt(len(gold))) if len(gold) > 1 else np.inf
-        accuracy = float((proba[name].argmax(axis=1) == gold).mean())
-        scores[name] = GoldScore(accuracy, float(each.mean()), float(difference.mean()), error)
+        lead = float(w @ difference)
+        error = float(np.sqrt(w**2 @ (difference - lead) ** 2 * n / (n - 1))) if n > 1 else np.inf
+        accuracy = float(w @ (proba[name].argmax(axis=1) == gold))
+        scores[name] = GoldScore(accuracy, float(w @ each), lead, error)
     best = default
-    if len(gold) >= MIN_GOLD:
+    if n >= MIN_GOLD:
         leaders = [name for name, score in scores.items() if score.lead > STANDARD_ERRORS * score.lead_error]
         best = max(leaders, key=lambda name: scores[name].log_likelihood, default=default)
     return best, scores
 
 
-def best_power(proba: Array, gold: Array) -> Array:
+def best_power(proba: Array, gold: Array, weight: Array | None = None) -> Array:
     """Return the log-likelihood (gold tasks,) of gold under probabilities raised to the power that maximises it."""
     logs = np.log(np.maximum(proba, MIN_PROBABILITY))  # (gold tasks, classes)
     rows = np.arange(len(gold))
@@ -117,5 +124,7 @@ def best_power(proba: Array, gold: Array) -> Array:
         powered = np.exp(log_power) * logs
         return powered[rows, gold] - np.logaddexp.reduce(powered, axis=1)
 
-    found = minimize_scalar(lambda x: -float(score(x).mean()), bounds=(-4.0, 2.0), method="bounded")
+    found = minimize_scalar(
+        lambda x: -float(np.average(score(x), weights=weight)), bounds=(-4.0, 2.0), method="bounded"
+    )
     return score(float(found.x))

@@ -13,9 +13,10 @@ and Zrnic, arXiv 2311.01453) or, in survey sampling, the regression estimator. `
 with its normal interval. `rectified_mean` is the one that `estimate` uses. It differs in three ways:
 
 1. The tasks are a finite population and gold is drawn from it without replacement, so that the mean of f is known
-   exactly and the variance is, for strata h (one, unless gold was drawn by strata),
+   exactly and the variance is, for strata h (one, unless gold was drawn by strata) and v = w unless gold was drawn
+   in several rounds (`trust.gold_sample`),
 
-       V(e) = sum_i w[i]^2 (1 - pi[i]) (e[i] - mean of e in h)^2 n[h] / (n[h] - 1)           e = y - lam f
+       V(e) = sum_i v[i]^2 (1 - pi[i]) (e[i] - mean of e in h)^2 n[h] / (n[h] - 1)           e = y - lam f
 
    With `population="source"` the interval is of the process that the tasks came from: V grows by Var(y) / N.
 2. Residuals are leave-one-out ones, e[i] / (1 - leverage[i]), because `lam` is estimated from the same gold values.
@@ -222,19 +223,19 @@ def rectified_mean(
         value, lam = mean_y, 0.0
     source = 1 / sample.n_tasks if population == "source" else 0.0
     discordant = float(w @ np.abs(y)) if signed else None
-    low, high = _interval(value, ratio * r_gold + source, alpha, discordant)
-    gold_low, gold_high = _interval(mean_y, r_gold + source, alpha, discordant)
+    low, high = share_interval(value, ratio * r_gold + source, alpha, discordant)
+    gold_low, gold_high = share_interval(mean_y, r_gold + source, alpha, discordant)
     return IntervalEstimate(value, low, high, mean_y, gold_low, gold_high, n, sample.n_tasks, float(lam))
 
 
 def _variance(e: Array, sample: GoldSample) -> float:
     """Return V(e), the design variance of the weighted mean of e."""
-    w, stratum = sample.weight, sample.stratum
-    total = np.bincount(stratum, w)  # (strata,)
+    v, stratum = sample.spread, sample.stratum
+    total = np.bincount(stratum, v)  # (strata,)
     size = np.bincount(stratum)
-    mean = np.bincount(stratum, w * e) / np.where(total > 0, total, 1)
+    mean = np.bincount(stratum, v * e) / np.where(total > 0, total, 1)
     correction = size / np.maximum(size - 1, 1)
-    return float(np.sum(w**2 * (1 - sample.inclusion) * (e - mean[stratum]) ** 2 * correction[stratum]))
+    return float(np.sum(v**2 * (1 - sample.inclusion) * (e - mean[stratum]) ** 2 * correction[stratum]))
 
 
 def _relative_variance(y: Array, mean_y: float, sample: GoldSample) -> float:
@@ -243,7 +244,7 @@ def _relative_variance(y: Array, mean_y: float, sample: GoldSample) -> float:
     For unequal weights it is Kish's, which ignores how y depends on the weights, corrected by the estimated
     variance in so far as there are enough values to estimate it.
     """
-    kish = float(np.sum(sample.weight**2 * (1 - sample.inclusion)))
+    kish = float(np.sum(sample.spread**2 * (1 - sample.inclusion)))
     variance = float(sample.weight @ (y - mean_y) ** 2)
     if sample.uniform or variance <= 1e-12:
         return kish
@@ -252,10 +253,10 @@ def _relative_variance(y: Array, mean_y: float, sample: GoldSample) -> float:
     return (few * _variance(y, sample) / variance + PRIOR_DESIGN * kish) / (few + PRIOR_DESIGN)
 
 
-def _interval(value: float, r: float, alpha: float, discordant: float | None) -> tuple[float, float]:
+def share_interval(value: float, r: float, alpha: float = 0.05, discordant: float | None = None) -> tuple[float, float]:
     """Return Wilson's interval of a share, or Bonett and Price's of a difference, for a sample of 1 / r values.
 
-    >>> tuple(round(end, 3) for end in _interval(0.5, 0.01, 0.05, None))  # 50 of 100
+    >>> tuple(round(end, 3) for end in share_interval(0.5, 0.01))  # 50 of 100
     (0.404, 0.596)
     """
     z = float(norm.isf(alpha / 2))

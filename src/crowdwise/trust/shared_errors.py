@@ -136,6 +136,7 @@ def dependence(
     proba: Array | None = None,
     *,
     families: Mapping[Any, Any] | Sequence[Any] | None = None,
+    weight: Array | None = None,
     seed: int = 0,
 ) -> Dependence:
     """Measure how far workers make the same mistakes.
@@ -150,6 +151,8 @@ def dependence(
     families : mapping or sequence, optional
         Known families: a mapping from worker id to the name of the family, or one name per worker in the order of
         `answers.workers`. None means no family. The default finds families by a test.
+    weight : (tasks,) array, optional
+        Weights of the tasks in `background_rho`, for gold tasks that were not drawn uniformly (`trust.gold_sample`).
     seed : int
         Seed of the sample of tasks, which is drawn only if there are more than ten million pairs of answers.
 
@@ -173,7 +176,8 @@ def dependence(
     fit = find_families(answers, numbers, seed=seed)
     excess = family_excess(fit)  # (families,)
     known = None if proba is None else check_proba(answers, proba)
-    visible = residual_rho(answers, default_truth(answers, fit.family, excess) if known is None else known, fit.family)
+    truth = default_truth(answers, fit.family, excess) if known is None else known
+    visible = residual_rho(answers, truth, fit.family, weight)
     background = min(max(visible * (VISIBLE_FACTOR if known is None else 1.0), 0.0), 1.0)
     inside = background + (1 - background) * excess
     rho, votes = effective_votes(answers, fit.family, inside, background)
@@ -254,14 +258,19 @@ def family_weights(answers: Answers, family: Array, excess: Array) -> Array:
     return weight
 
 
-def residual_rho(answers: Answers, proba: Array, family: Array) -> float:
-    """Return the correlation of errors over all pairs of answers to a task that are not of one family."""
+def residual_rho(answers: Answers, proba: Array, family: Array, weight: Array | None = None) -> float:
+    """Return the correlation of errors over all pairs of answers to a task that are not of one family.
+
+    `weight` has a number per task.
+    """
+    weight = np.ones(answers.n_tasks) if weight is None else weight
     k = answers.n_classes
     if answers.n_workers * k * k > MAX_CONFUSION_CELLS:
         message = f"{answers.n_workers} workers with {k} classes are too many. Merge classes, or pass fewer workers."
         raise TooLargeError(message)
     cell = answers.worker.astype(np.int64) * k + answers.label
-    counts = [np.bincount(cell, proba[answers.task, c], minlength=answers.n_workers * k) for c in range(k)]
+    weighted = proba * (weight / weight.mean())[:, None]  # (tasks, classes)
+    counts = [np.bincount(cell, weighted[answers.task, c], minlength=answers.n_workers * k) for c in range(k)]
     count = np.stack(counts).reshape(k, -1, k).transpose(1, 0, 2)  # (workers, truth, labels)
     crowd = count.sum(axis=0) + 0.1 * np.eye(k) + 0.01
     crowd /= crowd.sum(axis=1, keepdims=True)
@@ -270,7 +279,9 @@ def residual_rho(answers: Answers, proba: Array, family: Array) -> float:
     every = np.arange(answers.n_answers)
     order, bounds = family_runs(answers, family)
     total = [
-        np.array(_pair_sums(rows, cuts, answers.task, answers.worker, answers.label, proba, confusion, deviation))
+        np.array(
+            _pair_sums(rows, cuts, answers.task, answers.worker, answers.label, proba, weight, confusion, deviation)
+        )
         for rows, cuts in ((every, answers.task_starts), (order, bounds))
     ]
     observed, expected, scale = total[0] - total[1]
@@ -302,7 +313,7 @@ def family_runs(answers: Answers, family: Array) -> tuple[Array, Array]:
 @njit(cache=True)
 def _pair_sums(
     rows: Array, bounds: Array, task: Array, worker: Array, label: Array,
-    proba: Array, confusion: Array, deviation: Array,
+    proba: Array, weight: Array, confusion: Array, deviation: Array,
 ) -> tuple[float, float, float]:  # fmt: skip
     """Return observed and expected agreement and the scale of rho, over pairs of answers between two bounds."""
     k = proba.shape[1]
@@ -311,12 +322,13 @@ def _pair_sums(
     for r in range(bounds.shape[0] - 1):
         if bounds[r + 1] - bounds[r] < 2:
             continue
-        q = proba[task[rows[bounds[r]]]]
+        t = task[rows[bounds[r]]]
+        q, b = proba[t], weight[t]
         if q.sum() == 0.0:
             continue
         votes[:] = 0.0
         for a in rows[bounds[r] : bounds[r + 1]]:
-            observed += votes[label[a]]
+            observed += b * votes[label[a]]
             votes[label[a]] += 1.0
         for c in range(k):
             if q[c] == 0.0:
@@ -326,8 +338,8 @@ def _pair_sums(
             for a in rows[bounds[r] : bounds[r + 1]]:
                 w = worker[a]
                 for m in range(k):
-                    expected += q[c] * mean[m] * confusion[w, c, m]
+                    expected += b * q[c] * mean[m] * confusion[w, c, m]
                     mean[m] += confusion[w, c, m]
-                scale += q[c] * spread * deviation[w, c]
+                scale += b * q[c] * spread * deviation[w, c]
                 spread += deviation[w, c]
     return observed, expected, scale
