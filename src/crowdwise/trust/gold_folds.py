@@ -106,7 +106,7 @@ def compare_on_gold(
         difference = each - logs[default]
         lead = float(w @ difference)
         error = float(np.sqrt(w**2 @ (difference - lead) ** 2 * n / (n - 1))) if n > 1 else np.inf
-        accuracy = float(w @ (proba[name].argmax(axis=1) == gold))
+        accuracy = float(np.average(proba[name].argmax(axis=1) == gold, weights=w))
         scores[name] = GoldScore(accuracy, float(w @ each), lead, error)
     best = default
     if n >= MIN_GOLD:
