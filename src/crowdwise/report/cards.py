@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from crowdwise._core.images import InvalidImageError, open_image
 from crowdwise.report.source import RunSource
 from crowdwise.report.text import short
 
@@ -59,21 +60,30 @@ def image_url(folder: Path, name: str) -> str | None:
     if not (path.is_relative_to(folder.resolve()) and path.is_file()):
         return None
     content = path.read_bytes()
-    content = content if len(content) <= MAX_BYTES else _shrink(content)
+    content = content if len(content) <= MAX_BYTES and _is_valid(content) else _shrink(content)
     kind = next((kind for magic, kind in IMAGE_TYPES.items() if content.startswith(magic)), None)
     return kind and f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+
+
+def _is_valid(content: bytes) -> bool:
+    """Return whether a browser can show the image: a few bytes can announce billions of pixels."""
+    try:
+        with open_image(io.BytesIO(content)):
+            return True
+    except ImportError:
+        return True
+    except InvalidImageError:
+        return False
 
 
 def _shrink(content: bytes) -> bytes:
     """Return the image within `SIDE` pixels; empty if that fails, as many large images make a page unusable."""
     try:
-        from PIL import Image
-
-        with Image.open(io.BytesIO(content)) as image:
+        with open_image(io.BytesIO(content)) as image:
             image.draft("RGB", (2 * SIDE, 2 * SIDE))  # avoids decoding a large photograph at full size
             image.thumbnail((SIDE, SIDE))
             small = io.BytesIO()
             image.convert("RGB").save(small, "JPEG", quality=80)
             return small.getvalue()
-    except (ImportError, OSError, ValueError):
+    except (ImportError, InvalidImageError):
         return b""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from crowdwise._core.images import InvalidImageError, open_image
 from crowdwise.answers import Answers
 from crowdwise.errors import FeaturesError, MissingDependencyError
 from crowdwise.learn.features.base import Array, Features, scale_images
@@ -30,12 +32,9 @@ class Pictures(Features):
     """
 
     def __init__(self, names: Sequence[str], source: Callable[[int], Path | io.BytesIO]) -> None:
-        try:
-            from PIL import Image
-        except ImportError:
+        if find_spec("PIL") is None:
             message = "reading images needs Pillow. Install it with pip install 'crowdwise[images]'."
-            raise MissingDependencyError(message) from None
-        self._open = Image.open
+            raise MissingDependencyError(message)
         self._names, self._source = names, source
         self.n_rows = len(names)
         self._numbers = np.arange(self.n_rows)
@@ -82,9 +81,9 @@ class Pictures(Features):
     def _read_image(self, number: int, use: Callable[[Any], Any]) -> Any:
         """Open an image and return `use(image)`."""
         try:
-            with self._open(self._source(number)) as image:
+            with open_image(self._source(number)) as image:
                 return use(image)
-        except (OSError, SyntaxError, ValueError) as error:  # raised by Pillow on damaged files
+        except InvalidImageError as error:
             message = f"image {self._names[number]} cannot be decoded: {error}. Replace it."
             raise FeaturesError(message) from None
 
