@@ -26,6 +26,7 @@ NAMES = {
     "csv": ("a.csv", "a.txt", "a"), "tsv": ("a.tsv", "a.tab"), "jsonl": ("a.jsonl", "a.json", "a"), "mturk": ("a.csv",),
     "toloka": ("a.tsv",), "label-studio": ("a.json",), "argilla": ("a.json", "a.jsonl"), "prodigy": ("a.jsonl",),
     "ground-truth": ("a.manifest",), "peerannot": ("a.json",), "matrix": ("a.txt",), "cleanlab": ("a.csv", "a.tsv"),
+    "inspect": ("a.json",), "promptfoo": ("a.json", "a.jsonl"), "deepeval": ("a.json",), "lm-eval": ("a.jsonl",),
 }  # fmt: skip
 SAVE = 500  # cases after which the counts are saved, because libFuzzer exits silently
 

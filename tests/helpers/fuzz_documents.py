@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from crowdwise.io.format_table import FORMATS
+from tests.helpers import fuzz_judges
 
 Row = tuple[Any, Any, Any]  # task, worker, label
 
@@ -272,4 +273,6 @@ WRITERS: dict[str, Callable[[list[Row], Random], tuple[str, bytes, dict[str, Any
     "csv": _csv, "tsv": _tsv, "parquet": _parquet, "jsonl": _jsonl, "label-studio": _label_studio, "argilla": _argilla,
     "prodigy": _prodigy, "mturk": _mturk, "toloka": _toloka, "ground-truth": _ground_truth, "peerannot": _peerannot,
     "peerannot-by-worker": _peerannot_by_worker, "matrix": _matrix, "cleanlab": _cleanlab, "doccano": _doccano,
+    "inspect": fuzz_judges.inspect_log, "promptfoo": fuzz_judges.promptfoo, "deepeval": fuzz_judges.deepeval,
+    "lm-eval": fuzz_judges.lm_eval,
 }  # fmt: skip

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from crowdwise import errors
+from crowdwise.answers.pseudonyms import pseudonymised
 from crowdwise.io import read, read_truth, write
 from crowdwise.io.reader import attach_truth
 from tests.helpers.reading import assert_read_fails
@@ -300,3 +301,25 @@ def test_known_labels_match_as_text(put):
     assert known.classes[known.truth[:2]].tolist() == ["True", "False"]
     with pytest.warns(errors.LookalikeWarning, match="'yes' and 'yes '"):
         attach_truth(answers, put("truth.csv", "task,label\n1,yes \n2,yes\n"))
+
+
+def test_verdicts_that_are_missing_are_abstentions_of_their_judge(put, rows):
+    lines = [{"task": 1, "judge": "a", "verdict": "yes"}, {"task": 1, "judge": "b", "verdict": None},
+             {"task": 2, "judge": "b", "verdict": None}, {"task": 2, "judge": "a", "verdict": "no"}]  # fmt: skip
+    file = put("verdicts.jsonl", lines, lines=True)
+    assert_read_fails(errors.NullError, r"'verdict' is empty in 2 of 4 rows \(lines 2, 3\)", file)
+    answers = read(file, nulls="drop")
+    assert rows(answers) == [(1, "a", "yes"), (2, "a", "no")]
+    assert answers.abstentions == {"b": 2}
+    table = put("verdicts.csv", "task,worker,label\n1,7,x\n1,8,\n,8,\n2,,\n")
+    assert read(table, nulls="drop").abstentions == {8: 1}  # the other rows have no worker or no task
+
+
+def test_abstentions_follow_their_worker(put):
+    answers = read(put("a.csv", "task,worker,label\n1,7,x\n1,8,\n2,7,y\n"), nulls="drop")
+    other = read(put("b.csv", "task,worker,label\n3,8,\n3,9,x\n"), nulls="drop")
+    assert answers.merge(other).abstentions == {8: 2}
+    assert answers.select(workers=[7]).abstentions == {8: 1}  # as they were counted when read
+    shared, _ = pseudonymised(answers, b"a key that nobody guesses")
+    assert list(shared.abstentions.values()) == [1]
+    assert all(worker.startswith("w-") for worker in shared.abstentions)

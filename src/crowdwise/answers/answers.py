@@ -62,6 +62,12 @@ class Answers(SelectionMixin):
         Known class of each task, -1 where unknown. Methods use it only when it is passed to them.
     removed : mapping
         Number of rows dropped when the answers were built, by reason.
+    abstentions : mapping
+        Number of tasks that each worker was asked about without giving a usable answer, such as a judge whose verdict
+        could not be parsed, by worker id. Counted when the answers were built.
+    truth_is_gold : bool
+        Whether `truth` was marked as gold where it was read, such as by `ground_truth` in Label Studio. `run` and the
+        commands use it as gold; otherwise they only score against it.
 
     Examples
     --------
@@ -109,7 +115,8 @@ class Answers(SelectionMixin):
         duplicates : {"error", "first", "last", "vote"}
             What to do if a worker answered a task more than once; "vote" keeps their most frequent answer.
         nulls : {"error", "drop"}
-            What to do with rows whose task, worker or label is missing.
+            What to do with rows whose task, worker or label is missing. If only the label is missing, a dropped row
+            is also counted as an abstention of its worker.
         max_classes : int
             More distinct labels than this are an error: the label column is probably another one.
         removed : mapping, optional
@@ -143,11 +150,14 @@ class Answers(SelectionMixin):
         nulls: Nulls = "error",
         max_classes: int = MAX_CLASSES,
         removed: Mapping[str, int] | None = None,
+        abstentions: Mapping[Any, int] | None = None,
+        truth_is_gold: bool = False,
     ) -> Answers:
         """Build answers from columns by role (task, worker, label; weight, truth, pseudo).
 
         `names` are the column names for error messages. `columns` is emptied, so that each column is freed as soon as
-        its ids are encoded; `read` passes large files this way. Options as in `from_frame`.
+        its ids are encoded; `read` passes large files this way. `abstentions` counts those that a reader found, and
+        `truth_is_gold` says whether the column `truth` was marked as gold. Other options as in `from_frame`.
         """
         if duplicates not in ("error", "first", "last", "vote") or nulls not in ("error", "drop"):
             message = (
@@ -162,8 +172,9 @@ class Answers(SelectionMixin):
             arrays, names, None if weights is None else as_weights(weights, n_rows),
             None if flags is None else as_flags(flags, n_rows), tasks=tasks, workers=workers, classes=classes,
             duplicates=duplicates, nulls=nulls, max_classes=max_classes, removed=dict(removed or {}),
+            abstentions=abstentions or {},
         )  # fmt: skip
-        return cls(**fields)
+        return cls(**fields, truth_is_gold=truth_is_gold)
 
     @classmethod
     def from_arrays(cls, task: Any, worker: Any, label: Any, weight: Any = None, **options: Any) -> Answers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +39,8 @@ class AnswerCodes:
     pseudo: Array | None = None
     truth: Array | None = None
     removed: Mapping[str, int] = field(default_factory=dict)
+    abstentions: Mapping[Any, int] = field(default_factory=dict)
+    truth_is_gold: bool = False
 
     def __post_init__(self) -> None:
         for array in (self.task, self.worker, self.label, self.weight, self.pseudo, self.truth):

@@ -16,9 +16,10 @@ COLUMN_NAMES = {
     "task": ("task", "task_id", "taskid", "item", "item_id", "example", "example_id", "question", "question_id",
              "unit", "unit_id", "instance", "sample", "image", "doc_id", "document", "hitid", "id"),
     "worker": ("worker", "worker_id", "workerid", "annotator", "annotator_id", "annotatorid", "performer", "rater",
-               "rater_id", "labeler", "labeller", "coder", "user", "user_id", "expert", "judge"),
+               "rater_id", "labeler", "labeller", "coder", "user", "user_id", "expert", "judge", "judge_id",
+               "judge_model", "model"),
     "label": ("label", "answer", "response", "annotation", "rating", "class", "category", "judgment", "judgement",
-              "value", "vote", "choice"),
+              "verdict", "value", "vote", "choice"),
 }  # fmt: skip
 
 # Columns that hold values: their type, its description, and the error raised for other values.

@@ -33,7 +33,7 @@ def merge(
     sizes = ours.n_answers, theirs.n_answers
     added_weight = theirs.weight if weight is None else as_weights(np.full(sizes[1], weight), sizes[1])
     added_pseudo = np.ones(sizes[1], bool) if pseudo else theirs.pseudo
-    return sort_rows(
+    fields = sort_rows(
         codes,
         tables,
         weight=_concatenate(ours.weight, added_weight, sizes, fill=1.0),
@@ -42,6 +42,9 @@ def merge(
         duplicates=duplicates,
         removed=dict(Counter(ours.removed) + Counter(theirs.removed)),
     )
+    abstentions = dict(Counter(ours.abstentions) + Counter(theirs.abstentions))
+    known = theirs if ours.truth is None else ours
+    return {**fields, "abstentions": abstentions, "truth_is_gold": known.truth_is_gold}
 
 
 def _union(ours: pa.Array, theirs: pa.Array, what: str) -> tuple[pa.Array, Array]:
@@ -109,9 +112,9 @@ def truth_codes(answers: AnswerCodes, truth: Any) -> Array:
 def with_truth(answers: AnswerCodes, truth: Any, *, ignore_unknown: bool) -> dict[str, Any]:
     """Return the fields that change when known labels are attached; a class that nobody chose is appended."""
     if truth is None:
-        return {"truth": None}
+        return {"truth": None, "truth_is_gold": False}
     truth = _as_pair(truth)
-    changed: dict[str, Any] = {}
+    changed: dict[str, Any] = {"truth_is_gold": False}
     if isinstance(truth, tuple):
         tasks, labels = (decode_dictionary(as_arrow(truth[i], what)) for i, what in enumerate(("task", "class")))
         if ignore_unknown and tasks.type == answers.task_ids.type:

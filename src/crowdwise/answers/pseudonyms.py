@@ -11,6 +11,7 @@ import os
 import secrets
 import stat
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,7 +72,9 @@ def pseudonymised(answers: Answers, key: bytes | str | os.PathLike[str]) -> tupl
         weight=None if answers.weight is None else answers.weight[row],
         pseudo=None if answers.pseudo is None else answers.pseudo[row],
     )  # fmt: skip
-    return renamed, row
+    hidden = hash_ids(pa.array(list(answers.abstentions), answers.worker_ids.type), key).to_pylist()
+    abstentions = dict(zip(hidden, answers.abstentions.values(), strict=True))
+    return replace(renamed, abstentions=abstentions, truth_is_gold=answers.truth_is_gold), row
 
 
 def hash_ids(ids: pa.Array, key: bytes) -> pa.Array:

@@ -5,6 +5,7 @@ The result is the fields of an `Answers`; nothing else in the library has to val
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
@@ -122,6 +123,7 @@ def assemble(
     nulls: Nulls,
     max_classes: int,
     removed: dict[str, int],
+    abstentions: Mapping[Any, int],
 ) -> dict[str, Any]:
     """Validate, encode and sort the columns. `arrays` is emptied: each column is freed as soon as it has codes."""
     n_rows = len(arrays["task"])
@@ -133,6 +135,7 @@ def assemble(
     if nulls == "drop" and any(arrays[role].null_count for role in _ROLES):
         complete = pc.and_(pc.and_(*(arrays[role].is_valid() for role in _ROLES[:2])), arrays["label"].is_valid())
         keep = complete.to_numpy(zero_copy_only=False)
+        abstentions = count_abstentions(arrays, abstentions)
         arrays |= {role: array.filter(complete) for role, array in arrays.items()}
         weight = None if weight is None else weight[keep]
         pseudo = None if pseudo is None else pseudo[keep]
@@ -162,7 +165,15 @@ def assemble(
         raise TooManyClassesError(message)
     del coded  # so that sorting can free the last column
     truth = None if known is None else _task_truth(known, names["truth"], codes[0], task_ids, class_ids)
-    return sort_rows(codes, ids, weight=weight, pseudo=pseudo, truth=truth, duplicates=duplicates, removed=removed)
+    fields = sort_rows(codes, ids, weight=weight, pseudo=pseudo, truth=truth, duplicates=duplicates, removed=removed)
+    return {**fields, "abstentions": dict(abstentions)}
+
+
+def count_abstentions(arrays: Mapping[str, pa.Array], earlier: Mapping[Any, int]) -> dict[Any, int]:
+    """Return the number of rows of each worker that lack only the label, added to earlier counts."""
+    asked = pc.and_(arrays["task"].is_valid(), arrays["worker"].is_valid())
+    silent = arrays["worker"].filter(pc.and_(asked, arrays["label"].is_null()))
+    return dict(Counter(earlier) + Counter(decode_dictionary(silent).to_pylist()))
 
 
 def _all_classes(label: pa.Array, known: pa.Array) -> pa.Array:

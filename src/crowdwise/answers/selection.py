@@ -121,7 +121,7 @@ class SelectionMixin(AnswerCodes):
         duplicates : {"error", "first", "last", "vote"}
             What to do if both contain an answer of a worker to a task; "first" keeps the old one, "last" the new one.
         """
-        return type(self)(**merging.merge(self, other, pseudo=pseudo, weight=weight, duplicates=duplicates))
+        return replace(self, **merging.merge(self, other, pseudo=pseudo, weight=weight, duplicates=duplicates))
 
     def with_truth(self, truth: Any, *, ignore_unknown: bool = False) -> Self:
         """Return the answers with known labels attached.
@@ -162,4 +162,4 @@ class SelectionMixin(AnswerCodes):
             [self.task, self.worker, self.label], (self.task_ids, self.worker_ids, self.class_ids),
             weight=self.weight, pseudo=self.pseudo, truth=self.truth, duplicates="error", removed=dict(self.removed),
         )  # fmt: skip
-        return type(self)(**fields)
+        return replace(self, **fields)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import zipfile
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,6 +17,14 @@ from crowdwise.io.formats import argilla, ground_truth, mturk, toloka
 from crowdwise.io.formats.delimited import long_cells
 
 TABLES = (".csv", ".tsv", ".tab")
+EVALUATIONS = {  # keys of the first object
+    "inspect": ({"version", "status", "eval"},),
+    "promptfoo": ({"evalId", "results"}, {"promptIdx", "testIdx", "provider"}),
+    "deepeval": ({"testCases"}, {"conversationalTestCases"}, {"test_results"}, {"testRunData"}),
+    "lm-eval": ({"doc_id", "filtered_resps"}, {"results", "configs", "n-shot"}),
+}
+_KEY = re.compile(r'\s*("(?:[^"\\]|\\.)*")\s*:\s*')
+_COMMA = re.compile(r"\s*,")
 
 
 def detect_format(path: Path) -> str:
@@ -25,6 +34,8 @@ def detect_format(path: Path) -> str:
         return _detect_parquet(path)
     if suffix == ".zip":
         return "doccano"
+    if suffix == ".eval" and zipfile.is_zipfile(path):
+        return "inspect"
     text = read_head(path).lstrip()
     if suffix not in TABLES and "\0" in text:
         _fail("binary data")
@@ -54,6 +65,9 @@ def _detect_json(text: str, suffix: str) -> str:
     """Detect the format by the fields of the first object."""
     in_list = text.startswith("[")
     start = len(text) - len(text[1:].lstrip()) if in_list else 0
+    evaluation = None if in_list else _detect_evaluation(first_keys(text))
+    if evaluation is not None:
+        return evaluation
     try:
         record, end = json.JSONDecoder().raw_decode(text, start)
     except json.JSONDecodeError:
@@ -81,6 +95,28 @@ def _detect_json(text: str, suffix: str) -> str:
             f"a JSON list of objects with the fields {_listed(record)} (for a plain table, write one object per line)"
         )
     return "jsonl"
+
+
+def _detect_evaluation(keys: set[str]) -> str | None:
+    """Return the format of a tool that evaluates language models, by the keys of the first object, if it is one."""
+    return next((name for name, groups in EVALUATIONS.items() if any(group <= keys for group in groups)), None)
+
+
+def first_keys(text: str) -> set[str]:
+    """Return the keys of the first object; of one that is cut off, those up to the value that is incomplete.
+
+    >>> sorted(first_keys('{"a": 1, "b": [{"c": 2}, {"d'))
+    ['a', 'b']
+    """
+    decoder, keys, at = json.JSONDecoder(), set(), 1
+    try:
+        while (found := _KEY.match(text, at)) is not None:
+            keys.add(json.loads(found[1]))
+            _, at = decoder.raw_decode(text, found.end())
+            at = _COMMA.match(text, at).end()  # type: ignore[union-attr]
+    except (ValueError, AttributeError):  # the last value is incomplete, or there are no more keys
+        pass
+    return keys
 
 
 def _detect_table(text: str, suffix: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 LONG = ("task", "worker", "label", "truth", "weight", "pseudo")  # the column options of a long table
@@ -19,6 +20,7 @@ class Format:
     takes: tuple[str, ...] = ()  # the options it has: question=, task=, worker=, ...
     inputs: str | None = None  # prefix of the names of a task's fields; None: the format has no side columns
     quoted: bool = False  # whether cells are quoted text, which may contain line breaks (multiline=)
+    files: str | None = None  # module:function that replaces the files named by those to read
 
     @property
     def long(self) -> bool:
@@ -27,8 +29,16 @@ class Format:
 
     def load(self) -> Any:
         """Import and return the reader function."""
-        module, function = self.home.split(":")
-        return getattr(import_module(f"crowdwise.io.formats.{module}"), function)
+        return _load(self.home)
+
+    def select(self, paths: list[Path]) -> list[Path]:
+        """Return the files to read, given those that the user named."""
+        return paths if self.files is None else _load(self.files)(paths)
+
+
+def _load(home: str) -> Any:
+    module, function = home.split(":")
+    return getattr(import_module(f"crowdwise.io.formats.{module}"), function)
 
 
 _FORMATS = (
@@ -65,6 +75,23 @@ _FORMATS = (
         quoted=True,
     ),
     Format("doccano", "doccano:read_doccano", "zip of <username>.jsonl", ("task",), ""),
+    Format("inspect", "inspect_log:read_inspect", "Inspect log, .eval or .json", ("question", "worker"), ""),
+    Format(
+        "promptfoo",
+        "promptfoo:read_promptfoo",
+        "promptfoo results, .json or .jsonl",
+        ("question", "task", "worker"),
+        "",
+    ),
+    Format("deepeval", "deepeval:read_deepeval", "DeepEval test run, JSON", ("question", "worker"), ""),
+    Format(
+        "lm-eval",
+        "lm_eval:read_lm_eval",
+        "lm-evaluation-harness samples_*.jsonl, or the results file next to them",
+        ("question", "task", "worker"),
+        "",
+        files="lm_eval:sample_files",
+    ),
 )
 
 FORMATS = {form.name: form for form in _FORMATS}

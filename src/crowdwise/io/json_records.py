@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from crowdwise.io.files import open_text, read_head, read_lines
 from crowdwise.io.raw_columns import ChooseColumns, RawColumns
 
 T = TypeVar("T")
+ABSTENTIONS = "verdicts that could not be parsed (abstentions)"
 
 
 def load_json(path: Path, *, keys_are_ids: bool = False) -> Any:
@@ -126,7 +128,9 @@ class AnswerCollector:
         self.fields: list[Mapping[str, Any]] = []  # the fields of each answer's record, if `choose_side` is given
         self.other_records: list[tuple[Any, Mapping[str, Any]]] = []
         self.known: dict[Any, Any] = {}
+        self.known_is_gold = False
         self.removed: dict[str, int] = {}
+        self.abstentions: Counter[Any] = Counter()
 
     def skip(self, reason: str, count: int = 1) -> None:
         """Count something that is left out, by reason."""
@@ -155,8 +159,26 @@ class AnswerCollector:
         if self.choose_side is not None:
             self.fields.append(fields or {})
 
+    def abstain(self, worker: Any) -> None:
+        """Count a task for which no verdict of this worker could be parsed."""
+        self.abstentions[check_id(worker, "worker")] += 1
+        self.skip(ABSTENTIONS)
+
+    def verdict(self, task: Any, worker: Any, value: Any, fields: Mapping[str, Any] | None = None) -> None:
+        """Add the verdict of a judge as text; one that is empty, or is not a value at all, is an abstention."""
+        label = as_label(value)
+        if label is None:
+            self.abstain(worker)
+        else:
+            self.answer(task, worker, label, fields)
+
     def gold(self, task: Any, value: Any) -> None:
-        """Add the known label of a task."""
+        """Add the known label of a task, to be used as gold."""
+        self.known_is_gold = True
+        self.target(task, value)
+
+    def target(self, task: Any, value: Any) -> None:
+        """Add the known label of a task, to score against."""
         for label in self._single_label(value):
             if self.known.setdefault(check_id(task, "task"), label) != label:
                 message = (
@@ -189,14 +211,32 @@ class AnswerCollector:
         if self.known:
             columns["truth"] = as_arrow([self.known.get(task) for task in self.task], "class")
             unanswered = len(self.known.keys() - set(self.task))
-            if unanswered:
+            if unanswered and self.known_is_gold:  # targets of an evaluation are known for all tasks
                 self.skip("known labels of unanswered tasks", unanswered)
         names: dict[str, str] = {}
         if self.choose_side is not None and self.fields:
             names = self.choose_side(list(dict.fromkeys(name for fields in self.fields for name in fields)))
             for role, name in names.items():
                 columns[role] = text_cells((fields.get(name) for fields in self.fields), role)
-        return RawColumns(columns, removed=self.removed, names=names, n_extra=len(self.task) - n_answers, **rest)
+        return RawColumns(
+            columns, removed=self.removed, names=names, n_extra=len(self.task) - n_answers,
+            abstentions=self.abstentions, gold=self.known_is_gold, **rest,
+        )  # fmt: skip
+
+
+def as_label(value: Any) -> str | None:
+    """Return a verdict as text, or None if there is none.
+
+    >>> as_label(" yes "), as_label(True), as_label(0.5), as_label(2.0), as_label(float("nan")), as_label({})
+    ('yes', 'true', '0.5', '2', None, None)
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return None if not math.isfinite(value) else str(int(value) if value.is_integer() else value)
+    if isinstance(value, int):
+        return str(value)
+    return value.strip() or None if isinstance(value, str) else None
 
 
 def text_cells(values: Iterable[Any], role: str) -> pa.Array:

@@ -7,6 +7,7 @@ holds booleans if every value is `True` or `False`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -39,6 +40,9 @@ class RawColumns:
     workers: Any = None
     lines: Callable[[Sequence[int]], list[int]] | None = None  # line numbers of rows; the first line is 1
     first_line: int | None = None  # line of row 0, where each row is a line
+    abstentions: Mapping[Any, int] = field(default_factory=dict)  # of each worker, where no verdict could be parsed
+    gold: bool = False  # whether the known labels are marked as gold
+    scope: str | None = None  # what the task ids belong to: those of different scopes are different tasks
     n_extra: int = 0  # rows at the end that are not answers: they are there only for their times
 
     @property
@@ -133,10 +137,9 @@ def concat_files(raws: Sequence[RawColumns], files: Sequence[Path] = ()) -> RawC
         else:
             kind = pa.int64() if role in numeric else pa.bool_() if role in boolean else None
             columns[role] = _compact(concat_columns(parts, role, places), kind)
-    removed: dict[str, int] = {}
-    for raw in raws:
-        for reason, count in raw.removed.items():
-            removed[reason] = removed.get(reason, 0) + count
+    removed = dict(sum((Counter(raw.removed) for raw in raws), Counter()))
+    abstentions = dict(sum((Counter(raw.abstentions) for raw in raws), Counter()))
+    gold = any(raw.gold for raw in raws)
     if "truth" in columns:
         columns |= {role: decode(columns[role]) for role in ("label", "truth")}
         label, truth = (columns[role].type for role in ("label", "truth"))
@@ -147,7 +150,9 @@ def concat_files(raws: Sequence[RawColumns], files: Sequence[Path] = ()) -> RawC
             raise IdTypeError(message)
     first = raws[0]
     names = {role: first.names.get(role, role) for role in roles}
-    return RawColumns(columns, removed, names, tasks=first.tasks, workers=first.workers)
+    return RawColumns(
+        columns, removed, names, tasks=first.tasks, workers=first.workers, abstentions=abstentions, gold=gold
+    )
 
 
 def concat_columns(parts: Sequence[pa.Array], role: str, places: Sequence[str]) -> pa.Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -89,6 +90,7 @@ def read(
     columns = column_options(question=question, truth=truth, task=task, worker=worker, label=label, weight=weight)
     paths = find_files(path)
     form = choose_format(paths[0], format, columns)
+    paths = form.select(paths)
     answers = build_answers(paths, load(paths, form, columns, detected=format is None, multiline=multiline), options)
     pa.default_memory_pool().release_unused()
     return answers
@@ -226,7 +228,25 @@ def load(
             if detected:
                 _check_same_format(file, form.name, paths[0])
             raise
-    return raws
+    return with_scopes(raws)
+
+
+def with_scopes(raws: list[RawColumns]) -> list[RawColumns]:
+    """Put the scope before the ids of tasks if there are several, since equal ids are different tasks then."""
+    if len({raw.scope for raw in raws}) < 2:
+        return raws
+    return [
+        raw
+        if raw.scope is None
+        else replace(raw, columns=raw.columns | {"task": _scoped(raw.columns["task"], raw.scope)})
+        for raw in raws
+    ]
+
+
+def _scoped(ids: pa.Array, scope: str) -> pa.Array:
+    return pc.binary_join_element_wise(
+        pa.scalar(scope, pa.large_string()), decode(ids).cast(pa.large_string()), pa.scalar("/", pa.large_string())
+    )
 
 
 def build_answers(paths: Sequence[Path], raws: list[RawColumns], options: Mapping[str, Any]) -> Answers:
@@ -243,7 +263,10 @@ def build_answers(paths: Sequence[Path], raws: list[RawColumns], options: Mappin
         if getattr(table, name) is not None:
             options.setdefault(name, getattr(table, name))
     try:
-        return Answers.from_columns(table.columns, table.names, removed=table.removed, **options)
+        return Answers.from_columns(
+            table.columns, table.names, removed=table.removed, abstentions=table.abstentions,
+            truth_is_gold=table.gold and "truth" in table.columns, **options,
+        )  # fmt: skip
     except CrowdwiseError as error:
         hint = row_hint if "row" in str(error) else ""
         message = f"{paths[0]}{' and others' if len(paths) > 1 else ''}: {error}{hint}"

@@ -49,7 +49,9 @@ EXPORTED_TIMES = {
     "ground-truth": {"seconds": ("timespentinseconds",)},
 }
 _NOT_A_REFERENCE = "^(data:|[0-9]+$)"  # the image itself, or its number
-_TEXT_FORMATS = ("label-studio", "argilla", "prodigy", "doccano")  # exports whose field `text` is the task's text
+_TEXT_FORMATS = (  # exports whose field `text` is the task's text
+    "label-studio", "argilla", "prodigy", "doccano", "inspect", "promptfoo", "deepeval", "lm-eval",
+)  # fmt: skip
 
 
 class SideColumns(NamedTuple):
@@ -184,6 +186,7 @@ def _load(
         message = f"{paths[0]}: the format {form.name!r} contains no texts; leave out text= (--text)."
         raise ParameterError(message)
     choose_side = None if form.inputs is None else partial(_choose_side, text)
+    paths = form.select(paths)
     return (
         paths,
         form,
