@@ -145,7 +145,7 @@ def made(p: Problem, seed: int) -> Iterator[tuple[str, Predictions]]:
     gold = np.append(np.full(len(p.X), -1), plain.codes_[points.first])
     model = Joint(random_state=seed).fit(np.concatenate([p.X, points.of(p.X)]), more, gold=gold)
     yield "made tasks with gold labels", predictions(model, p)
-    X, answers = cw.ICED(rounds=2, random_state=seed).fit_resample(p.X, p.answers)
+    X, answers = cw.ICED(epochs=20, epochs_per_round=10, random_state=seed).fit_resample(p.X, p.answers)
     yield "ICED's made tasks and answers", predictions(Joint(random_state=seed).fit(X, answers), p)
     count = np.bincount(plain.codes_, minlength=n_classes)
     yield (

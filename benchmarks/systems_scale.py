@@ -117,7 +117,7 @@ def crowding(answers: Any, X: Any) -> tuple[str, Callable[[], int]]:
 @job("iced")
 def iced(answers: Any, X: Any) -> tuple[str, Callable[[], int | None]]:
     """Run a round of ICED, with decoded artificial tasks."""
-    model = cw.ICED(1, **OPTIONS, warmup_epochs=1, decoder_epochs=1)
+    model = cw.ICED(**OPTIONS, warmup_epochs=1, decoder_epochs=1)
     return f"max_tasks={getattr(model, 'max_tasks', None)}", lambda: model.fit(X, answers) and None
 
 

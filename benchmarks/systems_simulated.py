@@ -86,7 +86,7 @@ HARD = cw.DawidSkene(None, "uniform", hard=True)  # the paper's D&S
 METHODS: dict[str, Callable[[int], Any]] = {
     "MV+DNN": lambda seed: cw.Aggregated("majority-vote", soft=False, **options(seed)),
     "D&S+DNN": lambda seed: cw.Aggregated(HARD, soft=False, **options(seed)),
-    "ICED": lambda seed: cw.ICED(rounds=5, warmup_epochs=2, decoder_epochs=5, **options(seed, 5)),
+    "ICED": lambda seed: cw.ICED(warmup_epochs=2, decoder_epochs=5, **options(seed)),
     **{
         f"{base.__name__}{label}": (lambda seed, base=base: base(**options(seed)))
         if how is None

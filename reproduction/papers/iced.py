@@ -25,6 +25,7 @@ from sklearn.metrics import f1_score
 
 from crowdwise._core.registry import make as make_method
 from crowdwise.augment.iced.iced import ICED
+from crowdwise.augment.iced.rounds import WARM_UP as WARM_UP_PHASE
 from crowdwise.learn.features import open_features
 from crowdwise.learn.network.architectures import MLP, Logistic
 from crowdwise.learn.network.prediction import predict_mean
@@ -65,12 +66,11 @@ def iced(**options: Any) -> Make:
 
     def make(setting: Setting) -> Any:
         chosen = options_of(setting)
-        rounds = setting.rounds(ROUNDS)
-        chosen["epochs"] = max(1, chosen["epochs"] // rounds)
+        chosen["epochs_per_round"] = max(1, chosen["epochs"] // setting.rounds(ROUNDS))
         chosen |= {"warmup_epochs": setting.epochs(WARM_UP.get(setting.data, 5)), **options}
         if setting.data in ("gisette_like", "gas_drift") and chosen.get("decode", True):
             chosen["decoder_epochs"] = 4  # fewer on larger sets, like the epochs
-        return ICED(**{"rounds": rounds, **chosen})
+        return ICED(**chosen)
 
     return make
 
@@ -107,7 +107,7 @@ def run(cell: Cell) -> list[Figures]:
 # Table 3: only the first training of the network.
 
 WARM_UPS: dict[str, Make] = {
-    row: iced(warmup=kind, rounds=1, epochs=1, decode=False)
+    row: iced(warmup=kind, epochs=1, decode=False)
     for row, kind in {"Trad-I": "trad1", "Trad-II": "trad2", "ICED-w": "iced"}.items()
 }
 
@@ -118,12 +118,12 @@ def warm_up(cell: Cell) -> Any:
 
 
 def run_warm_up(cell: Cell) -> list[Figures]:
-    """Return the figures of the network at the end of its warm-up, just before the only epoch of the only round."""
+    """Return the figures of the network at the end of its warm-up, before the only epoch of the only round."""
     problem = load_problem(cell.problem, cell.seeds[0])
     test, found = open_features(problem.X_test), []
 
     def evaluate(record: Any) -> None:
-        if record["epoch"] == record["epochs"] - 1:
+        if record["phase"] == WARM_UP_PHASE and record["epoch"] == record["epochs"]:
             found.append(predict_mean(record["module"], test, "cpu").argmax(axis=1))
 
     warm_up(cell).fit(problem.X, problem.answers, callback=evaluate)

@@ -120,3 +120,7 @@ class ClassPriorWarning(CrowdwiseWarning):
 
 class DivergenceWarning(CrowdwiseWarning):
     """Adversarial training diverged and its result should not be used."""
+
+
+class DominantWorkerWarning(CrowdwiseWarning):
+    """The inferred labels repeat the answers of one worker, and the majority vote does not."""

@@ -68,7 +68,7 @@ def test_dasc_adds_answers_for_aggnet(crowd):
 
 def test_crowdlayer_learns_from_synthetic_tasks_of_iced(crowd):
     X, answers, X_new, truth = crowd
-    X_more, more = cw.ICED(epochs=5, rounds=1, random_state=0).fit_resample(X, answers)
+    X_more, more = cw.ICED(epochs=5, random_state=0).fit_resample(X, answers)
     assert len(X_more) == len(more) > len(answers)
     np.testing.assert_array_equal(X_more[: len(X)], X)
     assert np.array_equal(more.pseudo, more.task >= len(answers))  # only answers to synthetic tasks

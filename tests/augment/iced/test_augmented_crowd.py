@@ -33,17 +33,17 @@ class TestDecoder:
     @pytest.mark.parametrize("n_models", [1, 2])
     def test_decoding_reverses_encoding(self, n_models):
         X, features, model, batches = self.low_rank(n_models)
-        model.train_on(batches, Settings(lr=0.01), 20, phase=1)
+        model.train_on(batches, Settings(lr=0.01), 30, phase=1)
         z = encode(model.network, features, "cpu")
         assert z.shape == (300, 32 * n_models)
         assert np.square(model.decode(z) - X).sum() < 0.03 * np.square(X - X.mean(axis=0)).sum()
 
-    def test_a_frozen_encoder_does_not_change(self):
+    def test_the_encoder_does_not_change(self):
         X, features, model, batches = self.low_rank()
         network = {name: value.clone() for name, value in model.network.state_dict().items()}
         z = encode(model.network, features, "cpu")
         before = np.square(model.decode(z) - X).sum()
-        model.train_on(batches, Settings(lr=0.01), 10, phase=1, frozen=True)
+        model.train_on(batches, Settings(lr=0.01), 10, phase=1)
         assert np.square(model.decode(z) - X).sum() < 0.2 * before
         assert all(torch.equal(value, network[name]) for name, value in model.network.state_dict().items())
 
@@ -70,7 +70,7 @@ class TestModule:
     def test_loss_by_hand(self, n_models):
         """Real tasks pass the full network, synthetic ones start in each model's hidden layer."""
         X, module, made, batch, labels = self.setting(n_models)
-        module.learn(labels, made)
+        module.learn(np.eye(2)[labels], made)
         expected = 0.0
         with torch.no_grad():
             hidden = module.network.embed(torch.from_numpy(X)[None].expand(n_models, 4, 5))
@@ -85,7 +85,7 @@ class TestModule:
         gradients = []
         for points in (made, made + 1):
             module.zero_grad()
-            module.learn(labels, points)
+            module.learn(np.eye(2)[labels], points)
             module.loss(batch).backward()
             gradients.append([p.grad.clone() for p in (module.network.layers[0].weight, module.network.head.weight)])
         torch.testing.assert_close(gradients[0][0], gradients[1][0])
@@ -94,7 +94,7 @@ class TestModule:
     def test_decoded_tasks_train_the_full_network(self):
         """Without hidden layers, synthetic tasks are used through their features."""
         _, module, _, batch, labels = self.setting(1)
-        module.learn(labels)
+        module.learn(np.eye(2)[labels])
         logits = module.network(batch.x)[0]
         expected = torch.nn.functional.cross_entropy(logits, torch.from_numpy(labels[batch.task]))
         np.testing.assert_allclose(float(module.loss(batch).detach()), float(expected.detach()), rtol=1e-5)
@@ -104,10 +104,13 @@ class TestModule:
         _, module, *_ = self.setting(2)
         confusion = np.full((3, 2, 2), 0.5)
         confusion[2] = [[0.7, 0.3], [0.1, 0.9]]
-        module.set_confusion(confusion)
+        module.set_workers(confusion, np.ones(2))
         log_f = torch.log(torch.tensor([[0.8, 0.2], [0.8, 0.2]]))
         said = module.answer_log_proba(torch.empty(0), log_f, torch.tensor([0, 1]), torch.tensor([2, 5])).exp()
         np.testing.assert_allclose(said, [[0.58, 0.42]] * 2, rtol=1e-6)
+        module.set_workers(confusion, np.array([1, 8]) / 4.5)  # class 1 is more frequent among the real tasks: 1/3, 2/3
+        said = module.answer_log_proba(torch.empty(0), log_f, torch.tensor([0]), torch.tensor([2])).exp()
+        np.testing.assert_allclose(said, [[0.7 / 3 + 0.2 / 3, 0.3 / 3 + 1.8 / 3]], rtol=1e-6)
 
 
 class TestTogether:

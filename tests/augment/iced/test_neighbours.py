@@ -79,7 +79,7 @@ class TestGroups:
 
 
 class TestWarmUp:
-    shares = votes([7, 0], [6, 1], [5, 2], [4, 3], [0, 7], [2, 5])
+    group = certainty_groups(votes([7, 0], [6, 1], [5, 2], [4, 3], [0, 7], [2, 5]), 7)
 
     @pytest.mark.parametrize(
         ("kind", "expected"),
@@ -91,11 +91,11 @@ class TestWarmUp:
         ],
     )
     def test_stages_and_epochs(self, kind, expected):
-        plan = warm_up_plan(kind, 4, self.shares, np.full(6, 7))
+        plan = warm_up_plan(kind, 4, self.group)
         assert [(np.flatnonzero(tasks).tolist(), epochs) for tasks, epochs in plan] == expected
 
     def test_ties_are_not_in_any_stage(self):
-        assert warm_up_plan("iced", 4, votes([1, 1], [1, 1]), np.array([2, 0])) == []
+        assert warm_up_plan("iced", 4, certainty_groups(votes([1, 1], [1, 1]), 2)) == []
 
 
 class TestQuotas:
@@ -187,6 +187,16 @@ class TestBetween:
         made = interpolate_tasks(z, labels, np.ones(12), np.array([0, 60]), k=2, delta="uniform", noise=0.0, rng=rng())
         assert set(made.second[made.first == 5]) == {3, 7}
         assert set(made.second[made.first == 1]) == {3, 5}
+
+    def test_only_candidates_are_interpolated(self):
+        """A class without candidates uses all its tasks."""
+        z, labels = rng().normal(size=(20, 2)), np.repeat([0, 1], 10)
+        candidate = np.arange(20) < 4
+        made = interpolate_tasks(z, labels, np.ones(20), np.array([40, 40]), k=9, delta="uniform", noise=0.0, rng=rng(),
+                                 candidate=candidate)  # fmt: skip
+        for c, expected in ((0, range(4)), (1, range(10, 20))):
+            own = labels[made.first] == c
+            assert set(made.first[own]) == set(made.second[own]) == set(expected)
 
     def test_a_class_of_one_is_repeated(self):
         z = rng().normal(size=(4, 2))

@@ -32,43 +32,51 @@ class AugmentedCrowd(NamedTuple):
 class LabelModule(CrowdModule):
     """A network trained on labels of real and synthetic tasks. Synthetic ones may be points in its hidden layer.
 
-        loss  = mean over tasks of -log f(x)[label],    f from z' for synthetic tasks
-        P(worker w says l | x) = sum over c of f(x)[c] * confusion[w, c, l]
+        loss  = mean over tasks of -sum over c of target[t, c] * log f(x)[c],    f from z' for synthetic tasks
+        P(worker w says l | x) = sum over c of g(x)[c] * confusion[w, c, l],     g(x)[c] = f(x)[c] * ratio[c] / sum
 
-    All models share labels, synthetic tasks, and the confusion matrices (workers, classes, labels).
+    f is trained on balanced classes; `ratio` is the share of a class among the real tasks over its share in training.
+    All models share targets, synthetic tasks, and the confusion matrices (workers, classes, labels).
     """
 
     confusion: Tensor
+    log_ratio: Tensor
 
     def __init__(self, network: Network, n_workers: int) -> None:
         super().__init__(network, n_workers)
         c = self.n_classes
         self.register_buffer("confusion", torch.full((n_workers, c, c), 1 / c))
-        self.labels, self.made = torch.empty(0, dtype=torch.int64), torch.empty(0)
+        self.register_buffer("log_ratio", torch.zeros(c))
+        self.target, self.made = torch.empty(0), torch.empty(0)
 
-    def set_confusion(self, confusion: Array) -> None:
-        """Set the confusion matrices (workers, classes, labels)."""
+    def set_workers(self, confusion: Array, ratio: Array) -> None:
+        """Set the confusion matrices (workers, classes, labels) and the ratio of class shares (classes,)."""
         self.confusion.copy_(torch.as_tensor(confusion, dtype=self.confusion.dtype))
+        self.log_ratio.copy_(torch.as_tensor(ratio, dtype=self.log_ratio.dtype).clamp_min(TINY).log())
 
-    def learn(self, labels: Array, made: Array | None = None) -> None:
-        """Set labels (tasks,), synthetic tasks last, and optionally their hidden layers (made, models * width)."""
+    def learn(self, target: Array, made: Array | None = None) -> None:
+        """Set targets (tasks, classes), synthetic tasks last, and optionally the hidden layers of these.
+
+        `made` is (synthetic tasks, models * width).
+        """
         device = self.confusion.device
-        self.labels = torch.as_tensor(labels, dtype=torch.int64).to(device)
+        self.target = torch.as_tensor(target, dtype=torch.float32).to(device)
         self.made = torch.empty(0) if made is None else torch.from_numpy(made).to(device)
 
     def loss(self, batch: Batch) -> Tensor:  # noqa: D102
         task = batch.tensor(batch.task)  # (models * rows,)
         hidden = batch.gather_rows(self.network.embed(batch.x))  # (models, rows, width)
         if len(self.made):  # their x is a placeholder, and no gradient reaches the layers below z'
-            place = (task - (len(self.labels) - len(self.made))).view(self.n_models, -1)  # (models, rows)
+            place = (task - (len(self.target) - len(self.made))).view(self.n_models, -1)  # (models, rows)
             model = torch.arange(self.n_models, device=task.device)[:, None]
             made = self.made.view(len(self.made), self.n_models, -1)[place.clamp_min(0), model]
             hidden = torch.where((place >= 0)[:, :, None], made, hidden)
         log_f = functional.log_softmax(self.network.classify(hidden).flatten(0, 1), dim=1)
-        return batch.task_loss(-log_f.gather(1, self.labels[task][:, None])[:, 0])
+        return batch.task_loss(-(self.target[task] * log_f).sum(1))
 
     def answer_log_proba(self, x: Tensor, log_f: Tensor, row: Tensor, worker: Tensor) -> Tensor:  # noqa: D102
-        proba = torch.bmm(log_f.exp()[row][:, None], self.confusion[worker % self.n_workers])[:, 0]  # (answers, labels)
+        real = (log_f + self.log_ratio).softmax(dim=1)  # (models * rows, classes)
+        proba = torch.bmm(real[row][:, None], self.confusion[worker % self.n_workers])[:, 0]  # (answers, labels)
         return proba.clamp_min(TINY).log()
 
 

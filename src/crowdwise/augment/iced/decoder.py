@@ -2,6 +2,8 @@
 
 z = G(x)                      the hidden layers of all `n_models` networks, concatenated
 loss = mean over tasks and features of (Q(z) - x~)^2,    x~ the features standardised to mean 0 and variance 1
+
+Only Q is trained: an encoder that also learns to reconstruct forgets what it has learnt to classify.
 """
 
 from __future__ import annotations
@@ -51,23 +53,19 @@ class Autoencoder(CrowdModule):
         self.register_buffer("scale", torch.as_tensor(scale, dtype=torch.float32))
         width = self.n_models * network.width
         self.decoder = Dense(width, [width], len(mean), 1, seed + SEED, standardise=False)
-        self.frozen = False
 
     def loss(self, batch: Batch) -> Tensor:
         """Return the mean squared error of the features; all models have the same rows."""
-        if self.frozen:
-            self.network.eval()  # no dropout, no running means
-        with torch.set_grad_enabled(not self.frozen):
+        self.network.eval()  # no dropout, no running means
+        with torch.no_grad():
             z = concatenate_models(self.network.embed(batch.x.expand(self.n_models, *batch.x.shape[1:])))
         error = self.decoder(z[None])[0] - (batch.x[0] - self.mean) * self.scale  # (rows, features)
         return batch.gather_rows(error[None]).square().mean()
 
-    def train_on(self, batches: Batches, settings: Settings, epochs: int, *, phase: int, frozen: bool = False) -> None:
-        """Train the decoder, and the encoder unless it is frozen."""
-        self.frozen = frozen
+    def train_on(self, batches: Batches, settings: Settings, epochs: int, *, phase: int) -> None:
+        """Train the decoder."""
         settings = replace(settings, epochs=epochs, scheduler=None, patience=None)
-        parameters = list((self.decoder if frozen else self).parameters())
-        Trainer(self, batches, settings, phase=phase, parameters=parameters).run()
+        Trainer(self, batches, settings, phase=phase, parameters=list(self.decoder.parameters())).run()
 
     def decode(self, z: Array) -> Array:
         """Return features (rows, features) from hidden layers (rows, models * width)."""

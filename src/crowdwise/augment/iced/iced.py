@@ -2,7 +2,7 @@
 
     G, F       the network's hidden layer z = G(x), and the classifier on it
     S[t]       certainty of the votes of task t                                    (2.4), `neighbours.certainty`
-    T          labels: hard Dawid-Skene                                            (2.1, 2.2), `truth.DawidSkene`
+    T          labels by Dawid-Skene                                               (2.1, 2.2), `rounds`
 
     warm-up    F on majority-vote labels: certainty group 3, then 2, then 1 (the highest)
     repeat:
@@ -13,52 +13,43 @@
       infer    T from the answers to real and synthetic tasks together
       train    F on both with labels T
 
-Wang, Thekinen, Liu, Liu and Tang, "Learning from imbalanced crowdsourced labeled data", SIAM SDM. Hard Dawid-Skene with
-a uniform class prior separates a rare class from a common one badly; with equally many tasks of each it does not. As
-printed, (2.5) moves z' towards the less certain of the two tasks; the text says the more certain. `delta` has both. The
-first round uses the vote's labels, as in the paper's Algorithm 1: under Dawid-Skene's own the rare class is no longer
-rare, and few tasks would be created (`first`). Each inference starts from the previous labels. The paper has two
+Wang, Thekinen, Liu, Liu and Tang, "Learning from imbalanced crowdsourced labeled data", SIAM SDM. Where we differ, and
+how to get the paper's form:
+
+    hard=True             Dawid-Skene decides for one class in each step. With few workers who answer everything, the
+                          labels then become the answers of one of them in most runs.
+    candidates="all"      all tasks labelled rare are interpolated, not only those of certainty groups 1 to 3. With
+                          classes 10 to 1 and a vote that is right 85 % of the time, two of three of them are of the
+                          common class.
+    real_shares=False     the labels of the real tasks assume classes as balanced as with the synthetic tasks.
+    delta="printed"       (2.5) moves z' towards the less certain of the two tasks; the text says the more certain.
+
+The first round uses the vote's labels, as in the paper's Algorithm 1: under Dawid-Skene's own the rare class is no
+longer rare, and few tasks would be created (`first`). Each inference starts from the previous labels. The paper has two
 classes and every worker on every task; here there may be more classes, and a worker who answered none of the nearest
 tasks does not answer z'. The synthetic tasks of a round replace those of the round before.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers
-from crowdwise.augment.iced.augmented_crowd import AugmentedCrowd, LabelModule, append_tasks, assign_task_ids
-from crowdwise.augment.iced.decoder import Autoencoder, encode
-from crowdwise.augment.iced.neighbours import (
-    MOST,
-    Delta,
-    Simulate,
-    WarmUp,
-    balancing_counts,
-    certainty,
-    interpolate_tasks,
-    nearest,
-    simulate_answers,
-    warm_up_plan,
-)
-from crowdwise.learn.base import Array, FitInput, training_mask
+from crowdwise.augment.iced.augmented_crowd import LabelModule, assign_task_ids
+from crowdwise.augment.iced.inference import warn_of_dominant_worker
+from crowdwise.augment.iced.neighbours import MOST, Delta, Simulate, WarmUp
+from crowdwise.augment.iced.rounds import Rounds
+from crowdwise.learn.base import Array, FitInput
 from crowdwise.learn.features import Features, open_features
-from crowdwise.learn.features.base import MoreRows, SomeRows
-from crowdwise.learn.joint_em.engine import ConfusionWorkers
-from crowdwise.learn.network.batches import Batches
 from crowdwise.learn.network.learner import NetworkLearner, TrainingOptions
 from crowdwise.learn.network.modules import Network
-from crowdwise.learn.network.prediction import predict_mean
 from crowdwise.learn.network.training import Trainer
-from crowdwise.truth.base import fix_gold, pick, vote_shares
 from crowdwise.truth.methods.dawid_skene import DawidSkene
 
 Smoothing = float | Literal["diagonal", "hierarchical"] | None
-MAKING = 303  # separates these random numbers from others of the same seed
 
 
 class ICED(NetworkLearner):
@@ -69,14 +60,17 @@ class ICED(NetworkLearner):
 
     Parameters
     ----------
-    rounds : int
-        Rounds of creating tasks, inferring labels, and training the network for `epochs`.
+    epochs_per_round : int
+        Epochs between two rounds of creating tasks and inferring labels; `epochs` is the total after the warm-up.
     warmup : {"iced", "trad1", "trad2", None}
         Training on majority-vote labels before the first round. "iced": three certainty groups in turn, the highest
         last, `warmup_epochs` each. "trad1" and "trad2": all tasks, or the three groups together, three times as long.
     warmup_epochs : int
     delta : {"intended", "printed", "uniform"}
         Position between two real tasks: nearer to the more certain, to the less certain, or uniform (SMOTE).
+    candidates : {"certain", "all"}
+        Tasks of a rare class to interpolate between: those on which most workers agree (certainty groups 1 to 3), or
+        all.
     k : int
         Nearest tasks: of the same class for interpolation, of any class to simulate answers.
     noise, certainty_eps : float
@@ -86,14 +80,20 @@ class ICED(NetworkLearner):
     decode : bool
         Decode synthetic tasks to features and train the full network on them; if False, only its last layer, on z'.
     decoder_epochs : int
-        Epochs of the autoencoder at the start, and of its decoder in each round.
+        Epochs of the decoder after the warm-up; in later rounds it has `epochs_per_round`.
     first : {"vote", "dawid-skene"}
         Labels of the first round: majority vote, or Dawid-Skene on the real answers.
+    hard : bool
+        Whether Dawid-Skene decides for one class in each step, as in the paper, instead of using probabilities.
     prior : {"uniform", "estimated"}
-        Share of each class in Dawid-Skene.
+        Share of each class in Dawid-Skene, among real and synthetic tasks together.
+    real_shares : bool
+        Whether `proba_` uses the class shares of the real tasks alone, estimated from their answers.
     smoothing : number, "diagonal", "hierarchical" or None
         Pseudo-counts of the confusion matrices, like `prior` of `DawidSkene`. None is the paper's, whose workers gave
         hundreds of answers each.
+    soft : bool
+        Train the network on the probabilities of the labels; False trains on the labels.
     max_tasks : int
         Tasks in which neighbours are searched, a random sample if there are more.
     **training
@@ -102,8 +102,9 @@ class ICED(NetworkLearner):
     Attributes
     ----------
     truth_ : DawidSkene
-        The last inference: of the real tasks that were used, then of the synthetic ones. `proba_` is its posterior for
-        the real tasks, with the matrices of its hard labels, and the classifier's for tasks without answers.
+        The last inference: of the real tasks that were used, then of the synthetic ones. The network is trained on
+        its labels. `proba_` is its posterior for the real tasks, with their own class shares, and the classifier's for
+        tasks without answers.
     made_ : (made, features) array or None
         Features of the synthetic tasks of the last round.
     label_history_ : list of dict
@@ -116,62 +117,71 @@ class ICED(NetworkLearner):
     --------
     >>> from crowdwise import ICED, simulate
     >>> X, answers = simulate.digits_crowd()
-    >>> model = ICED(rounds=2, epochs=3).fit(X, answers)
-    >>> model.predict(X[:3]).shape, len(model.label_history_)
-    ((3,), 3)
+    >>> model = ICED(epochs=10).fit(X, answers)
+    >>> model.predict(X[:3]).shape, [record["made"] > 0 for record in model.label_history_]
+    ((3,), [False, True, True])
     """
 
-    defaults: ClassVar[TrainingOptions] = {"epochs": 10}
+    defaults: ClassVar[TrainingOptions] = {"epochs": 20}
     answer_loss: ClassVar[bool] = False
 
     def __init__(
         self,
-        rounds: int = 5,
         *,
+        epochs_per_round: int = 5,
         warmup: WarmUp = "iced",
         warmup_epochs: int = 5,
         delta: Delta = "intended",
         k: int = 5,
         noise: float = 0.05,
-        certainty_eps: float = 0.05,
+        certainty_eps: float = 0.01,
+        candidates: Literal["certain", "all"] = "certain",
         simulate: Simulate = "frequency",
         decode: bool = True,
         decoder_epochs: int = 10,
         first: Literal["vote", "dawid-skene"] = "vote",
+        hard: bool = False,
         prior: Literal["uniform", "estimated"] = "uniform",
+        real_shares: bool = True,
         smoothing: Smoothing = "diagonal",
+        soft: bool = False,
         max_tasks: int = MOST,
         **training: Unpack[TrainingOptions],
     ) -> None:
         super().__init__(**training)
-        self.rounds = rounds
+        self.epochs_per_round = epochs_per_round
         self.warmup = warmup
         self.warmup_epochs = warmup_epochs
         self.delta = delta
         self.k = k
         self.noise = noise
         self.certainty_eps = certainty_eps
+        self.candidates = candidates
         self.simulate = simulate
         self.decode = decode
         self.decoder_epochs = decoder_epochs
         self.first = first
+        self.hard = hard
         self.prior = prior
+        self.real_shares = real_shares
         self.smoothing = smoothing
+        self.soft = soft
         self.max_tasks = max_tasks
 
     truth_: DawidSkene
     made_: Array | None
     label_history_: list[dict[str, Any]]
     confusion_: Array
+    _rounds: Rounds
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        for name in ("rounds", "warmup_epochs", "k", "decoder_epochs", "max_tasks"):
+        for name in ("epochs_per_round", "warmup_epochs", "k", "decoder_epochs", "max_tasks"):
             require(is_integer(getattr(self, name), 1), name, getattr(self, name), "an integer of 1 or more")
         for name, allowed in {
             "warmup": ("iced", "trad1", "trad2", None), "delta": ("intended", "printed", "uniform"),
             "simulate": ("frequency", "majority"), "first": ("vote", "dawid-skene"),
-            "prior": ("uniform", "estimated"),
+            "prior": ("uniform", "estimated"), "candidates": ("certain", "all"),
         }.items():  # fmt: skip
             require(getattr(self, name) in allowed, name, getattr(self, name), " or ".join(map(repr, allowed)))
         require(is_number(self.noise) and 0 <= self.noise <= 1, "noise", self.noise, "a number from 0 to 1")
@@ -183,7 +193,7 @@ class ICED(NetworkLearner):
         for name, default, used, needed in (
             ("warmup_epochs", 5, self.warmup is not None, "5 unless there is a warmup"),
             ("noise", 0.05, self.delta != "uniform", "0.05 unless delta is 'intended' or 'printed'"),
-            ("certainty_eps", 0.05, self.delta != "uniform", "0.05 unless delta is 'intended' or 'printed'"),
+            ("certainty_eps", 0.01, self.delta != "uniform", "0.01 unless delta is 'intended' or 'printed'"),
             ("decoder_epochs", 10, self.decode, "10 unless decode=True"),
         ):
             value = getattr(self, name)
@@ -211,7 +221,7 @@ class ICED(NetworkLearner):
         --------
         >>> from crowdwise import ICED, CrowdLayer, simulate
         >>> X, answers = simulate.digits_crowd()
-        >>> X_more, more = ICED(rounds=1, epochs=2).fit_resample(X, answers)
+        >>> X_more, more = ICED(epochs=2).fit_resample(X, answers)
         >>> bool(len(X_more) == more.n_tasks > answers.n_tasks)
         True
         >>> CrowdLayer(epochs=2).fit(X_more, more).predict(X[:3]).shape
@@ -230,107 +240,39 @@ class ICED(NetworkLearner):
     def _module(self, network: Network, answers: Answers) -> LabelModule:
         return LabelModule(network, answers.n_workers)
 
-    def _fit(self, inputs: FitInput) -> None:
-        features, answers, weight, gold, validation, callback = inputs
-        kept, monitor = self._epoch_selection(features, answers, validation)
-        module = self._module(self._network(features, answers.n_classes), answers).to(self.device)
-        self.module_, self.made_, self.label_history_ = module, None, []
-        used = np.flatnonzero(training_mask(kept, weight, gold))
-        complete = len(used) == kept.n_tasks
-        crowd = AugmentedCrowd(
-            features if complete else SomeRows(features, used), kept if complete else kept[used],
-            np.ones(len(used)) if weight is None else weight[used], None if gold is None else gold[used],
-        )  # fmt: skip
-        decoder = self._autoencoder(crowd)
-        shares = fix_gold(vote_shares(crowd.answers), crowd.gold)
-        vote = pick(shares, np.random.default_rng(self.random_state))
-        warm_up = warm_up_plan(self.warmup, self.warmup_epochs, shares, np.diff(crowd.answers.task_starts))
-        settings = replace(self._settings(), epochs=sum(n for _, n in warm_up) + self.rounds * self.epochs)
-        trainer = Trainer(module, self._batches(crowd), settings, history=self.history_, callback=callback)
-        module.learn(vote)
-        for tasks, epochs in warm_up:
-            trainer.batches = self._batches(crowd, tasks)
-            trainer.run(epochs)
-        self._infer(crowd, crowd.answers, vote)
-        trainer.monitor = monitor
-        sure, labels = certainty(shares, self.certainty_eps), vote if self.first == "vote" else self.truth_.codes_
-        for turn in range(self.rounds):
-            trainer.batches = self._round(crowd, labels, sure, decoder, turn)
-            labels = self.truth_.codes_[: len(vote)]
-            trainer.run(self.epochs)
-            if trainer.stopped:
+    def _start(self, inputs: FitInput, steps: int | None, **options: Any) -> Trainer:
+        module = self._module(self._network(inputs.features, inputs.answers.n_classes), inputs.answers).to(self.device)
+        settings = self._settings()
+        options |= {"history": self.history_, "callback": inputs.callback}
+        self._rounds = Rounds(self, module, inputs)
+        self._rounds.warm_up(settings, history=self.history_, callback=inputs.callback)
+        return Trainer(module, self._rounds.renew(settings), settings, **options)
+
+    def _train(self, trainer: Trainer) -> None:
+        left = trainer.settings.epochs - trainer.epoch
+        while True:
+            trainer.run(min(self.epochs_per_round, left))
+            left = trainer.settings.epochs - trainer.epoch
+            if trainer.stopped or not left:
                 break
+            trainer.batches = self._rounds.renew(trainer.settings)
+
+    def _fit(self, inputs: FitInput) -> None:
+        features, answers, _, gold, validation, _ = inputs
+        training, monitor = self._epoch_selection(features, answers, validation)
+        trainer = self._start(inputs._replace(answers=training), None, monitor=monitor)
+        self.module_ = trainer.module
+        self._train(trainer)
         trainer.finish()
-        self.proba_ = predict_mean(module, features, self.device)  # for tasks without answers
-        self.proba_[used] = self.truth_.proba_[: len(used)]
-        module.set_confusion(self.confusion_)
+        self.proba_ = self._infer_truth(features, answers, gold)
 
-    def _autoencoder(self, crowd: AugmentedCrowd) -> Autoencoder | None:
-        """Return the autoencoder after its first training, or None if tasks are not decoded."""
-        if not self.decode:
-            return None
-        decoder = Autoencoder(  # type: ignore[abstract]  # it has no worker model
-            self.module_.network, crowd.features, self.random_state
-        ).to(self.device)
-        decoder.train_on(self._batches(crowd, n_models=1), self._settings(), self.decoder_epochs, phase=1)
-        return decoder
-
-    def _round(
-        self, crowd: AugmentedCrowd, labels: Array, sure: Array, decoder: Autoencoder | None, turn: int
-    ) -> Batches:
-        """Create tasks and infer labels. Return the batches to train on in this round."""
-        module, rng = self.module_, np.random.default_rng([self.random_state, MAKING, turn])
-        assert isinstance(module, LabelModule)
-        z = encode(module.network, crowd.features, self.device)  # (tasks, models * width)
-        made = interpolate_tasks(
-            z, labels, sure, balancing_counts(labels, crowd.answers.n_classes), k=self.k, delta=self.delta,
-            noise=self.noise, rng=rng, most=self.max_tasks,
-        )  # fmt: skip
-        z_made = made.apply(z)
-        answers = crowd.answers
-        if len(z_made):
-            known = np.flatnonzero(np.diff(answers.task_starts))  # tasks with gold may have no answers
-            near = known[nearest(z[known], z_made, self.k, self.max_tasks, rng)]  # (made, k)
-            answers = append_tasks(answers, simulate_answers(answers, near, self.simulate, rng))
-        self._infer(crowd, answers, labels)
-        if decoder is None:
-            features: Features = SomeRows(crowd.features, np.append(np.arange(len(z)), made.first))
-            module.learn(self.truth_.codes_, z_made)
-        else:
-            decoder.train_on(
-                self._batches(crowd, n_models=1), self._settings(), self.decoder_epochs, phase=2 + turn, frozen=True
-            )
-            self.made_ = decoder.decode(z_made)
-            features = MoreRows(crowd.features, self.made_)
-            module.learn(self.truth_.codes_)
-        weight = np.append(crowd.weight, crowd.weight[made.first])
-        return self._batches(AugmentedCrowd(features, answers, weight, None))
-
-    def _infer(self, crowd: AugmentedCrowd, answers: Answers, before: Array) -> None:
-        """Infer labels from answers to real and synthetic tasks, and record how the real tasks' labels changed."""
-        n_real, n_made = crowd.answers.n_tasks, answers.n_tasks - crowd.answers.n_tasks
-        gold = None if crowd.gold is None else np.append(crowd.gold, np.full(n_made, -1, np.int32))
-        truth = DawidSkene(self.smoothing, self.prior, hard=True, random_state=self.random_state)
-        if n_made:  # EM starts from the current labels; synthetic tasks start from their votes
-            start = vote_shares(answers)
-            start[:n_real] = np.eye(answers.n_classes)[before]
-            truth.warm_start, truth.answers_, truth.proba_ = True, answers, start
-        self.truth_ = truth.fit(answers, gold)
-        codes, proba = truth.codes_[:n_real], truth.proba_[:n_real]
-        record = {"round": len(self.label_history_), "made": n_made, "changed": float((codes != before).mean())}
-        if crowd.answers.truth is not None and (known := crowd.answers.truth >= 0).any():  # for `label_history_` only
-            record["accuracy"] = float((codes == crowd.answers.truth)[known].mean())
-        self.label_history_.append(record)
-        workers = ConfusionWorkers(crowd.answers, "diagonal", crowd.weight)
-        workers.fit(proba, proba)
-        self.confusion_ = workers.confusion()
-        assert isinstance(self.module_, LabelModule)
-        self.module_.set_confusion(self.confusion_)
-
-    def _batches(self, crowd: AugmentedCrowd, tasks: Array | None = None, n_models: int | None = None) -> Batches:
-        """Return batches of all tasks, or of these."""
-        return Batches(
-            crowd.features, crowd.answers, batch_size=self.batch_size, n_models=n_models or self.n_models,
-            task_weight=crowd.weight, active=np.ones(crowd.answers.n_tasks, bool) if tasks is None else tasks,
-            device=self.device, seed=self.random_state,
-        )  # fmt: skip
+    def _infer_truth(self, features: Features, answers: Answers, gold: Array | None) -> Array:
+        rounds = self._rounds
+        del self._rounds
+        self.truth_, self.made_, self.label_history_ = rounds.truth, rounds.made, rounds.history
+        self.confusion_ = rounds.confusion
+        rounds.module.set_workers(rounds.confusion, rounds.ratio)  # of the last round, whichever epoch is selected
+        warn_of_dominant_worker(rounds.crowd.answers, rounds.proba.argmax(axis=1), rounds.vote)
+        proba = super()._infer_truth(features, answers, gold)  # for tasks without answers
+        proba[rounds.used] = rounds.proba
+        return proba

@@ -84,8 +84,8 @@ def certainty_groups(shares: Array, n_votes: float) -> Array:
     return np.where((group == 4) | (top[:, 1] - top[:, 0] < 1e-9), 0, group)
 
 
-def warm_up_plan(kind: WarmUp, epochs: int, shares: Array, n_votes: Array) -> list[tuple[Array, int]]:
-    """Return the stages of the warm-up: tasks, (tasks,) bool, and epochs. `n_votes` is the number of votes per task.
+def warm_up_plan(kind: WarmUp, epochs: int, group: Array) -> list[tuple[Array, int]]:
+    """Return the stages of the warm-up: tasks, (tasks,) bool, and epochs, from the certainty groups (tasks,).
 
     iced     certainty groups 3, 2 and 1 in turn, `epochs` each; empty groups are skipped
     trad1    all tasks, for three times `epochs`
@@ -94,8 +94,7 @@ def warm_up_plan(kind: WarmUp, epochs: int, shares: Array, n_votes: Array) -> li
     if kind is None:
         return []
     if kind == "trad1":
-        return [(np.ones(len(shares), bool), 3 * epochs)]
-    group = certainty_groups(shares, float(np.median(n_votes[n_votes > 0])))
+        return [(np.ones(len(group), bool), 3 * epochs)]
     plan = [(group > 0, 3 * epochs)] if kind == "trad2" else [(group == g, epochs) for g in (3, 2, 1)]
     return [(tasks, length) for tasks, length in plan if tasks.any()]
 
@@ -160,6 +159,7 @@ def interpolate_tasks(
     delta: Delta,
     noise: float,
     rng: np.random.Generator,
+    candidate: Array | None = None,
     most: int = MOST,
 ) -> Interpolation:
     """Return random points between neighbouring tasks of the same class.
@@ -169,15 +169,19 @@ def interpolate_tasks(
     z, labels, sure : arrays (tasks, width), (tasks,), (tasks,)
         Positions of the tasks, their classes and their certainty.
     quota : (classes,) array
-        Number of points per class. All its tasks are start tasks equally often, up to one.
+        Number of points per class. All its candidates are start tasks equally often, up to one.
     k, delta, noise
         Number of neighbours; see `interpolation_weights`. All points of a class with one task equal that task.
+    candidate : (tasks,) bool array, optional
+        Tasks to interpolate between; all tasks of a class if none of them is a candidate.
     most : int
         Tasks of a class in which neighbours are searched.
     """
     first, second = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for c in np.flatnonzero(quota):
         tasks = np.flatnonzero(labels == c)
+        if candidate is not None and candidate[tasks].any():
+            tasks = tasks[candidate[tasks]]
         turns, rest = divmod(int(quota[c]), len(tasks))
         start = np.append(np.tile(np.arange(len(tasks)), turns), rng.permutation(len(tasks))[:rest])
         single = len(tasks) == 1
