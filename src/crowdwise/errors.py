@@ -34,6 +34,10 @@ class TooManyClassesError(CrowdwiseError):
     """The label column has so many distinct values that it is probably not the label column."""
 
 
+class AnswerKindError(CrowdwiseError):
+    """The answers are not classes but numbers, lists of labels or free text."""
+
+
 class IdTypeError(CrowdwiseError):
     """Ids are not integers, strings or booleans, or mix these types."""
 
@@ -104,6 +108,10 @@ class SparkError(CrowdwiseError):
 
 class CrowdwiseWarning(UserWarning):
     """Base class of all warnings that crowdwise issues."""
+
+
+class AnswerKindWarning(CrowdwiseWarning):
+    """The labels look like a scale, but are treated as unordered classes."""
 
 
 class LookalikeWarning(CrowdwiseWarning):

@@ -310,9 +310,7 @@ def test_ids_that_look_alike_stay_distinct_with_a_warning(twin):
         assert {*answers.to_arrow().column(role).to_pylist()} == {"café", twin}
 
 
-@pytest.mark.parametrize(
-    "pair", [("a", "b"), ("cat", "Cat"), ("a b", "ab"), ("é", "e"), ("x²", "x2"), ("ﬁ", "fi"), (" a", " b")]
-)
+@pytest.mark.parametrize("pair", [("a", "b"), ("a b", "ab"), ("é", "e"), ("x²", "x2"), ("ﬁ", "fi"), (" a", " b")])
 def test_visibly_different_ids_give_no_warning(pair):
     assert Answers.from_arrays([*pair], [*pair], [*pair]).n_tasks == 2  # warnings are errors here
 

@@ -299,8 +299,9 @@ def test_known_labels_match_as_text(put):
     known = attach_truth(answers, put("truth.csv", "task,label\n1,True\n2,False\n"))
     assert known.tasks.tolist() == ["1", "2", "b"]
     assert known.classes[known.truth[:2]].tolist() == ["True", "False"]
-    with pytest.warns(errors.LookalikeWarning, match="'yes' and 'yes '"):
-        attach_truth(answers, put("truth.csv", "task,label\n1,yes \n2,yes\n"))
+    with pytest.warns(errors.LookalikeWarning, match="labels 'yes ' differ from classes"):
+        matched = attach_truth(answers, put("truth.csv", "task,label\n1,yes \n"))
+    assert matched.classes[matched.truth[0]] == "yes"
 
 
 def test_verdicts_that_are_missing_are_abstentions_of_their_judge(put, rows):

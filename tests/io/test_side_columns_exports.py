@@ -88,7 +88,7 @@ def prodigy(task, worker, at, answer="accept", accept=("A",), **fields):
 def test_prodigy(put):
     records = [
         prodigy(1, "ann", 1707211000), prodigy(2, "ann", 1707211010, "ignore"), prodigy(3, "ann", 1707211013),
-        prodigy(4, "ann", 1707211020, accept=("A", "B")), prodigy(5, "ann", 1707211024),
+        prodigy(4, "ann", 1707211020, accept=()), prodigy(5, "ann", 1707211024),
         prodigy(1, "bob", 1707211001), prodigy(3, "bob", "late"), prodigy(5, "bob", 1707299999),
         prodigy(6, "2024-02-06_10-57-29", 1707211002),
     ]  # fmt: skip

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise._core.display import html_table
+from crowdwise.answers import kinds
 from crowdwise.answers.columns import column_reader, recognise
 from crowdwise.answers.rows import (
     Array,
@@ -97,6 +98,8 @@ class Answers(SelectionMixin):
         duplicates: Duplicates = "error",
         nulls: Nulls = "error",
         max_classes: int = MAX_CLASSES,
+        as_classes: bool = False,
+        fold_case: bool = False,
         removed: Mapping[str, int] | None = None,
     ) -> Answers:
         """Build answers from a long table with one row per answer: pandas, polars, Arrow, or a mapping of columns.
@@ -119,6 +122,11 @@ class Answers(SelectionMixin):
             is also counted as an abstention of its worker.
         max_classes : int
             More distinct labels than this are an error: the label column is probably another one.
+        as_classes : bool
+            Treat each distinct label as a class even if labels are numbers, lists or free text, which is an error by
+            default.
+        fold_case : bool
+            Treat labels that differ only in case or surrounding spaces as one class, named like the most frequent.
         removed : mapping, optional
             Number of rows that a reader has already dropped, by reason; added to the result's `removed`.
 
@@ -134,7 +142,8 @@ class Answers(SelectionMixin):
         roles |= recognise(names, **{role: name for role, name in extra.items() if name is not None})
         return cls.from_columns(
             {role: column(name) for role, name in roles.items()}, roles, tasks=tasks, workers=workers, classes=classes,
-            duplicates=duplicates, nulls=nulls, max_classes=max_classes, removed=removed,
+            duplicates=duplicates, nulls=nulls, max_classes=max_classes, as_classes=as_classes, fold_case=fold_case,
+            removed=removed,
         )  # fmt: skip
 
     @classmethod
@@ -149,6 +158,8 @@ class Answers(SelectionMixin):
         duplicates: Duplicates = "error",
         nulls: Nulls = "error",
         max_classes: int = MAX_CLASSES,
+        as_classes: bool = False,
+        fold_case: bool = False,
         removed: Mapping[str, int] | None = None,
         abstentions: Mapping[Any, int] | None = None,
         truth_is_gold: bool = False,
@@ -167,12 +178,14 @@ class Answers(SelectionMixin):
             raise ParameterError(message)
         weights, flags = columns.pop("weight", None), columns.pop("pseudo", None)
         arrays = as_arrow_columns(columns)
+        if fold_case:
+            arrays |= kinds.fold_labels({role: arrays[role] for role in ("label", "truth") if role in arrays})
         n_rows = len(arrays["task"])
         fields = assemble(
             arrays, names, None if weights is None else as_weights(weights, n_rows),
             None if flags is None else as_flags(flags, n_rows), tasks=tasks, workers=workers, classes=classes,
-            duplicates=duplicates, nulls=nulls, max_classes=max_classes, removed=dict(removed or {}),
-            abstentions=abstentions or {},
+            duplicates=duplicates, nulls=nulls, max_classes=max_classes, as_classes=as_classes,
+            removed=dict(removed or {}), abstentions=abstentions or {},
         )  # fmt: skip
         return cls(**fields, truth_is_gold=truth_is_gold)
 

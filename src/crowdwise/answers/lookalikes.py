@@ -22,13 +22,14 @@ _SUSPECT = "^[\\x00- ]|[\\x00- ]$|[^\\x00-\\x7f]"  # only such ids can look like
 
 def warn_of_lookalikes(ids: pa.Array, what: str) -> None:
     """Issue a `LookalikeWarning` that names the first two distinct ids that look alike."""
-    pair = lookalikes(ids)
+    pair = lookalikes(ids) or (_case_variants(ids) if what == "class" else None)
     if pair is not None:
         kind = "classes" if what == "class" else f"{what}s"
+        remedy = ", for case and spaces with fold_case=True (--fold-case)" if what == "class" else ""
         message = (
             f"the {kind} {short_repr(pair[0])} and {short_repr(pair[1])} look alike but are different text "
-            f"(surrounding spaces, invisible characters, or accents encoded differently), so they are treated as "
-            f"distinct. If they are the same {what}, make the ids equal."
+            f"(case, surrounding spaces, invisible characters, or accents encoded differently), so they are treated as "
+            f"distinct. If they are the same {what}, make the ids equal{remedy}."
         )
         warnings.warn(message, LookalikeWarning, stacklevel=2)
 
@@ -53,6 +54,18 @@ def lookalikes(ids: pa.Array) -> tuple[str, str] | None:
         return None
     first, second = ids.filter(pc.equal(appearance, shared[0])).to_pylist()[:2]
     return first, second
+
+
+def _case_variants(ids: pa.Array) -> tuple[str, str] | None:
+    """Return the first two ids that differ only in case or surrounding spaces, or None."""
+    if not pa.types.is_large_string(ids.type):
+        return None
+    first: dict[str, str] = {}
+    for text in ids.to_pylist():  # classes are few
+        other = first.setdefault(text.strip().lower(), text)
+        if other != text:
+            return other, text
+    return None
 
 
 def _has_suspects(ids: pa.Array) -> bool:

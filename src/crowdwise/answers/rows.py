@@ -29,6 +29,7 @@ from crowdwise.answers.encoding import (
     starts,
     type_name,
 )
+from crowdwise.answers.kinds import check_kind
 from crowdwise.answers.lookalikes import warn_of_lookalikes
 from crowdwise.errors import (
     DuplicateError,
@@ -122,6 +123,7 @@ def assemble(
     duplicates: Duplicates,
     nulls: Nulls,
     max_classes: int,
+    as_classes: bool,
     removed: dict[str, int],
     abstentions: Mapping[Any, int],
 ) -> dict[str, Any]:
@@ -156,6 +158,8 @@ def assemble(
         codes.append(coded)
         ids.append(table)
     task_ids, _, class_ids = ids
+    if classes is None and not as_classes:
+        check_kind(class_ids, names["label"], n_rows)
     if len(class_ids) > max_classes:
         message = (
             f"column {names['label']!r} has {len(class_ids):,} distinct values (for example "

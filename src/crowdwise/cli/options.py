@@ -99,6 +99,15 @@ READING_OPTIONS = (
         "quotation mark makes one cell of many lines.",
     ),
     _reading_option(
+        "as_classes", bool, False,
+        "Treat each distinct label as a class, even if labels are numbers, lists of labels or free text. By default "
+        "this is an error.",
+    ),
+    _reading_option(
+        "fold_case", bool, False,
+        "Treat labels that differ only in case or surrounding spaces as one class.",
+    ),
+    _reading_option(
         "max_classes", int, MAX_CLASSES, metavar="N", min=1,
         help="Stop with an error if there are more classes than this.",
     ),

@@ -19,6 +19,8 @@ from crowdwise.io.raw_columns import ChooseColumns, RawColumns
 T = TypeVar("T")
 ABSTENTIONS = "verdicts that could not be parsed (abstentions)"
 
+NO_LABEL = "(none)"  # the empty set, where answers are sets of labels
+
 
 def load_json(path: Path, *, keys_are_ids: bool = False) -> Any:
     """Load a JSON document. With `keys_are_ids`, a key that occurs twice in an object is an error."""
@@ -137,15 +139,15 @@ class AnswerCollector:
         self.removed[reason] = self.removed.get(reason, 0) + count
 
     def answer(self, task: Any, worker: Any, value: Any, fields: Mapping[str, Any] | None = None) -> None:
-        """Add an answer; one that is empty or has several labels is left out."""
+        """Add an answer: a label, or a list of labels."""
         if worker is None:
             self.skip("answers without a worker")
             return
-        labels = self._single_label(value)
-        for label in labels:
-            self._row(check_id(task, "task"), check_id(worker, "worker"), label, fields)
-        if not labels:
+        labels = self._labels(value)
+        if labels is None:
             self.add_other(worker, fields)
+        else:
+            self._row(check_id(task, "task"), check_id(worker, "worker"), labels, fields)
 
     def add_other(self, worker: Any, fields: Mapping[str, Any] | None) -> None:
         """Add a record that is not an answer: the worker spent time on it, which must not count for the next answer."""
@@ -179,37 +181,56 @@ class AnswerCollector:
 
     def target(self, task: Any, value: Any) -> None:
         """Add the known label of a task, to score against."""
-        for label in self._single_label(value):
-            if self.known.setdefault(check_id(task, "task"), label) != label:
-                message = (
-                    f"task {task!r} has two known labels: {preview([self.known[task], label])}. Keep one per task."
-                )
-                raise DuplicateError(message)
+        labels = self._labels(value)
+        if labels and self.known.setdefault(check_id(task, "task"), labels) != labels:
+            shown = preview(self.known[task] + labels)
+            message = f"task {task!r} has two known labels: {shown}. Keep one per task."
+            raise DuplicateError(message)
 
-    def _single_label(self, value: Any) -> list[Any]:
-        """Return the label in a list, or an empty list after counting the reason."""
+    def _labels(self, value: Any) -> list[Any] | None:
+        """Return the labels of an answer; None, after counting it, if it holds something else."""
         values = value if isinstance(value, list) else [value]
-        if values in ([], [None], [""]):
+        if values in ([None], [""]):
             self.skip("empty answers")
-        elif len(values) > 1:
-            self.skip("answers with several labels")
-        elif not isinstance(values[0], (str, int, float)):
+        elif not all(isinstance(label, (str, int, float)) for label in values):
             self.skip("answers that are objects, not labels")
         else:
             return values
-        return []
+        return None
+
+    def _drop_empty(self) -> None:
+        """Leave out answers without a label, and count them. Only for a question that takes one label."""
+        for i in reversed([i for i, labels in enumerate(self.label) if not labels]):
+            self.skip("empty answers")
+            fields = self.fields.pop(i) if self.choose_side is not None else None
+            self.add_other(self.worker[i], fields)
+            del self.task[i], self.worker[i], self.label[i]
 
     def raw(self, **rest: Any) -> RawColumns:
-        """Return what was collected."""
+        """Return what was collected.
+
+        If any answer has several labels, the question takes sets of labels: each distinct set is written as one label,
+        and an answer without a label is the empty set. `RawColumns.n_sets` counts the answers with several.
+        """
+        n_sets = sum(len(labels) > 1 for labels in self.label)
+        if not n_sets:
+            self._drop_empty()
+
+        def written(labels: list[Any]) -> Any:
+            return (" + ".join(sorted(map(str, labels))) or NO_LABEL) if n_sets else labels[0]
+
         kinds = {type(worker) for worker in self.worker}
         n_answers = len(self.task)
         for worker, fields in self.other_records:
             if type(worker) in kinds:  # ids of another type cannot be workers of these answers
-                self._row(None, worker, None, fields)
+                self._row(None, worker, [], fields)
         columns = {"task": as_arrow(self.task, "task"), "worker": as_arrow(self.worker, "worker")}
-        columns["label"] = as_arrow(self.label, "class")
+        labels = [written(each) for each in self.label[:n_answers]] + [None] * (len(self.label) - n_answers)
+        columns["label"] = as_arrow(labels, "class")
         if self.known:
-            columns["truth"] = as_arrow([self.known.get(task) for task in self.task], "class")
+            columns["truth"] = as_arrow(
+                [written(self.known[task]) if task in self.known else None for task in self.task], "class"
+            )
             unanswered = len(self.known.keys() - set(self.task))
             if unanswered and self.known_is_gold:  # targets of an evaluation are known for all tasks
                 self.skip("known labels of unanswered tasks", unanswered)
@@ -219,7 +240,7 @@ class AnswerCollector:
             for role, name in names.items():
                 columns[role] = text_cells((fields.get(name) for fields in self.fields), role)
         return RawColumns(
-            columns, removed=self.removed, names=names, n_extra=len(self.task) - n_answers,
+            columns, removed=self.removed, names=names, n_extra=len(self.task) - n_answers, n_sets=n_sets,
             abstentions=self.abstentions, gold=self.known_is_gold, **rest,
         )  # fmt: skip
 

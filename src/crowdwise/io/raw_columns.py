@@ -43,6 +43,7 @@ class RawColumns:
     abstentions: Mapping[Any, int] = field(default_factory=dict)  # of each worker, where no verdict could be parsed
     gold: bool = False  # whether the known labels are marked as gold
     scope: str | None = None  # what the task ids belong to: those of different scopes are different tasks
+    n_sets: int = 0  # answers with several labels
     n_extra: int = 0  # rows at the end that are not answers: they are there only for their times
 
     @property

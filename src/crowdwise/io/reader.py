@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,12 +18,15 @@ import pyarrow.compute as pc
 from crowdwise.answers import Answers
 from crowdwise.answers.columns import recognise
 from crowdwise.answers.encoding import check_no_nulls, preview, type_name
+from crowdwise.answers.kinds import folded_text
 from crowdwise.errors import (
+    AnswerKindError,
     CrowdwiseError,
     DuplicateError,
     FormatError,
     GoldError,
     IdTypeError,
+    LookalikeWarning,
     MissingColumnError,
     NullError,
     ParameterError,
@@ -74,7 +78,7 @@ def read(
         Accept ids and labels that contain line breaks. In CSV and TSV files they are an error by default, since a stray
         quotation mark makes one cell of many lines.
     **options
-        As in `Answers.from_frame`: classes, tasks, workers, duplicates, nulls, max_classes.
+        As in `Answers.from_frame`: classes, tasks, workers, duplicates, nulls, max_classes, as_classes, fold_case.
 
     Returns
     -------
@@ -171,7 +175,7 @@ def read_numbers(path: Paths, names: Sequence[str], *, like: Answers) -> pa.Tabl
 def attach_truth(answers: Answers, file: str | PathLike[str]) -> Answers:
     """Return the answers with the known labels of a file; labels of unanswered tasks are left out and counted."""
     multiline = _has_line_breaks(answers.class_ids) or _has_line_breaks(answers.task_ids)
-    table = read_truth(Path(file), like=answers, multiline=multiline)
+    table = _match_case(read_truth(Path(file), like=answers, multiline=multiline), answers, file)
     out = answers.with_truth((table.column("task"), table.column("label")), ignore_unknown=True)
     if out.truth is None or not (out.truth >= 0).any():
         message = f"{file}: none of its {table.num_rows:,} tasks occurs in the answers. Use the same task ids."
@@ -181,6 +185,21 @@ def attach_truth(answers: Answers, file: str | PathLike[str]) -> Answers:
         message = f"{file}: none of its labels occurs in the answers ({classes}, ...). Use the same labels."
         raise GoldError(message)
     return out
+
+
+def _match_case(table: pa.Table, answers: Answers, file: str | PathLike[str]) -> pa.Table:
+    """Replace known labels that differ from a class only in case or surrounding spaces by the class, with a warning."""
+    labels, classes = table.column("label").combine_chunks(), answers.class_ids
+    if not is_text(labels.type):
+        return table
+    position = pc.index_in(folded_text(labels), value_set=folded_text(classes))
+    differs = pc.and_(pc.is_valid(position), pc.invert(pc.is_in(labels, value_set=classes)))
+    if not pc.any(differs).as_py():
+        return table
+    shown = preview(pc.unique(labels.filter(differs)).to_pylist())
+    message = f"{file}: the labels {shown} differ from classes of the answers only in case or spaces; they are matched."
+    warnings.warn(message, LookalikeWarning, stacklevel=3)
+    return table.set_column(1, "label", pc.if_else(differs, classes.take(position), labels))
 
 
 def column_options(**names: str | None) -> dict[str, str]:
@@ -252,6 +271,13 @@ def _scoped(ids: pa.Array, scope: str) -> pa.Array:
 def build_answers(paths: Sequence[Path], raws: list[RawColumns], options: Mapping[str, Any]) -> Answers:
     """Build Answers from the parsed files. Empties `raws` once its rows are copied, to save memory."""
     options = dict(options)
+    n_sets, n_answers = sum(raw.n_sets for raw in raws), sum(raw.n_answers for raw in raws)
+    if n_sets and not options.get("as_classes"):
+        message = (
+            f"{paths[0]}: {n_sets:,} of {n_answers:,} answers have several labels at once, but a task has one label "
+            "here. To treat each distinct set of labels as a class, pass as_classes=True (--as-classes)."
+        )
+        raise AnswerKindError(message)
     nulls = options.get("nulls", "error")
     if nulls == "error":
         _check_nulls(paths, raws)

@@ -57,11 +57,12 @@ def test_a_question_must_be_chosen(put, rows):
     assert rows(read(file, question="q2")) == [("r1", "u1", 3)]
 
 
-def test_answers_with_several_labels_are_left_out(put, rows):
+def test_answers_with_several_labels_are_refused_or_classes(put, rows):
     record = V2[0] | {"q1.responses": [["one"], ["one", "two"]], "q1.responses.status": ["submitted", "submitted"]}
-    answers = read(put("a.json", [record]))
-    assert rows(answers) == [("r1", "u1", "one")]
-    assert answers.removed == {"answers with several labels": 1}
+    with pytest.raises(errors.AnswerKindError, match="1 of 2 answers have several labels"):
+        read(put("a.json", [record]))
+    answers = read(put("a.json", [record]), as_classes=True)
+    assert rows(answers) == [("r1", "u1", "one"), ("r1", "u2", "one + two")] and not answers.removed
     ranking = V2[0] | {"q1.responses": [[{"rank": 1}], "x"], "q1.responses.status": ["submitted", "submitted"]}
     assert read(put("b.json", [ranking])).removed == {"answers that are objects, not labels": 1}
 

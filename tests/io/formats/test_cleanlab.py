@@ -42,7 +42,8 @@ def test_a_named_task_column_and_numbered_workers(put, rows):
 def test_labels_keep_their_text(put):
     assert read(put("a.csv", "ann,bob\n01,1\n1,1\n"), "cleanlab").classes.tolist() == ["01", "1"]
     assert read(put("b.csv", "ann,bob\n1.0,\n2.0,3.0\n"), "cleanlab").classes.tolist() == [1, 2, 3]
-    assert read(put("c.csv", "ann,weight\n1.5,\n2.0,3.0\n"), "cleanlab").classes.tolist() == ["1.5", "2.0", "3.0"]
+    answers = read(put("c.csv", "ann,weight\n1.5,\n2.0,3.0\n"), "cleanlab", as_classes=True)
+    assert answers.classes.tolist() == ["1.5", "2.0", "3.0"]
 
 
 def test_invalid_tables_are_rejected(put, tmp_path):

@@ -28,11 +28,15 @@ BOB = [
 
 
 def test_one_file_per_worker(put, rows):
-    answers = read(
-        put("export.zip", archive(ann__jsonl=ANN, bob__jsonl=[*BOB, {"id": 3, "text": "", "label": ["negative"]}]))
-    )
-    assert rows(answers) == [(1, "ann", "negative"), (2, "ann", "positive"), (3, "bob", "negative")]
-    assert answers.removed == {"empty answers": 1, "answers with several labels": 1}
+    file = put("export.zip", archive(ann__jsonl=ANN, bob__jsonl=[*BOB, {"id": 3, "text": "", "label": ["negative"]}]))
+    with pytest.raises(errors.AnswerKindError, match="1 of 5 answers have several labels at once"):
+        read(file)
+    answers = read(file, as_classes=True)
+    assert rows(answers) == [
+        (1, "ann", "negative"), (1, "bob", "(none)"), (2, "ann", "positive"), (2, "bob", "negative + positive"),
+        (3, "bob", "negative"),
+    ]  # fmt: skip
+    assert not answers.removed
 
 
 def test_without_ids_the_text_is_the_task(put, rows):

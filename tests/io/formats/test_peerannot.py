@@ -27,9 +27,9 @@ def test_ids_that_are_not_integers_stay_text(put, rows):
     ]  # fmt: skip
 
 
-def test_missing_and_multiple_labels_are_left_out(put):
-    answers = read(put("a.json", {"0": {"0": 1, "1": None, "2": [0, 1]}}), "peerannot")
-    assert answers.removed == {"empty answers": 1, "answers with several labels": 1}
+def test_missing_labels_are_left_out(put):
+    answers = read(put("a.json", {"0": {"0": 1, "1": None, "2": 0}}), "peerannot")
+    assert answers.removed == {"empty answers": 1}
 
 
 @pytest.mark.parametrize("content", [[], [1], {"0": 1}, {"0": [1]}, 3, "x"])

@@ -26,7 +26,7 @@ def binary(task, worker, label, answer):
 
 def test_choices_among_options(put, rows):
     records = [
-        choice(-91, "db-ann", "A"), choice(-91, "db-bob", "B"), choice(12, "db-ann", "A", "B"), choice(12, "db-bob"),
+        choice(-91, "db-ann", "A"), choice(-91, "db-bob", "B"), choice(12, "db-bob"),
         choice(13, "db-ann", answer="ignore"), choice(13, "db-bob", "A", answer="reject"),
         choice(14, "db-2024-02-06_10-57-29", "A"), choice(14, "1707211049", "B"),
     ]  # fmt: skip
@@ -35,7 +35,7 @@ def test_choices_among_options(put, rows):
     assert rows(answers) == [(-91, "db-ann", "A"), (-91, "db-bob", "B")]
     unnamed = "records of unnamed sessions (worker='_annotator_id' keeps them, one worker per session)"
     assert answers.removed == {
-        "answers with several labels": 1, "empty answers": 1, "records answered 'ignore'": 1,
+        "empty answers": 1, "records answered 'ignore'": 1,
         "records answered 'reject'": 1, unnamed: 2,
     }  # fmt: skip
     assert read(file, worker="_annotator_id").n_workers == 4
