@@ -150,9 +150,13 @@ def test_crowding_fills_in():
         network=NETWORK,
         two_step=False,
     )
-    model = Completed(BASE, filler).fit(X, answers)
-    assert model.filled_.n_answers > 0
-    assert not pairs(model.filled_) & pairs(answers)
+    for most in (None, 100):  # the same pairs as the learner itself fills in
+        by_crowding, by_self = (Completed(BASE, fill, max_pairs=most).fit(X, answers) for fill in (filler, "self"))
+        assert pairs(by_crowding.filled_) == pairs(by_self.filled_)
+    hard = Completed(BASE, filler, hard=True, max_pairs=100).fit(X, answers)
+    assert hard.filled_ != by_crowding.filled_
+    proba = filler.fit(X, answers).answer_proba(X)[hard.filled_.task, hard.filled_.worker]
+    np.testing.assert_array_equal(hard.filled_.label, proba.argmax(1))
     assert isinstance(Completed(BASE, "crowding")._filler(BASE), cw.CrowdInG)
 
 

@@ -48,7 +48,8 @@ class Completed(Wrapper):
         predicts answers, or whose `generate(X)` returns them as `.answers`. A filler given by name takes network,
         device and seed from the base, and all options if it is of the same class.
     hard : bool, optional
-        Fill in the most probable class (True, the default), or draw one (False). A generator draws its own answers.
+        Fill in the most probable class (True), or draw one (False). By default True, and False for CrowdInG, whose
+        answers are draws. Another generator draws its own answers.
     max_pairs : int or None
         Fill in at most this many pairs, sampled uniformly. None fills in all.
     random_state : int
@@ -140,13 +141,15 @@ class Completed(Wrapper):
             options["gold"] = inputs.gold
         filler.fit(features, answers, **options)
         n = answers.n_tasks * answers.n_workers if self.max_pairs is None else self.max_pairs
-        if hasattr(filler, "generate"):
+        generates = hasattr(filler, "generate")
+        if generates and not isinstance(filler, CrowdClassifier):
             require(self.hard is None, "hard", self.hard, f"None: {type(filler).__name__} draws the answers itself")
             made = filler.generate(features).answers
             new = np.flatnonzero(~_answered_in(made, answers))
             return made.take(np.sort(rng.permutation(new)[:n]))
         task, worker = draw_missing(answers, n, rng)
-        label = fill_in(filler, features, task, worker, rng, hard=self.hard is None or bool(self.hard))
+        hard = not generates if self.hard is None else bool(self.hard)
+        label = fill_in(filler, features, task, worker, rng, hard=hard)
         return replace(
             answers, task=task.astype(np.int32), worker=worker.astype(np.int32), label=label,
             weight=None, pseudo=None, truth=None, removed={},

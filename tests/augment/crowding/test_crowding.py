@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import crowdwise as cw
-from crowdwise.augment.crowding import divergence
+from crowdwise.augment.crowding import divergence, objective
 from crowdwise.augment.crowding.crowding import GRID, CrowdInG
 from crowdwise.augment.crowding.game import Game
 from crowdwise.augment.crowding.module import CrowdInGModule
@@ -108,8 +108,9 @@ def test_each_network_must_train_in_some_epoch():
 
 @pytest.mark.parametrize(
     "variant",
-    [{"information": 0}, {"use_task": False}, {"use_worker": False}, {"select_pairs": "random"}, {"two_step": False},
-     {"graph": False}, {"normalisation": "row"}, {"objective": "printed"}, {"multiplier": 0.8}, {"sparsity": 0.5},
+    [{"information": 0}, {"use_task": False}, {"use_worker": False}, {"select_pairs": "random"},
+     {"select_pairs": "entropy"}, {"two_step": False}, {"graph": False}, {"normalisation": "row"},
+     {"objective": "printed"}, {"multiplier": 0.8}, {"sparsity": 0.5},
      {"noise": 0.0}, {"max_pairs": 30}, {"ratio_clip": 1.0}],
     ids=lambda variant: next(iter(variant)),
 )  # fmt: skip
@@ -183,6 +184,28 @@ def test_discriminator_has_equally_many_real_and_generated_answers_per_worker(da
         made = np.bincount(pool.answers.worker[judged & pool.generated], minlength=8)
         np.testing.assert_array_equal(made, np.minimum(given, 90 - given))
     assert (pool.for_discriminator[0] != pool.for_discriminator[1]).any()
+
+
+def test_matched_real_answers_are_weighted_by_one_over_entropy(data):
+    X, answers, _ = data
+    game = a_game(X, answers, n_models=2, generator_lr=0.02, generator_epochs=10)
+    pool, _ = game._draw_pool(0)
+    real = torch.from_numpy(~pool.generated)
+    task, worker = pool.answers.task[real], pool.answers.worker[real]
+    x = game.module._flat_features(torch.from_numpy(X).expand(2, -1, -1))
+    f = torch.from_numpy(game.options.member_proba(X)).float()
+    for m in range(2):
+        at = torch.from_numpy(np.stack([task + m * len(X), worker + m * 8])).long()
+        with torch.no_grad():
+            proba = game.module.generator(x, f, *at, pool.noise[m, real]).exp().double().numpy()
+        certainty = 1 / np.maximum(entropy(proba), objective.LEAST_MATCHED)
+        mean = np.array([certainty[worker == w].mean() for w in range(8)])
+        expected = np.minimum(certainty / mean[worker], objective.MOST_MATCHED)
+        np.testing.assert_allclose(pool.judged_weight[m, real], expected, rtol=1e-4)
+        assert expected.std() > 0.1
+    assert (pool.judged_weight[:, ~real] == 1).all()
+    equal, _ = a_game(X, answers, select_pairs="entropy")._draw_pool(0)
+    assert (equal.judged_weight == 1).all()
 
 
 def test_ratio_is_one_before_the_first_step(data):

@@ -7,7 +7,8 @@
 
     pre-training     f as CrowdLayer's; G on real answers; D (and Q) on real answers against G's
     each epoch       1. G, now G0, answers sampled pairs of a task and a worker without an answer
-                     2. D and Q train on as many of them per worker as the worker gave, drawn by 1 / entropy of G
+                     2. D and Q train on as many of them per worker as the worker gave, drawn by 1 / entropy of G,
+                        and on the real answers, weighted by 1 / entropy of G (select_pairs="matched")
                      3. G learns to be taken for real (L_G) and to let Q infer f (lambda CE), on tasks where the
                         entropy of f is at most t
                      4. f learns to make G be taken for real, on the other tasks
@@ -16,9 +17,9 @@ Formulas: `objective` (the risk of 3. and 4., choice of pairs), `generator`, `di
 `module` (losses). Chu and Wang, "Improve learning from crowds via generative augmentation", KDD 2021. CrowdG is
 information=0; CrowdInG-U, -I, -R are use_task=False, use_worker=False, select_pairs="random".
 
-D learns from the same answers as CrowdLayer, so f changes little after pre-training. Pairs drawn by 1 / entropy mostly
-agree with f; D may learn to reject such answers, and f may drift away from the truth (on LabelMe it does).
-select_pairs="random" and a short game drift less.
+D learns from the same answers as CrowdLayer, so f changes little after pre-training. Without the weights of 2.
+(select_pairs="entropy", the paper), generated answers are for clear pairs and more often right than real ones. D then
+learns that right answers are generated, and f drifts away from the truth (on LabelMe it does).
 """
 
 from __future__ import annotations
@@ -90,8 +91,10 @@ class CrowdInG(NetworkLearner):
         back to the mean if the likelihoods do not differ. Or a number.
     ratio_clip : float
         Largest G / G0.
-    select_pairs : {"entropy", "random"}
-        How to choose the discriminator's generated answers: by 1 / entropy of the generator, or at random (CrowdInG-R).
+    select_pairs : {"matched", "entropy", "random"}
+        How to choose the discriminator's generated answers: by 1 / entropy of the generator ("entropy", the paper), or
+        at random (CrowdInG-R). "matched" also weights real answers by 1 / entropy, so that real and generated answers
+        are for equally clear pairs.
     use_task, use_worker : bool
         Whether the generator sees the features (False: CrowdInG-U) and the worker (False: CrowdInG-I).
     objective : {"nonsaturating", "printed"}
@@ -149,7 +152,7 @@ class CrowdInG(NetworkLearner):
         two_step: bool = True,
         multiplier: Literal["mean", "search"] | float = "mean",
         ratio_clip: float = 5.0,
-        select_pairs: Literal["entropy", "random"] = "entropy",
+        select_pairs: Literal["matched", "entropy", "random"] = "matched",
         use_task: bool = True,
         use_worker: bool = True,
         objective: Objective = "nonsaturating",
@@ -216,10 +219,10 @@ class CrowdInG(NetworkLearner):
         require(mu in ("mean", "search") or is_number(mu), "multiplier", mu, "'mean', 'search' or a number")
         clip = self.ratio_clip
         require(is_number(clip) and clip >= 1, "ratio_clip", clip, "a number of 1 or more")
-        kinds = {"normalisation": ("symmetric", "row"), "select_pairs": ("entropy", "random"),
+        kinds = {"normalisation": ("symmetric", "row"), "select_pairs": ("matched", "entropy", "random"),
                  "objective": ("nonsaturating", "printed")}  # fmt: skip
         for name, allowed in kinds.items():
-            require(getattr(self, name) in allowed, name, getattr(self, name), f"{allowed[0]!r} or {allowed[1]!r}")
+            require(getattr(self, name) in allowed, name, getattr(self, name), " or ".join(map(repr, allowed)))
         require(self.graph or self.normalisation == "symmetric", "normalisation", self.normalisation,
                 "'symmetric' unless graph=True")  # fmt: skip
         require(self.two_step or self.threshold == 0.5, "threshold", self.threshold, "0.5 unless two_step=True")
@@ -329,7 +332,7 @@ class CrowdInG(NetworkLearner):
         if per_worker != "all":
             counts = np.bincount(base.worker, minlength=base.n_workers)
             quota = counts if per_worker == "real" else np.full(base.n_workers, per_worker)
-            chosen = choose_pairs(worker, entropy(proba) if self.select_pairs == "entropy" else None, quota, rng)
+            chosen = choose_pairs(worker, None if self.select_pairs == "random" else entropy(proba), quota, rng)
             task, worker, label, proba = task[chosen], worker[chosen], label[chosen], proba[chosen]
         made = Answers.from_codes(
             task, worker, label, tasks=base.tasks, workers=base.workers, classes=self.classes_,

@@ -17,12 +17,12 @@ from crowdwise.augment.crowding.divergence import (
     warn_on_divergence,
 )
 from crowdwise.augment.crowding.module import CrowdInGModule
-from crowdwise.augment.crowding.objective import choose_pairs, entropy
+from crowdwise.augment.crowding.objective import choose_pairs, entropy, matched_weights
 from crowdwise.augment.crowding.pool import Pool
 from crowdwise.augment.pairs import n_missing
 from crowdwise.learn.base import Array
 from crowdwise.learn.network.batches import Batch
-from crowdwise.learn.network.torch_support import Tensor, nn
+from crowdwise.learn.network.torch_support import Tensor, nn, torch
 from crowdwise.learn.network.training import Trainer
 
 if TYPE_CHECKING:
@@ -125,12 +125,17 @@ class Game:
         pool = Pool(self.trainer.batches, options.adversarial_batch_size, options.max_pairs, options.noise, epoch)
         uncertainty = module.draw(pool, [seed, epoch, 2])  # (models, places)
         here = np.flatnonzero(pool.generated)
-        worker, labels = pool.answers.worker[here], pool.labels[:, here].cpu().numpy()
+        real, worker = np.flatnonzero(~pool.generated), pool.answers.worker
+        labels = pool.labels[:, here].cpu().numpy()
         pool.for_discriminator = np.repeat(~pool.generated[None], module.n_models, axis=0)
+        pool.judged_weight = torch.ones(pool.labels.shape, device=pool.device)
         for m in range(module.n_models):
             rng = np.random.default_rng([seed, epoch, 3, m])
-            known = uncertainty[m, here] if options.select_pairs == "entropy" else None
-            pool.for_discriminator[m, here] = choose_pairs(worker, known, self.quota, rng)
+            known = None if options.select_pairs == "random" else uncertainty[m, here]
+            pool.for_discriminator[m, here] = choose_pairs(worker[here], known, self.quota, rng)
+            if options.select_pairs == "matched":
+                matched = matched_weights(worker[real], uncertainty[m, real]).astype(np.float32)
+                pool.judged_weight[m, real] = torch.from_numpy(matched).to(pool.device)
         unsure = entropy(pool.f.cpu().double().numpy()) > options.threshold  # (models, tasks)
         pool.sure = pool.generated & ~(unsure & options.two_step)[:, pool.answers.task]
         pool.unsure = pool.generated & (unsure | (not options.two_step))[:, pool.answers.task]

@@ -3,7 +3,8 @@
     classifier      f, pre-trained as CrowdLayer's, then: risk of L_G on tasks of high entropy; G frozen, f its input
     generator       G, pre-trained to predict real answers, then: risk of delta on tasks of low entropy; f frozen
     discriminator   D, with the auxiliary network Q: half of mean of -log D over real answers plus 0.9 times the mean of
-                    -log(1 - D) over chosen generated ones, plus lambda_b * mean of D, plus lambda * mean of CE
+                    -log(1 - D) over chosen generated ones, plus lambda_b * mean of D, plus lambda * mean of CE over
+                    generated ones; real answers are weighted in the means of D (`objective.matched_weights`)
 
 Dropout and batch normalisation of frozen networks, and of generator and classifier in the game, are in evaluation mode,
 so that G / G0 is one before the first step and changes only by training.
@@ -100,7 +101,7 @@ class CrowdInGModule(CrowdLayerModule):
     def draw(self, pool: Pool, seed: list[int]) -> Array:
         """Draw the labels of the generated answers of a pool, and return the generator's entropy, (models, places).
 
-        It is in nats, and 0 for real answers. Also measures how well generator and crowd layer fit the real answers.
+        It is in nats. Also measures how well generator and crowd layer fit the real answers.
         """
         self.eval()
         self.pool = pool
@@ -112,9 +113,9 @@ class CrowdInGModule(CrowdLayerModule):
             for which in (pool.generated, ~pool.generated):
                 some = pool.select(batch, np.broadcast_to(which, pool.labels.shape))
                 log_g = self._log_g(batch, self._f(batch), some)
+                at, proba = tuple(index.cpu().numpy() for index in some.at), log_g.exp().cpu().double().numpy()
+                uncertainty[at] = entropy(proba)
                 if which is pool.generated:
-                    at, proba = tuple(index.cpu().numpy() for index in some.at), log_g.exp().cpu().double().numpy()
-                    uncertainty[at] = entropy(proba)
                     pool.labels[some.at] = batch.tensor(draw_labels(proba, dice[at]))
                 label = pool.labels[some.at][:, None]
                 pool.log_g0[some.at] = log_g.gather(1, label)[:, 0]
@@ -146,7 +147,9 @@ class CrowdInGModule(CrowdLayerModule):
         embeddings = self.discriminator.embed(self._flat_features(batch.x), batch.gather_rows)
         logit = self.discriminator(embeddings, some.row, some.worker, label)  # (some,)
         fake = torch.from_numpy(self.pool.generated).to(logit.device)[some.at[1]]
-        weight = torch.ones_like(logit) if some.weight is None else some.weight
+        weight = self.pool.judged_weight[some.at]
+        if some.weight is not None:
+            weight = weight * some.weight
         real = by_model(functional.softplus(-logit), some.model, self.n_models, weight * ~fake)
         generated = by_model(functional.softplus(logit), some.model, self.n_models, weight * fake)
         loss = (real + FAKE * generated) / 2

@@ -22,6 +22,7 @@ from crowdwise.learn.network.torch_support import Tensor, functional, torch
 Objective = Literal["nonsaturating", "printed"]
 SMALL = 1e-3  # e in L_G, which bounds it by 7
 LEAST_ENTROPY = 1e-6  # so that its reciprocal is finite
+LEAST_MATCHED, MOST_MATCHED = 0.0065, 10.0  # least entropy in nats, and largest weight, of a matched answer
 
 
 def unlikely(logit: Tensor, objective: Objective) -> Tensor:
@@ -54,6 +55,20 @@ def by_model(values: Tensor, model: Tensor, n_models: int, weight: Tensor | None
 def entropy(proba: Array) -> Array:
     """Return the entropy in nats of distributions along the last axis."""
     return -np.sum(proba * np.log(np.maximum(proba, 1e-12)), axis=-1)
+
+
+def matched_weights(worker: Array, uncertainty: Array) -> Array:
+    """Return weights of real answers, (answers,), by 1 / uncertainty, as generated ones are drawn by `choose_pairs`.
+
+    Without them, generated answers are for clear pairs and real ones for all, so that a discriminator learns to tell
+    clear from unclear. Weights have mean one per worker, before the largest are lowered to `MOST_MATCHED`.
+
+    >>> matched_weights(np.array([0, 0, 1]), np.array([0.1, 0.3, 0.5]))
+    array([1.5, 0.5, 1. ])
+    """
+    weight = 1 / np.maximum(uncertainty, LEAST_MATCHED)
+    mean = np.bincount(worker, weight) / np.maximum(np.bincount(worker), 1)  # (workers,)
+    return np.minimum(weight / mean[worker], MOST_MATCHED)
 
 
 def choose_pairs(worker: Array, uncertainty: Array | None, quota: Array, rng: np.random.Generator) -> Array:

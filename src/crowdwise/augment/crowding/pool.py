@@ -45,6 +45,8 @@ class Pool(Batches):
     for_discriminator, sure, unsure : (models, places) bool arrays
         Answers that the discriminator trains on (real and chosen generated ones); generated answers on tasks where the
         classifier is confident, which the generator trains on; and the others, which the classifier trains on.
+    judged_weight : (models, places) tensor
+        Weight of each answer in the discriminator's loss.
     unlikely, delta : (models, places) tensors
         L_G of each generated answer, and delta, which adds the auxiliary network's loss.
     """
@@ -54,6 +56,7 @@ class Pool(Batches):
     log_g0: Tensor
     f: Tensor
     for_discriminator: Array
+    judged_weight: Tensor
     sure: Array
     unsure: Array
     unlikely: Tensor
