@@ -1,5 +1,8 @@
+import numpy as np
 import pytest
 
+from crowdwise import errors
+from crowdwise.answers import Answers
 from crowdwise.answers.columns import recognise
 from crowdwise.errors import MissingColumnError
 
@@ -28,3 +31,25 @@ def test_missing_and_repeated_columns_are_errors():
         recognise(["task"], task="x")
     with pytest.raises(MissingColumnError, match="2 times"):
         recognise(["task", "task"], task="task")
+
+
+def test_unusual_frames_are_read_or_rejected_with_a_reason():
+    """Numbers as column names, lazy frames, integers of 128 bits and complex numbers once raised other exceptions."""
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    numbered = pd.DataFrame({0: [1, 1], 1: ["a", "b"], "label": ["x", "y"]})
+    assert Answers.from_frame(numbered, task="0", worker="1").n_answers == 2
+    columns = {"task": [1, 2], "worker": ["a", "b"], "label": ["x", "y"]}
+    assert Answers.from_frame(pl.LazyFrame(columns)) == Answers.from_frame(columns)
+    if hasattr(pl, "Int128"):  # not in old versions
+        _check_wide_integers(pl, columns)
+    with pytest.raises(errors.IdTypeError, match="complex"):
+        Answers.from_frame(columns | {"task": np.array([1j, 2])})
+    with pytest.raises(errors.WeightError, match="complex"):
+        Answers.from_frame(columns | {"weight": np.array([1j, 2])})
+
+
+def _check_wide_integers(pl, columns):
+    wide = pl.DataFrame(columns | {"task": pl.Series([1, 2], dtype=pl.Int128)})
+    assert Answers.from_frame(wide) == Answers.from_frame(columns)
+    with pytest.raises(errors.IdTypeError, match="64-bit"):
+        Answers.from_frame(columns | {"task": pl.Series([1, 2**100], dtype=pl.Int128)})

@@ -94,8 +94,11 @@ def column_reader(frame: Any) -> tuple[list[str], Callable[[str], Any]]:
         return [str(name) for name in frame], lambda name: frame[name]
     if isinstance(frame, pa.Table):
         return frame.column_names, lambda name: frame.column(frame.column_names.index(name))
+    if type(frame).__name__ == "LazyFrame":  # polars
+        frame = frame.collect()
     if hasattr(frame, "columns"):  # pandas, polars: column by column, so that only the needed ones are converted
-        return [str(name) for name in frame.columns], lambda name: frame[name]
+        by_name = {str(name): name for name in frame.columns}  # pandas also has numbers as names
+        return [str(name) for name in frame.columns], lambda name: frame[by_name[name]]
     if hasattr(frame, "__arrow_c_stream__"):
         return column_reader(pa.table(frame))
     message = f"a {type(frame).__name__} is not a table; pass a pandas, polars or Arrow table, or use from_arrays."

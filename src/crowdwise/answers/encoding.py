@@ -60,11 +60,14 @@ def as_arrow(values: Any, what: str) -> pa.Array:
     elif isinstance(values, np.ndarray) and values.dtype.kind in "USOT":
         array = _from_objects(values.tolist(), what)
     elif hasattr(values, "to_arrow"):  # polars
-        array = as_arrow(values.to_arrow(), what)
+        try:
+            array = as_arrow(values.to_arrow(), what)
+        except pa.ArrowInvalid:  # 128-bit integers
+            array = _from_objects(values.to_list(), what)
     else:
         try:
             array = pa.array(values, from_pandas=True)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, UnicodeEncodeError):
             array = _from_objects(list(values), what)
     return _canonical(array, what)
 
@@ -114,7 +117,7 @@ def _from_objects(values: list[Any], what: str) -> pa.Array:
     except UnicodeEncodeError as error:
         message = f"the {what} id {error.object[:60]!r} contains a lone surrogate, which is not valid text. Fix the id."
         raise IdTypeError(message) from None
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
         kinds = sorted({type(v).__name__ for v in values if v is not None})
         row = next((i for i, v in enumerate(values) if type(v) is not type(values[0])), None)
         problem = (

@@ -90,6 +90,9 @@ def as_floats(values: Any) -> Array:
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
         return np.asarray(cast_column(values, "weight", "weight"))
     try:
+        if np.iscomplexobj(values):
+            problem = "they are complex"
+            raise TypeError(problem)
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         message = f"the weights are not numbers: {error}"
