@@ -75,6 +75,12 @@ class AnswerCodes:
         """(tasks,), as scikit-learn expects of a `y`."""
         return (self.n_tasks,)
 
+    @property
+    def marked_gold(self) -> Array | None:
+        """Known labels that were marked as gold where they were read, (tasks,) codes; None without any."""
+        marked = self.truth_is_gold and self.truth is not None and bool((self.truth >= 0).any())
+        return self.truth if marked else None
+
     @cached_property
     def tasks(self) -> Array:
         """Ids of the tasks."""

@@ -92,9 +92,9 @@ def aggregate(
     if engine is spark.Engine.spark:
         columns = {name: reading[name] for name in ("task", "worker", "label")}
         result = spark.aggregate(
-            files, method, out, truth, gold, set_, seed, format=reading["format"], columns=columns,
-            duplicates=reading["duplicates"], max_classes=reading["max_classes"],
-            master=master, checkpoint=checkpoint, resume=resume, bad=bad, parts=parts,
+            files, method, out, truth, None if gold == options.NO_GOLD else gold, set_, seed,
+            format=reading["format"], columns=columns, duplicates=reading["duplicates"],
+            max_classes=reading["max_classes"], master=master, checkpoint=checkpoint, resume=resume, bad=bad, parts=parts,
             broadcast_limit=broadcast_limit, overwrite=overwrite, spark_conf=spark_conf, pseudonymise=pseudonymise,
         )  # fmt: skip
     else:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crowdwise.cli.options import read_answers, refuse_same_file, sizes
+from crowdwise.cli.options import read_answers, refuse_same_file, sizes, with_marked_gold
 from crowdwise.cli.screen import as_json, fields, note, progress, say, table
 from crowdwise.errors import ParameterError
 
@@ -37,6 +37,7 @@ def plan(
 ) -> None:  # fmt: skip
     """Choose the tasks, write them and print what to expect."""
     from crowdwise.io import check_target, write
+    from crowdwise.io.reader import gold_notes
     from crowdwise.run.inputs import read_gold
     from crowdwise.trust import calibrated, plan_gold
 
@@ -52,7 +53,9 @@ def plan(
         known, design, answers = read_gold(answers, source)
         proba, codes = finished.proba, finished.codes
     else:
-        answers = read_answers(files, **reading)
+        answers, gold = with_marked_gold(read_answers(files, **reading), gold)
+        for sentence in gold_notes(answers):
+            note(sentence)
         known, design, answers = read_gold(answers, gold)
         with progress("Labelling the tasks"):
             result = calibrated(answers, known)

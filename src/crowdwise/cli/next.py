@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from crowdwise.answers import Answers
     from crowdwise.learn.base import Array
 
-EXAMPLE = (
-    "Examples: crowdwise next answers.csv --budget 100 --out next.csv, crowdwise next RUN --gold 100 --out gold.csv"
-)
+EXAMPLE = "Example: crowdwise next answers.csv --budget 100 --out next.csv"
 MAX_SHOWN = 5  # pairs and ids that are printed
 DEFAULT_METHOD, DEFAULT_CAUTION = "dawid-skene", 2.0
 WORKER_FILES = (".txt", ".lst", ".csv", ".tsv", ".json", ".jsonl", ".parquet")  # suffixes of a file of worker ids

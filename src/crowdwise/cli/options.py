@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from crowdwise.cli.screen import progress
+from crowdwise.cli.screen import note, progress
 from crowdwise.errors import CrowdwiseError, CrowdwiseWarning, ParameterError
 
 if TYPE_CHECKING:
@@ -150,9 +150,19 @@ Gold = Annotated[
     Path | None,
     typer.Option(
         "--gold", metavar="FILE",
-        help="Known labels (columns task and label) of some tasks. The fit uses them as given.",
+        help="Known labels (columns task and label) of some tasks. The fit uses them as given, besides the labels that "
+        "an export marks as ground truth. `none` uses neither.",
     ),
 ]  # fmt: skip
+Families = Annotated[
+    str | None,
+    typer.Option(
+        "--families", metavar="COLUMN",
+        help="Column of the answers with the family of each worker, such as the maker of a language model, or a file "
+        "with the columns worker and family. Default: families are looked for in the answers.",
+    ),
+]  # fmt: skip
+NO_GOLD = Path("none")  # the value of --gold for no gold
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter of the method. Can be repeated."),
@@ -262,16 +272,56 @@ def refuse_same_file(read: Iterable[Path | None], written: Iterable[Path | None]
         taken.add(file.resolve())
 
 
+def with_marked_gold(answers: Answers, gold: Path | None) -> tuple[Answers, Path | None]:
+    """Return the answers and the file of gold labels; with `--gold none`, labels marked as gold are scored instead."""
+    return (replace(answers, truth_is_gold=False), None) if gold == NO_GOLD else (answers, gold)
+
+
+def family_file(families: str | None) -> Path | None:
+    """Return the file of workers and families, if it is one."""
+    return Path(families) if families is not None and Path(families).is_file() else None
+
+
+def read_families(
+    families: str | None, files: list[Path], answers: Answers, pseudonymise: Path | None, reading: Mapping[str, Any]
+) -> dict[Any, str] | None:
+    """Return the family of each worker from a file, or from a column of the answers; workers as in the results.
+
+    `answers` are as read, without pseudonyms.
+    """
+    from crowdwise import io
+    from crowdwise.answers.pseudonyms import hash_ids, read_key
+
+    if families is None:
+        return None
+    with withheld(files, really=pseudonymise is not None):
+        if family_file(families) is not None:
+            found = io.read_families(families, like=answers)
+        else:
+            options = {name: reading.get(name) for name in ("worker", "format")}
+            found = io.read_families([str(file) for file in files], families, like=answers, **options)
+    if pseudonymise is None:
+        return found
+    import pyarrow as pa
+
+    hidden = hash_ids(pa.array(list(found), answers.worker_ids.type), read_key(pseudonymise)).to_pylist()
+    return dict(zip(hidden, found.values(), strict=True))
+
+
 def known_labels(answers: Answers, truth: Path | None, gold: Path | None) -> tuple[Answers, Any, Any]:
     """Return the answers, the codes of the labels to score against (gold excluded), and those of the gold labels."""
     import numpy as np
 
-    from crowdwise.io.reader import attach_truth
+    from crowdwise.io.reader import attach_truth, gold_notes
 
-    known, fixed = answers.truth, None
+    answers, gold = with_marked_gold(answers, gold)
+    for sentence in gold_notes(answers):
+        note(sentence)
+    known, fixed = None if answers.truth_is_gold else answers.truth, answers.marked_gold
     if gold is not None:
-        answers = attach_truth(answers, gold)
-        fixed = answers.truth
+        marked, answers = fixed, attach_truth(answers, gold)
+        assert answers.truth is not None
+        fixed = answers.truth if marked is None else np.where(answers.truth >= 0, answers.truth, marked)
     if truth is not None:  # for scoring only: a class that only the truth has does not reach the fit
         scored = attach_truth(answers, truth)
         known, answers = scored.truth, replace(answers, removed=scored.removed)

@@ -54,6 +54,7 @@ def run(
         ),
     ] = None,
     gold: options.Gold = None,
+    families: options.Families = None,
     truth: options.Truth = None,
     method: Annotated[
         list[str] | None,
@@ -131,11 +132,14 @@ def run(
         message = "--resume needs --out FOLDER, the folder of the run to resume."
         raise ParameterError(message)
     folder = default_folder(files[0]) if out is None else out
-    refuse_same_file([*files, features, gold, truth], [folder], pseudonymise)
+    family_file = options.family_file(families)
+    refuse_same_file([*files, features, gold, truth, family_file], [folder], pseudonymise)
     target = OutputFolder(folder)  # rejects an unsuitable folder before data is read
     with withheld(files, really=pseudonymise is not None):
         answers, side = read_answers_with_side_columns(files, text=text, **reading)
+    groups = options.read_families(families, files, answers, pseudonymise, reading)
     answers, row = renamed(answers, pseudonymise)
+    answers, gold = options.with_marked_gold(answers, gold)
     seconds = None if side.seconds is None else side.seconds[row]
     for sentence in side.notes:
         note(sentence)
@@ -145,10 +149,11 @@ def run(
         result = run_pipeline(
             answers, target, features=None if features is None else match(features, answers), images=images,
             texts=side.texts, encode=text is not None or images is not None, seconds=seconds, gold=gold, truth=truth,
-            method=method or "auto", class_prior=options.class_prior(class_prior, answers.classes.tolist()),
-            accept=accept, budget=budget, folds=folds, time_budget=time_budget, seed=seed,
-            n_jobs=jobs, resume=resume, callback=callback,
-            inputs=list(inputs(answers=files, features=features, images=images, gold=gold, truth=truth)),
+            families=groups, method=method or "auto",
+            class_prior=options.class_prior(class_prior, answers.classes.tolist()), accept=accept,
+            budget=budget, folds=folds, time_budget=time_budget, seed=seed, n_jobs=jobs,
+            resume=resume, callback=callback,
+            inputs=list(inputs(files, features=features, images=images, gold=gold, truth=truth, families=family_file)),
         )  # fmt: skip
     if json:
         as_json({**sizes(answers), "removed": dict(answers.removed), **summary_of(result)})

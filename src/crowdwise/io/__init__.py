@@ -10,6 +10,7 @@ r"""Reading answers from files of many formats, and writing them.
 
 from __future__ import annotations
 
+from crowdwise.io.families import read_families
 from crowdwise.io.format_table import FORMATS, Format
 from crowdwise.io.reader import read, read_truth
 from crowdwise.io.side_columns import SideColumns, read_side_columns, read_with_side_columns
@@ -21,6 +22,7 @@ __all__ = [
     "SideColumns",
     "check_target",
     "read",
+    "read_families",
     "read_side_columns",
     "read_truth",
     "read_with_side_columns",

@@ -130,7 +130,7 @@ def concat_files(raws: Sequence[RawColumns], files: Sequence[Path] = ()) -> RawC
         if "truth" in roles and not {"label", "truth"} <= typed:
             typed -= {"label", "truth"}
     for role in roles:
-        parts = [raw.columns.get(role, pa.nulls(len(raw.columns["task"]))) for raw in raws]
+        parts = [raw.columns[role] if role in raw.columns else pa.nulls(len(raw.columns["task"])) for raw in raws]
         if role == "weight":
             columns[role] = pa.concat_arrays([part.cast(pa.float64()) for part in parts])
         elif role == "pseudo":

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from crowdwise._core.display import pluralise
 from crowdwise.answers import Answers
 from crowdwise.answers.columns import recognise
 from crowdwise.answers.encoding import check_no_nulls, preview, type_name
@@ -185,6 +186,14 @@ def attach_truth(answers: Answers, file: str | PathLike[str]) -> Answers:
         message = f"{file}: none of its labels occurs in the answers ({classes}, ...). Use the same labels."
         raise GoldError(message)
     return out
+
+
+def gold_notes(answers: Answers) -> list[str]:
+    """Return a note if known labels are used as gold because they were marked as such where they were read."""
+    if answers.marked_gold is None:
+        return []
+    known = pluralise(int((answers.marked_gold >= 0).sum()), "task")
+    return [f"The answers contain the known label of {known}, marked as ground truth. It is used as gold."]
 
 
 def _match_case(table: pa.Table, answers: Answers, file: str | PathLike[str]) -> pa.Table:

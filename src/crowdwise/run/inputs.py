@@ -15,7 +15,7 @@ from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers
 from crowdwise.errors import EmptyError, FeaturesError, ParameterError, SingleClassError
 from crowdwise.io import read
-from crowdwise.io.reader import attach_truth, read_numbers
+from crowdwise.io.reader import attach_truth, gold_notes, read_numbers
 from crowdwise.learn.features import Features, open_features
 from crowdwise.learn.features.pictures import Pictures
 from crowdwise.learn.features.sources import open_source
@@ -111,7 +111,7 @@ def read_inputs(
 ) -> RunInput:  # fmt: skip
     """Read and check the data; the parameters are those of `run`."""
     answers = _check_answers(read(answers) if isinstance(answers, (str, os.PathLike)) else answers)
-    known, answers = answers.truth, replace(answers, truth=None)
+    known, notes = None if answers.truth_is_gold else answers.truth, gold_notes(answers)
     fixed, design, answers = read_gold(answers, gold)
     with_truth = replace(answers, truth=known) if truth is None else _with_labels(answers, truth)
     codes = with_truth.truth
@@ -125,7 +125,7 @@ def read_inputs(
         require(fits, "seconds", f"array of shape {seconds.shape}", f"{answers.n_answers} numbers, one per answer")
     pictures = None if images is None else open_images(images, answers)
     X = _features(features, pictures, texts, answers) if encode or features is not None else None
-    notes = [f"Left out: {count:,} {why}." for why, count in with_truth.removed.items()]
+    notes += [f"Left out: {count:,} {why}." for why, count in with_truth.removed.items()]
     names = with_truth.classes.tolist()
     return RunInput(answers, fixed, _if_known(codes), names, X, pictures, texts, seconds, notes, families, design)
 
@@ -136,11 +136,13 @@ def read_gold(answers: Answers, gold: Any) -> tuple[Array | None, pa.Table | Non
     Parameters
     ----------
     answers : Answers
-        Without truth. A class that only gold has becomes a class of the answers that are returned.
+        Known labels that were marked as gold where they were read are gold, unless `gold` has another label of the
+        task. A class that only gold has becomes a class of the answers that are returned, which are without truth.
     gold : as in `run`
     """
+    marked, answers = answers.marked_gold, replace(answers, truth=None, truth_is_gold=False)
     if gold is None:
-        return None, None, answers
+        return marked, None, answers
     design = None
     if isinstance(gold, (str, os.PathLike)):
         design = read_numbers(gold, DESIGN, like=answers)
@@ -150,7 +152,10 @@ def read_gold(answers: Answers, gold: Any) -> tuple[Array | None, pa.Table | Non
         design, known = gold, gold.filter(gold.column("label").is_valid())
         gold = known.column("task").combine_chunks(), known.column("label").combine_chunks()
     answers = _with_labels(answers, gold)
-    codes, answers = _if_known(answers.truth), replace(answers, truth=None)
+    codes, answers = answers.truth, replace(answers, truth=None)
+    if marked is not None and codes is not None:
+        codes = np.where(codes >= 0, codes, marked)
+    codes = _if_known(codes)
     return codes, design if codes is not None and has_design(design) else None, answers
 
 

@@ -38,7 +38,7 @@ ROWS = [
 def test_pool_results(put, rows):
     answers = read(put("results.tsv", results(*ROWS)))
     assert rows(answers) == [("u1", "w1", "OK"), ("u1", "w3", "BAD"), ("u2", "w1", "BAD"), ("u3", "w1", "OK")]
-    assert answers.truth.tolist() == [-1, 1, -1]
+    assert answers.truth.tolist() == answers.marked_gold.tolist() == [-1, 1, -1]
     assert answers.removed == {"rows without an answer in 'OUTPUT:code'": 2, "answers with status REJECTED": 2}
 
 

@@ -1,12 +1,14 @@
 """Toloka's results: TSV, one row per task of an assignment.
 
 The task is `ASSIGNMENT:task_id`, or the only `INPUT:` column, or the column named with `task=`. The worker is
-`ASSIGNMENT:worker_id`. Each `OUTPUT:*` column is a question, and `GOLDEN:*` its known label on control tasks. Rows
-without an assignment belong to the next row that has one. Rejected, skipped and expired assignments are left out.
+`ASSIGNMENT:worker_id`. Each `OUTPUT:*` column is a question, and `GOLDEN:*` its known label on control tasks, which is
+gold. Rows without an assignment belong to the next row that has one. Rejected, skipped and expired assignments are left
+out.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -44,7 +46,8 @@ def read_toloka(
             own = cells[role].cast(pa.large_string())
             following = pc.if_else(unassigned, pc.fill_null_backward(own), pa.scalar(None, pa.large_string()))
             cells[role] = pc.coalesce(own, following).dictionary_encode()
-    return answered_rows(path, "\t", cells, found, keep_status=("SUBMITTED", "APPROVED", "ACCEPTED"))
+    raw = answered_rows(path, "\t", cells, found, keep_status=("SUBMITTED", "APPROVED", "ACCEPTED"))
+    return replace(raw, gold="truth" in found)
 
 
 def _task(names: list[str]) -> str:
