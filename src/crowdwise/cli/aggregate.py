@@ -94,8 +94,9 @@ def aggregate(
         result = spark.aggregate(
             files, method, out, truth, None if gold == options.NO_GOLD else gold, set_, seed,
             format=reading["format"], columns=columns, duplicates=reading["duplicates"],
-            max_classes=reading["max_classes"], master=master, checkpoint=checkpoint, resume=resume, bad=bad, parts=parts,
-            broadcast_limit=broadcast_limit, overwrite=overwrite, spark_conf=spark_conf, pseudonymise=pseudonymise,
+            max_classes=reading["max_classes"], master=master, checkpoint=checkpoint, resume=resume, bad=bad,
+            parts=parts, broadcast_limit=broadcast_limit, overwrite=overwrite, spark_conf=spark_conf,
+            pseudonymise=pseudonymise,
         )  # fmt: skip
     else:
         paths, target = [Path(file) for file in files], None if out is None else Path(out)
