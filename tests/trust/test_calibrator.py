@@ -9,8 +9,9 @@ import pytest
 import crowdwise as cw
 from crowdwise.errors import FormatError
 from crowdwise.trust import Calibrator, calibrated
-from crowdwise.trust.calibrator import TABLE, shipped, temper_to
+from crowdwise.trust.calibrator import TABLE, shipped
 from crowdwise.trust.features import CROWD_INPUTS, dependence, inputs
+from crowdwise.trust.tempering import temper_to
 from crowdwise.truth.methods.pool import Pool
 
 

@@ -5,8 +5,9 @@ methods together say about the label, and on how far the workers of this crowd a
 features, a learner's confidence is calibrated on held-out answers (`choose.temperature`). If workers appear to share
 mistakes, it is no higher than what other crowds suggest, since held-out answers repeat shared mistakes.
 
-Gold decides between methods, and rescales the confidence of the chosen one, always on predictions of fits that did not
-know the label (`trust.gold_folds`). A gold task has its gold label with probability 1.
+Gold decides between methods. The pool's labels and confidence are anchored to it (`trust.gold_anchor`), and the
+confidence of any other method is rescaled. Both rest on predictions of fits that did not know the label
+(`trust.gold_folds`). A gold task has its gold label with probability 1.
 """
 
 from __future__ import annotations
@@ -19,15 +20,18 @@ import numpy as np
 
 from crowdwise.answers import Answers
 from crowdwise.choose import Choice
+from crowdwise.choose.candidates import POOL
 from crowdwise.errors import CrowdwiseError
 from crowdwise.evaluate import vote_belief
 from crowdwise.run.tables.copies import identical_workers
 from crowdwise.run.tables.labels import Labelling
 from crowdwise.trust import Dependence, Scaling, dependence
-from crowdwise.trust.calibrator import label_confidence, temper_to
+from crowdwise.trust.calibrator import label_confidence
 from crowdwise.trust.features import Inputs, inputs
+from crowdwise.trust.gold_anchor import Anchored, anchor
 from crowdwise.trust.gold_sample import GoldSample
 from crowdwise.trust.shared_errors import family_weights
+from crowdwise.trust.tempering import temper_to
 from crowdwise.truth.base import Array, TruthModel, fix_gold
 from crowdwise.truth.methods.majority_vote import MajorityVote
 from crowdwise.truth.methods.pool import Pool
@@ -133,6 +137,18 @@ def make_labelling(
         confidence = np.where(np.diff(answers.task_starts) > 0, scaling(confidence), confidence)
     proba = fix_gold(temper_to(proba, codes, confidence), gold)
     return Labelling(answers, proba, codes if gold is None else np.where(gold >= 0, gold, codes))
+
+
+def anchor_pool(
+    pool: Pool, answers: Answers, evidence: Evidence, gold: Array, weight: Array | None, seed: int = 0
+) -> tuple[Labelling, Anchored]:
+    """Return the labels of a pool that was fitted without gold, anchored to it, and what gold changed.
+
+    `weight` (gold tasks,) is that of tasks that were not drawn uniformly; `seed` that of the folds.
+    """
+    before = make_labelling(POOL, pool, answers, None, evidence)
+    found = anchor(pool.answers_, before.proba, before.codes, gold, weight, seed=seed)
+    return Labelling(answers, found.proba, found.codes), found
 
 
 def _proba(name: str, model: Any, choice: Choice | None, evidence: Evidence) -> Array:

@@ -49,7 +49,14 @@ from crowdwise.learn.base import CrowdClassifier
 from crowdwise.learn.joint_em.class_prior import ClassPrior
 from crowdwise.report.source import REPORT_FILE
 from crowdwise.run import folder, messages, metrics
-from crowdwise.run.confidence import Evidence, find_copies, independent_votes, make_labelling, measure_dependence
+from crowdwise.run.confidence import (
+    Evidence,
+    anchor_pool,
+    find_copies,
+    independent_votes,
+    make_labelling,
+    measure_dependence,
+)
 from crowdwise.run.folder import Run
 from crowdwise.run.forecast import accuracy_curve, accuracy_forecast, self_training_history
 from crowdwise.run.inputs import RunInput, RunOptions, read_inputs
@@ -307,13 +314,19 @@ class Pipeline:
         votes = {
             POOL: independent_votes(data.answers, found, named=named)
         }  # other methods take the answers as they are
+        gold = {POOL: None}  # its labels are anchored to gold afterwards
         missing = [name for name in models if not files[name].is_file()]
         entries = [] if choice is None else choice.entries
         seconds = {entry.candidate: entry.seconds / self.options.folds for entry in entries}
         typical = float(np.mean(list(seconds.values()))) if seconds else 1.0
         results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
             delayed(_fit_in_child)(
-                current_process(), models[name], data.X, votes.get(name, data.answers), data.gold, files[name]
+                current_process(),
+                models[name],
+                data.X,
+                votes.get(name, data.answers),
+                gold.get(name, data.gold),
+                files[name],
             )
             for name in missing
         )
@@ -418,10 +431,11 @@ class Pipeline:
         self, choice: Choice | None, selected: Selected, fits: Fits, summary: Mapping[str, Any]
     ) -> tuple[float | None, str]:
         """Return the temperature of the confidences, if they have one, and what they rest on in words."""
-        evidence, scaling = fits.evidence, selected.scaling
-        if evidence.values is not None and (scaling is not None or not selected.needs_features):
+        evidence, gold = fits.evidence, self.data.gold
+        if evidence.values is not None and (gold is not None or not selected.needs_features):
             _, distance = label_confidence(evidence.values)
-            return None, " ".join(confidence_notes(self.data.answers, evidence.values, distance, scaling))
+            n_gold = 0 if gold is None else int((gold >= 0).sum())
+            return None, " ".join(confidence_notes(self.data.answers, evidence.values, distance, n_gold))
         temperature = None if choice is None else choice.temperatures.get(selected.method)
         answer_weight = getattr(fits.models[selected.method], "answer_weight_", None)  # only JointEM estimates it
         return temperature, messages.calibration_words(summary, temperature, answer_weight)
@@ -433,11 +447,12 @@ class Pipeline:
         model = fits.models[name]
 
         def label(part: Answers) -> Labelling:
-            gold = self.data.gold
-            fitted = fit_model(copy.deepcopy(model), None, part, gold)
-            evidence = fits.evidence
+            gold, evidence, sample = self.data.gold, fits.evidence, self.data.sample
+            fitted = fit_model(copy.deepcopy(model), None, part, None if name == POOL else gold)
             if evidence.pool is not None:
-                evidence = evidence.with_pool(fitted if name == POOL else Pool().fit(part, gold))
+                evidence = evidence.with_pool(fitted if name == POOL else Pool().fit(part))
+            if name == POOL and gold is not None and sample is not None:
+                return anchor_pool(fitted, part, evidence, gold, sample.weight, self.options.seed)[0]
             scaling = selected.scaling if name == selected.method else None
             return make_labelling(name, fitted, part, choice, evidence, gold, scaling)
 

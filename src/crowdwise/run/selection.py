@@ -6,7 +6,7 @@ mistakes, so the methods are averaged rather than chosen
 chosen      with features, or among methods that the user lists: by held-out answers (`choose`), unless there is
 reason to doubt it (`choose.guard`)
 gold        with `MIN_GOLD` gold labels or more, a method that predicts them better by two standard errors
-replaces any of these but the requested one
+replaces any of these but the requested one; the pool is compared and used as anchored to gold (`trust.gold_anchor`)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from crowdwise.choose import Choice
 from crowdwise.choose.candidates import POOL, VOTE, Candidates
 from crowdwise.choose.guard import doubt
 from crowdwise.errors import CrowdwiseWarning
-from crowdwise.run.confidence import Evidence, independent_votes, make_labelling
+from crowdwise.run.confidence import Evidence, anchor_pool, make_labelling
 from crowdwise.run.inputs import RunInput
 from crowdwise.run.tables.labels import Labelling
 from crowdwise.trust import Scaling, platt_scaling
@@ -39,7 +39,7 @@ class Selected:
     labelling: Labelling
     needs_features: bool
     doubts: dict[str, str]  # methods that held-out answers prefer, and why they were not used
-    scaling: Scaling | None = None  # of the confidence, by gold
+    scaling: Scaling | None = None  # of the confidence, by gold; None for the pool, which is anchored
     gold_scores: dict[str, GoldScore] | None = None
     predictions: Array | None = None  # (tasks, classes), before scaling; of gold tasks by fits that did not know them
 
@@ -64,19 +64,27 @@ class Selector:
         """
         answers, gold = self.data.answers, self.data.gold
         best, doubts = self._by_answers(models)
-        scaling, scores, predictions = None, None, None
+        scaling, scores, predictions, labelling = None, None, None, None
         if gold is not None:
             known = gold[gold >= 0]
-            proba, codes, tempered = self._unseen(models, best)
             sample = self.data.sample
             assert sample is not None
+            proba, codes, tempered = self._unseen(models, best)
+            anchored = None
+            if POOL in proba:
+                anchored, found = anchor_pool(models[POOL], answers, self.evidence, gold, sample.weight, self.seed)
+                proba[POOL], codes[POOL], tempered[POOL] = found.held_out, found.held_out_codes, found.held_out
             preferred, scores = compare_on_gold(proba, known, best, sample.weight)
             best = best if self.candidates.requested is not None else preferred
-            confidence = tempered[best][np.arange(len(known)), codes[best]]
-            scaling = platt_scaling(confidence, codes[best] == known, sample.weight)
-            predictions = make_labelling(best, models[best], answers, self.choice, self.evidence).proba
+            if best == POOL and anchored is not None:
+                labelling, predictions = anchored, anchored.proba.copy()
+            else:
+                confidence = tempered[best][np.arange(len(known)), codes[best]]
+                scaling = platt_scaling(confidence, codes[best] == known, sample.weight)
+                predictions = make_labelling(best, models[best], answers, self.choice, self.evidence).proba
             predictions[gold >= 0] = tempered[best]
-        labelling = make_labelling(best, models[best], answers, self.choice, self.evidence, gold, scaling)
+        if labelling is None:
+            labelling = make_labelling(best, models[best], answers, self.choice, self.evidence, gold, scaling)
         learner = not isinstance(models[best], TruthModel)
         return Selected(best, labelling, learner, doubts, scaling, scores, predictions)
 
@@ -109,20 +117,16 @@ class Selector:
         data = self.data
         names = [name for name, model in models.items() if isinstance(model, TruthModel) and not model.needs_gold]
         names = list(dict.fromkeys([best, *names]))
-        named = data.families is not None
 
         def fit(gold: Array | None) -> tuple[Array, ...]:
             parts: list[Array] = []
-            fitted = {}
             for name in names:
-                votes = independent_votes(data.answers, self.evidence.dependence, named=named)
-                answers = votes if name == POOL else data.answers
-                model = copy.deepcopy(self.candidates.models.get(name, models[name]))
-                fitted[name] = fit_model(model, data.X, answers, _gold_for(model, gold, data.gold))
-            evidence = self.evidence.with_pool(fitted.get(POOL))
-            for name in names:
-                labelling = make_labelling(name, fitted[name], data.answers, self.choice, evidence)
-                parts += [np.asarray(fitted[name].proba_, dtype=float), labelling.codes, labelling.proba]
+                fitted = models[name]
+                if name != POOL:  # fitted without gold already
+                    model = copy.deepcopy(self.candidates.models.get(name, models[name]))
+                    fitted = fit_model(model, data.X, data.answers, _gold_for(model, gold, data.gold))
+                labelling = make_labelling(name, fitted, data.answers, self.choice, self.evidence)
+                parts += [np.asarray(fitted.proba_, dtype=float), labelling.codes, labelling.proba]
             return tuple(parts)
 
         assert data.gold is not None

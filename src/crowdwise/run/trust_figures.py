@@ -31,7 +31,7 @@ def trust_metrics(
     """
     expected = float(selected.labelling.confidence.mean())
     n_gold = 0 if data.gold is None else int((data.gold >= 0).sum())
-    basis = _basis(selected, evidence, checked=checked and summary["agreement"] is not None)
+    basis = "gold" if n_gold else _basis(selected, evidence, checked=checked and summary["agreement"] is not None)
     independent = _if_independent(selected, evidence)
     spread = None
     if n_gold == 0 and evidence.is_strong and independent is not None and independent - expected > WIDE:
@@ -49,8 +49,6 @@ def trust_metrics(
 
 
 def _basis(selected: Selected, evidence: Evidence, *, checked: bool) -> str:
-    if selected.scaling is not None:
-        return "gold"
     if evidence.pool is not None and (evidence.is_strong or not selected.needs_features):
         return "other crowds"
     return "held-out answers" if checked else "none"

@@ -3,6 +3,7 @@
     calibrator      confidence learned from crowds whose truth is known: `calibrated`, the entry point
     features        what the answers show about each label and about the crowd, the inputs of the calibrator
     gold            rescale confidence on known labels
+    gold_anchor     what known labels say about workers and classes, for the labels of all other tasks
     shared_errors   correlated mistakes, families of workers, the effective number of votes: `dependence`
     families        groups of workers whose agreement goes beyond being right
     gold_plan       which tasks a person should label: `plan_gold`

@@ -14,9 +14,8 @@ neighbour. A crowd further away is unlike all of them: its confidences move towa
 those of crowds with fewer than 100 answered tasks, which is less than any crowd learned from has: methods fitted to few
 tasks are too confident.
 
-With gold, the methods are fitted with it, and the confidence is rescaled on the gold tasks (`trust.gold`), whose labels
-and confidences come from fits that did not know them (`trust.gold_folds`). Each gold task has its gold label with
-probability 1.
+With gold, the methods are fitted without it, and labels and confidence are anchored to it afterwards
+(`trust.gold_anchor`). Each gold task has its gold label with probability 1.
 
 The probabilities of a task are the pool's, tempered (one temperature per task) until the label's is the confidence:
 the order of classes never changes.
@@ -40,14 +39,13 @@ from scipy.special import expit
 from crowdwise.answers import Answers
 from crowdwise.errors import FormatError
 from crowdwise.trust.features import CROWD_INPUTS, Inputs, inputs
-from crowdwise.trust.gold import Scaling, platt_scaling
-from crowdwise.trust.gold_folds import out_of_fold
-from crowdwise.truth.base import Array, fix_gold
+from crowdwise.trust.gold_anchor import Anchored, anchor
+from crowdwise.trust.tempering import temper_to
+from crowdwise.truth.base import Array
 from crowdwise.truth.methods.pool import Pool
 
 FORMAT = 1  # of the file; other formats are rejected
 TABLE = Path(__file__).with_name("calibrator.json")
-MIN_PROBABILITY = 1e-10  # of a class, before tempering
 DEPENDENT = 0.1  # dependence above which the notes mention it
 FEW_GOLD = 30
 FEW_TASKS = 100  # the smallest crowd learned from has 108
@@ -137,7 +135,7 @@ class Calibrated:
     pool: Pool
     inputs: Inputs
     distance: float  # to the nearest crowd learned from; above 1 is unlike all of them
-    scaling: Scaling | None  # of the confidence by gold
+    anchored: Anchored | None  # what gold changed
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -165,7 +163,7 @@ def calibrated(
     calibrator : Calibrator, optional
         Another table than the shipped one.
     pool : Pool, optional
-        A pool already fitted on these answers and this gold; fitted here by default.
+        A pool already fitted on these answers, without gold; fitted here by default.
 
     Returns
     -------
@@ -186,23 +184,15 @@ def calibrated(
     if known is not None and not (known >= 0).any():
         known = None
     if pool is None:
-        pool = Pool().fit(answers, known)
+        pool = Pool().fit(answers)
     values = inputs(pool)
     confidence, distance = label_confidence(values, table)
-    scaling = None
-    if known is not None:
-        codes, before = out_of_fold(lambda part: _labels_and_confidence(answers, part, table), known)
-        scaling = platt_scaling(before, codes == known[known >= 0])
-        confidence = np.where(values.answered, scaling(confidence), confidence)
-    proba = fix_gold(temper_to(pool.proba_, pool.codes_, confidence), known)
-    notes = confidence_notes(answers, values, distance, scaling, table)
-    return Calibrated(answers, pool.codes_, proba, pool, values, distance, scaling, notes)
-
-
-def _labels_and_confidence(answers: Answers, gold: Array | None, table: Calibrator) -> tuple[Array, Array]:
-    """Fit the pool with some of the gold; return its labels and their confidence, (tasks,) each."""
-    pool = Pool().fit(answers, gold)
-    return pool.codes_, label_confidence(inputs(pool), table)[0]
+    codes, proba = pool.codes_, temper_to(pool.proba_, pool.codes_, confidence)
+    anchored = None if known is None else anchor(answers, proba, codes, known)
+    if anchored is not None:
+        codes, proba = anchored.codes, anchored.proba
+    notes = confidence_notes(answers, values, distance, 0 if anchored is None else anchored.n_gold, table)
+    return Calibrated(answers, codes, proba, pool, values, distance, anchored, notes)
 
 
 def label_confidence(values: Inputs, table: Calibrator | None = None) -> tuple[Array, float]:
@@ -215,41 +205,21 @@ def label_confidence(values: Inputs, table: Calibrator | None = None) -> tuple[A
     return np.where(values.answered, confidence, 1 / n_classes), distance
 
 
-def temper_to(proba: Array, codes: Array, confidence: Array) -> Array:
-    """Return probabilities (tasks, classes) tempered row by row until the class `codes` has the given confidence.
-
-    The confidence of a most probable class cannot fall below that of any other: one in the number of classes is the
-    least, and one half for two classes that tie.
-
-    >>> temper_to(np.array([[0.9, 0.1], [0.5, 0.5]]), np.array([0, 0]), np.array([0.6, 0.8])).round(3).tolist()
-    [[0.6, 0.4], [0.5, 0.5]]
-    """
-    log = np.log(np.maximum(proba, MIN_PROBABILITY))
-    log -= log[np.arange(len(proba)), codes][:, None]  # (tasks, classes); at most 0, up to rounding
-    low, high = np.full(len(proba), -12.0), np.full(len(proba), 12.0)  # log of the power
-    for _ in range(60):
-        middle = (low + high) / 2
-        top = 1 / np.exp(np.minimum(np.exp(middle)[:, None] * log, 0.0)).sum(axis=1)
-        low, high = np.where(top < confidence, middle, low), np.where(top < confidence, high, middle)
-    result = np.exp(np.minimum(np.exp((low + high) / 2)[:, None] * log, 0.0))
-    return result / result.sum(axis=1, keepdims=True)
-
-
 def confidence_notes(
-    answers: Answers, values: Inputs, distance: float, scaling: Scaling | None, table: Calibrator | None = None
+    answers: Answers, values: Inputs, distance: float, n_gold: int, table: Calibrator | None = None
 ) -> list[str]:
     """Return what a reader of the confidences should know."""
     table = shipped() if table is None else table
     notes = []
-    if scaling is None:
+    if not n_gold:
         notes.append(
             f"Confidence was learned from {len(table.crowds)} other crowds (table {table.version}), not from this one. "
             f"It is honest on average over crowds; about 50 gold labels would check it here."
         )
     else:
-        notes.append(f"Confidence was checked against {scaling.n_gold} gold labels and rescaled to match them.")
-        if scaling.n_gold < FEW_GOLD:
-            notes.append(f"{scaling.n_gold} gold labels are few: about 50 are needed to check the confidence.")
+        notes.append(f"Confidence was checked against {n_gold} gold labels and rescaled to match them.")
+        if n_gold < FEW_GOLD:
+            notes.append(f"{n_gold} gold labels are few: about 50 are needed to check the confidence.")
     if distance > 1:
         notes.append(
             f"This crowd is unlike all crowds the confidence was learned from (distance {distance:.1f}; up to 1 is "
