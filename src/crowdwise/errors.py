@@ -114,6 +114,10 @@ class AnswerKindWarning(CrowdwiseWarning):
     """The labels look like a scale, but are treated as unordered classes."""
 
 
+class TaskOrderWarning(CrowdwiseWarning):
+    """Features without task ids may be in another order than the tasks."""
+
+
 class LookalikeWarning(CrowdwiseWarning):
     """Distinct ids look the same on the screen."""
 

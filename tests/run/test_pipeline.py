@@ -190,7 +190,7 @@ def test_invalid_options_are_rejected_before_anything_is_written(tmp_path, chang
 def test_invalid_answers_are_rejected(tmp_path):
     with pytest.raises(SingleClassError, match="at least two classes"):
         run(cw.Answers.from_arrays([1, 2], ["a", "a"], ["x", "x"]), tmp_path / "run")
-    with pytest.raises(ParameterError, match="from_frame"):
+    with pytest.raises(ParameterError, match="table of answers"):
         run([1, 2], tmp_path / "run")
 
 

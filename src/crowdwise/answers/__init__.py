@@ -6,7 +6,7 @@ the class that combines them. `id_table` encodes ids that arrive in parts, `look
 and `pseudonyms` replaces worker ids.
 """
 
-from crowdwise.answers.answers import MAX_CLASSES, Answers
+from crowdwise.answers.answers import MAX_CLASSES, Answers, as_answers
 from crowdwise.answers.codes import Pairs
 
-__all__ = ["MAX_CLASSES", "Answers", "Pairs"]
+__all__ = ["MAX_CLASSES", "Answers", "Pairs", "as_answers"]

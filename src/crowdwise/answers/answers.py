@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from crowdwise._core.display import html_table
 from crowdwise.answers import kinds
-from crowdwise.answers.columns import column_reader, recognise
+from crowdwise.answers.columns import column_reader, is_table, recognise
 from crowdwise.answers.rows import (
     Array,
     Duplicates,
@@ -69,6 +69,9 @@ class Answers(SelectionMixin):
     truth_is_gold : bool
         Whether `truth` was marked as gold where it was read, such as by `ground_truth` in Label Studio. `run` and the
         commands use it as gold; otherwise they only score against it.
+    tasks_reordered : bool
+        Whether the ids of the tasks are text that was sorted, and first appear in another order in the table. Features
+        without task ids must follow `tasks`, so `fit` then warns.
 
     Examples
     --------
@@ -343,6 +346,23 @@ class Answers(SelectionMixin):
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def as_answers(data: Any) -> Answers:
+    """Return answers as they are, and build them from a data frame or a mapping of columns.
+
+    >>> as_answers({"task": [1, 1], "worker": ["ann", "bob"], "label": ["cat", "dog"]})
+    Answers(1 tasks, 2 workers, 2 answers, 2 classes)
+    """
+    if isinstance(data, Answers):
+        return data
+    if is_table(data):
+        return Answers.from_frame(data)
+    message = (
+        f"{type(data).__name__} is not a table of answers. Pass a pandas, polars or Arrow table with the columns task, "
+        "worker and label, or Answers, for example from crowdwise.read(path)."
+    )
+    raise ParameterError(message)
 
 
 def _or_empty(array: Array | None) -> Array | Sequence[Any]:

@@ -41,6 +41,7 @@ class AnswerCodes:
     removed: Mapping[str, int] = field(default_factory=dict)
     abstentions: Mapping[Any, int] = field(default_factory=dict)
     truth_is_gold: bool = False
+    tasks_reordered: bool = False
 
     def __post_init__(self) -> None:
         for array in (self.task, self.worker, self.label, self.weight, self.pseudo, self.truth):

@@ -54,7 +54,8 @@ def can_cast(values: Any, kind: pa.DataType) -> bool:
     return False
 
 
-def _normalise(name: str) -> str:
+def normalise(name: str) -> str:
+    """Return a column name in lower case, with spaces and dashes as underscores."""
     return name.strip().lower().replace(" ", "_").replace("-", "_")
 
 
@@ -68,7 +69,7 @@ def recognise(names: Sequence[str], **roles: str | None) -> dict[str, str]:
     columns: dict[str, str] = {}
     for role, name in roles.items():
         if name is None:
-            by_name = {_normalise(n): n for n in reversed(names)}
+            by_name = {normalise(n): n for n in reversed(names)}
             taken = set(columns.values()) | {column for column in roles.values() if column}
             matches = [by_name[k] for k in COLUMN_NAMES[role] if k in by_name and by_name[k] not in taken]
             if not matches:
@@ -86,6 +87,17 @@ def recognise(names: Sequence[str], **roles: str | None) -> dict[str, str]:
             raise MissingColumnError(message)
         columns[role] = name
     return columns
+
+
+def is_table(data: Any) -> bool:
+    """Return whether this is a table that `column_reader` can read.
+
+    >>> is_table({"task": [1]}), is_table(pa.table({"task": [1]})), is_table([1, 2])
+    (True, True, False)
+    """
+    if isinstance(data, (Mapping, pa.Table)) or type(data).__name__ == "LazyFrame":  # which resolves columns slowly
+        return True
+    return hasattr(data, "columns") or hasattr(data, "__arrow_c_stream__")
 
 
 def column_reader(frame: Any) -> tuple[list[str], Callable[[str], Any]]:

@@ -171,9 +171,11 @@ def assemble(
         )
         raise TooManyClassesError(message)
     del coded  # so that sorting can free the last column
+    text_ids = pa.types.is_large_string(task_ids.type)
+    tasks_reordered = bool(tasks is None and text_ids and not _in_order_of_appearance(codes[0]))
     truth = None if known is None else _task_truth(known, names["truth"], codes[0], task_ids, class_ids)
     fields = sort_rows(codes, ids, weight=weight, pseudo=pseudo, truth=truth, duplicates=duplicates, removed=removed)
-    return {**fields, "abstentions": dict(abstentions)}
+    return {**fields, "abstentions": dict(abstentions), "tasks_reordered": tasks_reordered}
 
 
 def count_abstentions(arrays: Mapping[str, pa.Array], earlier: Mapping[Any, int]) -> dict[Any, int]:
@@ -312,6 +314,17 @@ def _sort_by_worker(begin: Array, order: Array, worker: Array, label: Array) -> 
                 worker[j], label[j], order[j] = worker[j - 1], label[j - 1], order[j - 1]
                 j -= 1
             worker[j], label[j], order[j] = w, answer, row
+
+
+@njit(cache=True)
+def _in_order_of_appearance(codes: Array) -> bool:
+    """Return whether the codes first appear in the order 0, 1, 2, ..."""
+    following = 0
+    for code in codes:
+        if code > following:
+            return False
+        following += code == following
+    return True
 
 
 @njit(cache=True)

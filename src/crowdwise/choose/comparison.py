@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 from crowdwise._core.registry import find_method
 from crowdwise._core.validation import is_integer, is_number, require
-from crowdwise.answers import Answers
+from crowdwise.answers import as_answers
 from crowdwise.choose.candidates import DEFAULT, VOTE, default_candidates
 from crowdwise.choose.checkpoint import FitStore
 from crowdwise.choose.choice import Choice, first_failure, mean_with_error, pick, score_candidates
@@ -27,7 +27,7 @@ MAX_FOLDS = 100  # also of repeats: each is a fit of every candidate
 
 
 def choose(
-    answers: Answers,
+    answers: Any,
     X: Any = None,
     candidates: Candidate | Iterable[Candidate] | Mapping[str, Candidate] | None = None,
     *,
@@ -45,7 +45,7 @@ def choose(
 
     Parameters
     ----------
-    answers : Answers
+    answers : Answers or data frame
         The workers' answers. Their `truth` is not used.
     X : features, optional
         Features of the tasks. Without them only truth models can be candidates.
@@ -91,11 +91,11 @@ def choose(
     >>> choice.ranking_[-1]
     'majority-vote'
     """
-    models = _label_candidates(candidates, X is not None)
+    answers, models = as_answers(answers), _label_candidates(candidates, X is not None)
     if candidates is None and X is not None and default is None:
         default = DEFAULT
     require(default is None or default in models, "default", default, f"the label of a candidate: {', '.join(models)}")
-    _check(answers, X, criterion, folds, repeats, random_state, n_jobs, time_budget)
+    _check(X, criterion, folds, repeats, random_state, n_jobs, time_budget)
     deal = task_folds if criterion == "tasks" else answer_folds
     splits = [deal(answers, folds, np.random.default_rng([random_state, repeat])) for repeat in range(repeats)]
     rows = np.flatnonzero(splits[0] >= 0)  # the same in each repeat
@@ -166,12 +166,7 @@ def _label_candidates(candidates: Any, with_features: bool) -> dict[str, Candida
     return {VOTE: VOTE, **named}
 
 
-def _check(
-    answers: Any, X: Any, criterion: Any, folds: Any, repeats: Any, random_state: Any, n_jobs: Any, time_budget: Any
-) -> None:
-    require(
-        isinstance(answers, Answers), "answers", type(answers).__name__, "Answers, from crowdwise.read or from_frame"
-    )
+def _check(X: Any, criterion: Any, folds: Any, repeats: Any, random_state: Any, n_jobs: Any, time_budget: Any) -> None:
     known = ("common", "own", "tasks")
     require(criterion in known, "criterion", criterion, "one of " + ", ".join(map(repr, known)))
     for name, value, least in (("folds", folds, 2), ("repeats", repeats, 1)):

@@ -22,7 +22,7 @@ import numpy as np
 from numba import njit
 from scipy.special import entr
 
-from crowdwise.answers import Answers
+from crowdwise.answers import Answers, as_answers
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -44,17 +44,17 @@ def count_pairs(answers: Answers) -> PairCounts:
     return PairCounts(*_count_pairs(answers.task_starts, answers.label, votes))
 
 
-def pairwise_agreement(answers: Answers) -> float | None:
+def pairwise_agreement(answers: Any) -> float | None:
     """Return the share of agreeing pairs among all pairs of answers to the same task; None without a pair.
 
     >>> answers = Answers.from_arrays([1, 1, 1, 2, 2], list("abcab"), list("xxyyy"))
     >>> pairwise_agreement(answers)
     0.5
     """
-    return agreement_from_counts(count_pairs(answers))
+    return agreement_from_counts(count_pairs(as_answers(answers)))
 
 
-def krippendorff_alpha(answers: Answers) -> float | None:
+def krippendorff_alpha(answers: Any) -> float | None:
     """Return nominal Krippendorff's alpha: 1 is perfect agreement, 0 chance, below 0 worse than chance.
 
     It is correct with missing answers, that is, with different numbers of answers per task.
@@ -63,17 +63,17 @@ def krippendorff_alpha(answers: Answers) -> float | None:
     >>> round(krippendorff_alpha(answers), 4)
     0.4444
     """
-    return alpha_from_counts(count_pairs(answers))
+    return alpha_from_counts(count_pairs(as_answers(answers)))
 
 
-def fleiss_kappa(answers: Answers) -> float | None:
+def fleiss_kappa(answers: Any) -> float | None:
     """Return Fleiss' kappa; None unless all answered tasks have the same number of answers, at least two.
 
     >>> answers = Answers.from_arrays([1, 1, 2, 2, 3, 3], list("ababab"), ["yes", "yes", "no", "no", "yes", "no"])
     >>> round(fleiss_kappa(answers), 4)
     0.3333
     """
-    return kappa_from_counts(count_pairs(answers))
+    return kappa_from_counts(count_pairs(as_answers(answers)))
 
 
 def agreement_from_counts(count: PairCounts) -> float | None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crowdwise._core.display import html_table
-from crowdwise.answers import Answers
+from crowdwise.answers import Answers, as_answers
 from crowdwise.evaluate.agreement import agreement_from_counts, alpha_from_counts, count_pairs, kappa_from_counts
 from crowdwise.evaluate.metrics import Array, imbalance_ratio
 
@@ -161,8 +161,8 @@ _READINGS = (
 )
 
 
-def summarise(answers: Answers) -> Summary:
-    """Summarise a set of answers, in time linear in the answers.
+def summarise(answers: Any) -> Summary:
+    """Summarise answers, or a table of them, in time linear in the answers.
 
     Examples
     --------
@@ -182,6 +182,7 @@ def summarise(answers: Answers) -> Summary:
     cat          4   80.0%
     dog          1   20.0%
     """
+    answers = as_answers(answers)
     per_task = np.diff(answers.task_starts)
     votes = np.bincount(answers.label, minlength=answers.n_classes)
     pairs = count_pairs(_without_pseudo(answers))

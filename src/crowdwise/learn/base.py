@@ -83,7 +83,7 @@ class CrowdClassifier(FittedModel):
     def fit(
         self,
         X: Any,
-        answers: Answers,
+        answers: Any,
         *,
         sample_weight: Any = None,
         gold: Any = None,
@@ -97,8 +97,8 @@ class CrowdClassifier(FittedModel):
         X : array, memory map, sparse matrix, data frame, path, or torch Dataset
             Features, one row per task in the order of `answers.tasks`. Tables with task ids and folders of images are
             matched to the tasks by id; `open_features` describes all kinds.
-        answers : Answers
-            The workers' answers.
+        answers : Answers or data frame
+            The workers' answers. A pandas, polars or Arrow table is read as `Answers.from_frame` reads it.
         sample_weight : (tasks,) array, optional
             Weight of each task; 0 excludes it. Only ratios matter.
         gold : mapping of task to class, or codes in task order (-1 unknown), optional
@@ -108,7 +108,7 @@ class CrowdClassifier(FittedModel):
         callback : callable, optional
             Called after each epoch or iteration with a mapping of measurements and, for networks, the "module".
         """
-        check_answers(answers)
+        answers = check_answers(answers)
         if answers.n_classes < 2:
             message = f"all answers are {answers.classes.tolist()[0]!r}. A classifier needs at least two classes."
             raise SingleClassError(message)

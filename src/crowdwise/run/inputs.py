@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from crowdwise._core.fingerprints import fingerprint
 from crowdwise._core.validation import is_integer, is_number, require
-from crowdwise.answers import Answers
-from crowdwise.errors import EmptyError, FeaturesError, ParameterError, SingleClassError
+from crowdwise.answers import Answers, as_answers
+from crowdwise.errors import EmptyError, FeaturesError, SingleClassError
 from crowdwise.io import read
 from crowdwise.io.reader import attach_truth, gold_notes, read_numbers
 from crowdwise.learn.features import Features, open_features
@@ -110,7 +110,7 @@ def read_inputs(
     families: Mapping[Any, Any] | None = None,
 ) -> RunInput:  # fmt: skip
     """Read and check the data; the parameters are those of `run`."""
-    answers = _check_answers(read(answers) if isinstance(answers, (str, os.PathLike)) else answers)
+    answers = _check_answers(read(answers) if isinstance(answers, (str, os.PathLike)) else as_answers(answers))
     known, notes = None if answers.truth_is_gold else answers.truth, gold_notes(answers)
     fixed, design, answers = read_gold(answers, gold)
     with_truth = replace(answers, truth=known) if truth is None else _with_labels(answers, truth)
@@ -171,10 +171,7 @@ def _if_known(codes: Array | None) -> Array | None:
     return None if codes is None or not (codes >= 0).any() else codes
 
 
-def _check_answers(answers: Any) -> Answers:
-    if not isinstance(answers, Answers):
-        message = f"run takes Answers or a path, not {type(answers).__name__}: use crowdwise.Answers.from_frame(...)."
-        raise ParameterError(message)
+def _check_answers(answers: Answers) -> Answers:
     if answers.n_answers == 0:
         message = "There are no answers."
         raise EmptyError(message)

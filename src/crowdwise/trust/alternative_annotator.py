@@ -32,7 +32,7 @@ import numpy as np
 from scipy.stats import ttest_1samp, wilcoxon
 
 from crowdwise._core.validation import is_integer, is_number, require
-from crowdwise.answers import Answers
+from crowdwise.answers import Answers, as_answers
 from crowdwise.errors import EmptyError, ParameterError, UnknownIdError
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -98,7 +98,7 @@ class AlternativeAnnotatorTest:
 
 
 def alternative_annotator_test(
-    answers: Answers,
+    answers: Any,
     candidate: Any,
     people: Iterable[Any] | None = None,
     *,
@@ -111,7 +111,7 @@ def alternative_annotator_test(
 
     Parameters
     ----------
-    answers : Answers
+    answers : Answers or data frame
         Answers of the candidate and of people to the same tasks. No gold is needed.
     candidate : worker id
         The worker who might replace a person.
@@ -139,6 +139,7 @@ def alternative_annotator_test(
     require(is_number(alpha) and 0 < alpha < 1, "alpha", alpha, "a number between 0 and 1")
     require(is_number(threshold) and 0 < threshold <= 1, "threshold", threshold, "a number above 0, up to 1")
     require(is_integer(min_tasks, 5), "min_tasks", min_tasks, "an integer, 5 or more")
+    answers = as_answers(answers)
     ids = answers.worker_ids.to_pylist()
     code = {worker: number for number, worker in enumerate(ids)}
     chosen = [worker for worker in ids if worker != candidate] if people is None else list(people)

@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from crowdwise.answers import Answers
+from crowdwise.answers import Answers, as_answers
 from crowdwise.errors import FormatError
 from crowdwise.trust.features import CROWD_INPUTS, Inputs, inputs
 from crowdwise.trust.gold_anchor import Anchored, anchor
@@ -150,13 +150,13 @@ class Calibrated:
 
 
 def calibrated(
-    answers: Answers, gold: Any = None, *, calibrator: Calibrator | None = None, pool: Pool | None = None
+    answers: Any, gold: Any = None, *, calibrator: Calibrator | None = None, pool: Pool | None = None
 ) -> Calibrated:
     """Label each task by a pool of methods, with confidence learned from other crowds and, if given, from gold.
 
     Parameters
     ----------
-    answers : Answers
+    answers : Answers or data frame
         The workers' answers.
     gold : mapping of task to class, or codes in task order (-1 unknown), optional
         Known labels: the labels of their tasks, and evidence about the confidence of all others.
@@ -179,7 +179,7 @@ def calibrated(
     >>> result.labels[:2].tolist(), result.confidence[:2].tolist()
     ([2, 0], [1.0, 1.0])
     """
-    table = shipped() if calibrator is None else calibrator
+    answers, table = as_answers(answers), shipped() if calibrator is None else calibrator
     known = None if gold is None else answers.codes_of_truth(gold)
     if known is not None and not (known >= 0).any():
         known = None

@@ -34,7 +34,7 @@ import pyarrow as pa
 
 from crowdwise._core.validation import is_number, require
 from crowdwise.answers import Answers
-from crowdwise.errors import GoldError, ParameterError, UnknownIdError
+from crowdwise.errors import GoldError, UnknownIdError
 from crowdwise.trust.gold_design import design_sample
 from crowdwise.trust.gold_sample import GoldSample, task_sample
 from crowdwise.trust.ppi import MIN_GOLD, Array, IntervalEstimate, Population, rectified_mean
@@ -216,11 +216,7 @@ def _answers_and_model(source: Any) -> tuple[Answers, Any]:
     """Return the answers, and the model if there is one."""
     if isinstance(source, FittedModel):
         return source._fitted, source
-    if not isinstance(source, Answers):
-        message = f"estimate takes Answers or a fitted model, not {type(source).__name__}."
-        raise ParameterError(message)
-    check_answers(source)
-    return source, None
+    return check_answers(source), None
 
 
 def _labels_and_predictions(

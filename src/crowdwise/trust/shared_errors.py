@@ -35,7 +35,7 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
-from crowdwise.answers import Answers
+from crowdwise.answers import Answers, as_answers
 from crowdwise.errors import ConvergenceWarning, ParameterError, TooLargeError, UnknownIdError
 from crowdwise.evaluate.metrics import Array
 from crowdwise.trust.families import FamilyFit, find_families, same
@@ -132,7 +132,7 @@ class Dependence:
 
 
 def dependence(
-    answers: Answers,
+    answers: Any,
     proba: Array | None = None,
     *,
     families: Mapping[Any, Any] | Sequence[Any] | None = None,
@@ -143,7 +143,7 @@ def dependence(
 
     Parameters
     ----------
-    answers : Answers
+    answers : Answers or data frame
         Weights are not used.
     proba : (tasks, classes) array, optional
         Estimate of the truth; best from gold labels. Rows of zeros or NaN mark tasks of unknown truth, which are left
@@ -172,6 +172,7 @@ def dependence(
     >>> [family.workers.tolist() for family in found.families]
     [[0, 8], [1, 9]]
     """
+    answers = as_answers(answers)
     numbers = None if families is None else family_numbers(answers, families)
     fit = find_families(answers, numbers, seed=seed)
     excess = family_excess(fit)  # (families,)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from crowdwise._core.validation import is_integer, is_number, require
-from crowdwise.answers import Answers
+from crowdwise.answers import Answers, as_answers
 from crowdwise.answers.rows import Duplicates
-from crowdwise.errors import EmptyError, ParameterError, WeightError
+from crowdwise.errors import EmptyError, WeightError
 from crowdwise.truth.fitted import FittedModel
 from crowdwise.truth.kernels import shared
 from crowdwise.truth.kernels.threads import threads_for
@@ -55,19 +55,19 @@ class TruthModel(FittedModel):
     n_iter_: int
     converged_: bool
 
-    def fit(self, answers: Answers, gold: Any = None, *, callback: Callback | None = None) -> Self:
+    def fit(self, answers: Any, gold: Any = None, *, callback: Callback | None = None) -> Self:
         """Infer the truth.
 
         Parameters
         ----------
-        answers : Answers
-            The workers' answers.
+        answers : Answers or data frame
+            The workers' answers. A pandas, polars or Arrow table is read as `Answers.from_frame` reads it.
         gold : mapping of task to class, or codes in task order (-1 unknown), optional
             Known labels, kept fixed. `answers.truth` is used only if it is passed here.
         callback : callable, optional
             Called after each iteration with its number and the bound.
         """
-        check_answers(answers)
+        answers = check_answers(answers)
         if answers.weight is not None and not self.uses_weights:
             message = f"{type(self).__name__} does not support answer weights; fit it on answers without weights."
             raise WeightError(message)
@@ -85,11 +85,11 @@ class TruthModel(FittedModel):
             self.codes_ = pick(self.proba_, rng)
         return self
 
-    def fit_predict(self, answers: Answers, gold: Any = None) -> Array:
+    def fit_predict(self, answers: Any, gold: Any = None) -> Array:
         """Fit and return `labels_`."""
         return self.fit(answers, gold).labels_
 
-    def partial_fit(self, answers: Answers, gold: Any = None, *, duplicates: Duplicates = "error") -> Self:
+    def partial_fit(self, answers: Any, gold: Any = None, *, duplicates: Duplicates = "error") -> Self:
         """Add answers that arrived later, by known or new workers to known or new tasks.
 
         EM models start from their present estimates; up to convergence the result is that of a fit on all answers.
@@ -97,7 +97,7 @@ class TruthModel(FittedModel):
         """
         if not hasattr(self, "answers_"):
             return self.fit(answers, gold)
-        merged = self.answers_.merge(answers, duplicates=duplicates)
+        merged = self.answers_.merge(as_answers(answers), duplicates=duplicates)
         known = np.full(merged.n_tasks, -1, np.int32)
         if self.gold_ is not None:
             known[: len(self.gold_)] = self.gold_
@@ -106,9 +106,7 @@ class TruthModel(FittedModel):
             known = np.where(added >= 0, added, known)
         return self._refit(merged, known if (known >= 0).any() else None)
 
-    def check_against_vote(
-        self, answers: Answers, gold: Any = None, *, hidden: float = 0.2, seed: int = 0
-    ) -> VoteCheck:
+    def check_against_vote(self, answers: Any, gold: Any = None, *, hidden: float = 0.2, seed: int = 0) -> VoteCheck:
         """Check whether this model predicts held-out answers better than majority vote does.
 
         A share `hidden` of the answers is held out; the check needs no ground truth. See `crowdwise.truth.vote_check`.
@@ -119,7 +117,7 @@ class TruthModel(FittedModel):
         """
         from crowdwise.truth.vote_check import check_against_vote
 
-        return check_against_vote(self, answers, gold, hidden=hidden, seed=seed)
+        return check_against_vote(self, as_answers(answers), gold, hidden=hidden, seed=seed)
 
     def _refit(self, answers: Answers, gold: Array | None) -> Self:
         return self.fit(answers, gold)
@@ -147,17 +145,16 @@ class TruthModel(FittedModel):
         """Validate the model's own constructor arguments."""
 
 
-def check_answers(answers: Any) -> None:
-    """Raise unless this is an `Answers` with at least one answer of positive weight."""
-    if not isinstance(answers, Answers):
-        message = f"fit takes Answers, not {type(answers).__name__}; use crowdwise.Answers.from_frame(...)."
-        raise ParameterError(message)
+def check_answers(answers: Any) -> Answers:
+    """Return answers, or a table of them, as `Answers`; raise unless at least one answer has a positive weight."""
+    answers = as_answers(answers)
     if answers.n_answers == 0:
         message = "there are no answers to fit on."
         raise EmptyError(message)
     if answers.weight is not None and not answers.weight.any():
         message = f"there are no answers to fit on: all {answers.n_answers:,} have weight 0."
         raise EmptyError(message)
+    return answers
 
 
 def pick(proba: Array, rng: np.random.Generator) -> Array:

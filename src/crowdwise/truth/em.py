@@ -153,7 +153,7 @@ class EMModel(TruthModel):
         rows = np.flatnonzero(position.is_valid().to_numpy(zero_copy_only=False))
         return rows, proba[position.drop_null().to_numpy()]
 
-    def fit(self, answers: Answers, gold: Any = None, *, callback: Callback | None = None) -> Self:
+    def fit(self, answers: Any, gold: Any = None, *, callback: Callback | None = None) -> Self:
         """Infer the truth; see `TruthModel.fit`."""
         self._earlier = (self.answers_, self.proba_) if self.warm_start and "proba_" in self.__dict__ else None
         try:

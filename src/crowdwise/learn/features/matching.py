@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise.answers import Answers
-from crowdwise.answers.encoding import preview
-from crowdwise.errors import FeaturesError
+from crowdwise.answers.encoding import preview, short_repr
+from crowdwise.errors import FeaturesError, TaskOrderWarning
 from crowdwise.learn.features.base import Array, Features
 
 
@@ -42,6 +44,19 @@ def match_by_name(answers: Answers, names: pa.Array, other_names: pa.Array | Non
         )
         raise FeaturesError(message)
     return position.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def warn_of_order(answers: Answers) -> None:
+    """Warn that rows without task ids must follow the sorted tasks if these first appear in another order."""
+    if not answers.tasks_reordered:
+        return
+    first = ", ".join(short_repr(task) for task in answers.tasks[:3].tolist())
+    message = (
+        f"X has no task ids, so its rows are taken in the order of answers.tasks, which is sorted: {first}, ... The "
+        "answers name the tasks in another order. If the rows of X follow that other order, results are wrong. Pass X "
+        "as a data frame with a column 'task', or declare the order of the rows: Answers.from_frame(..., tasks=[...])."
+    )
+    warnings.warn(message, TaskOrderWarning, stacklevel=2)
 
 
 def match_by_row(features: Features, answers: Answers, source: str) -> Features:

@@ -19,7 +19,7 @@ from crowdwise.io.files import file_errors
 from crowdwise.learn.features.arrays import ArrayFeatures, SparseFeatures
 from crowdwise.learn.features.base import Array, Features, from_tensor
 from crowdwise.learn.features.datasets import DatasetFeatures
-from crowdwise.learn.features.matching import match_by_row
+from crowdwise.learn.features.matching import match_by_row, warn_of_order
 from crowdwise.learn.features.pictures import folder_pictures, joined_pictures
 from crowdwise.learn.features.tables import file_features, frame_features, is_frame
 
@@ -59,6 +59,8 @@ def open_source(X: Any, answers: Answers | None = None) -> Features:
             f"the order of answers.tasks."
         )
         raise FeaturesError(message)
+    if answers is not None and features is not X and features.tasks is None:
+        warn_of_order(answers)
     return features
 
 

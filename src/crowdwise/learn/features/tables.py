@@ -12,7 +12,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
 from crowdwise.answers import Answers
-from crowdwise.answers.columns import recognise
+from crowdwise.answers.columns import COLUMN_NAMES, normalise, recognise
 from crowdwise.answers.encoding import as_arrow, preview
 from crowdwise.answers.rows import check_ids
 from crowdwise.errors import FeaturesError, MissingColumnError
@@ -32,13 +32,19 @@ def is_frame(X: Any) -> bool:
 
 
 def frame_features(frame: Any, answers: Answers | None) -> ArrayFeatures:
-    """Return the features in a data frame. Rows follow the tasks, unless a column `task` or `task_id` holds ids.
+    """Return the features in a data frame. Rows follow the tasks, unless a column or the index holds their ids.
+
+    A column `task` or `task_id` holds ids; one with another usual name (`item`, `image`, `id`, ...) does if it contains
+    the id of every task, each once, or, without answers, if it holds text.
 
     >>> frame_features(pa.table({"task": ["b", "a"], "length": [3, 5]}), None).matrix().tolist()
     [[3.0], [5.0]]
     """
     names = [str(name) for name in getattr(frame, "column_names", frame.columns)]
     ids = next((name for name in names if name in ("task", "task_id")), None)
+    if ids is None:
+        usual = [name for name in names if normalise(name) in COLUMN_NAMES["task"]]
+        ids = next((name for name in usual if _names_tasks(frame[name], answers)), None)
     if ids is None and answers is not None and _index_names_tasks(frame, answers):
         frame, ids = frame.rename_axis("task").reset_index(), "task"
         names = ["task", *names]
@@ -61,10 +67,16 @@ def _index_names_tasks(frame: Any, answers: Answers) -> bool:
     """Whether the index of a pandas frame holds the task ids, and is not just row numbers."""
     if not hasattr(frame, "iloc"):
         return False
-    index = frame.index
-    if type(index).__name__ == "RangeIndex" or not index.is_unique:
-        return False
-    return bool(np.isin(answers.tasks.astype(str), np.asarray(index).astype(str)).all())
+    return type(frame.index).__name__ != "RangeIndex" and _names_tasks(frame.index, answers)
+
+
+def _names_tasks(values: Any, answers: Answers | None) -> bool:
+    """Whether these values are distinct and contain the id of every task; without answers, whether they are text."""
+    ids = np.asarray(values)
+    if answers is None:
+        return ids.dtype.kind not in "biuf"
+    ids = ids.astype(str)
+    return len(np.unique(ids)) == len(ids) and bool(np.isin(answers.tasks.astype(str), ids).all())
 
 
 def file_features(path: Path, answers: Answers | None) -> ArrayFeatures:
