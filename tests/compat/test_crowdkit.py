@@ -46,8 +46,10 @@ def test_converged_values_match_crowdkit(name):
 @pytest.mark.parametrize("name", CLASSES)
 def test_signatures_match_crowdkit(name):
     cls, theirs = getattr(crowdkit, name), EXPECTED["signatures"][name]
-    arguments = inspect.signature(cls).parameters
-    assert [(key, value.default) for key, value in arguments.items()] == list(theirs["arguments"].items())
+    arguments = {key: value.default for key, value in inspect.signature(cls).parameters.items()}
+    if name == "MMSR":
+        assert arguments.popitem() == ("estimator", "crowdkit")  # ours only
+    assert list(arguments.items()) == list(theirs["arguments"].items())
     for method in theirs.keys() - {"arguments"}:
         assert list(inspect.signature(getattr(cls, method)).parameters) == theirs[method], method
     public = {key for key in dir(cls) if not key.startswith("_") and callable(getattr(cls, key))}
@@ -97,7 +99,7 @@ def test_history_to_assign_must_cover_all_workers():
     ds = crowdkit.DawidSkene(initial_error_strategy="assign")
     with pytest.raises(errors.GoldError, match="lacks"):
         ds.fit(WORDS, initial_error=HISTORY.iloc[:4])
-    with pytest.raises(errors.ParameterError, match="sum to one"):
+    with pytest.raises(errors.ParameterError, match=r"should be 1\.0"):
         ds.fit(WORDS, initial_error=HISTORY / 20)
     with pytest.raises(errors.FormatError, match="index it by worker and label"):
         ds.fit(WORDS, initial_error=HISTORY.rename_axis(index=["who", "what"]))
@@ -194,8 +196,9 @@ def test_missing_and_repeated_answers_are_named():
     message = rf"1 answers are repeated \(worker '{worker}' on task '{task}'; rows {len(WORDS)},.*drop_duplicates"
     with pytest.raises(errors.DuplicateError, match=message):
         crowdkit.DawidSkene().fit(repeated)
-    with pytest.raises(errors.EmptyError, match="no rows"):
-        crowdkit.KOS().fit(WORDS.iloc[:0])
+    for name in ("GLAD", "MACE", "MMSR", "ZeroBasedSkill"):  # crowd-kit divides by zero; the others return empty frames
+        with pytest.raises(errors.EmptyError, match="no rows"):
+            getattr(crowdkit, name)().fit(WORDS.iloc[:0])
 
 
 @pytest.mark.parametrize(

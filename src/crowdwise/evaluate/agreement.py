@@ -4,8 +4,8 @@
 
     pairwise agreement  = sum_t sum_c n[t, c] (n[t, c] - 1)  /  sum_t n[t] (n[t] - 1)
     Krippendorff alpha  = 1 - observed / expected disagreement, nominal
-                observed = sum_t (n[t]^2 - sum_c n[t, c]^2) / (n[t] - 1)       tasks with one answer do not count
-                expected = sum_c m[c] (m - m[c]) / (m - 1)                     m = sum_c m[c]
+                observed = sum_t (n[t]^2 - sum_c n[t, c]^2) / (n[t] - 1) / m   tasks with one answer do not count
+                expected = sum_c m[c] (m - m[c]) / (m (m - 1))                 m = sum_c m[c]
     Fleiss kappa        = (P - E) / (1 - E), P = pairwise agreement, E = sum_c (m[c] / m)^2
 
 Krippendorff, "Content Analysis" (1980); Fleiss, "Measuring nominal scale agreement among many raters", Psychological
@@ -88,8 +88,9 @@ def alpha_from_counts(count: PairCounts) -> float | None:
     if not count.disagreement:
         return 1.0
     votes = count.votes.astype(float)
-    expected = (votes * (votes.sum() - votes)).sum() / (votes.sum() - 1)
-    return 1 - count.disagreement / float(expected)
+    n = float(votes.sum())
+    observed, expected = count.disagreement / n, float((votes * (n - votes)).sum()) / (n * (n - 1))
+    return 1 - observed / expected
 
 
 def kappa_from_counts(count: PairCounts) -> float | None:

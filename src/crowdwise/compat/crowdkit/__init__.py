@@ -18,10 +18,19 @@ except ImportError:
     message = "crowdwise.compat.crowdkit needs pandas, which is not installed: pip install 'crowdwise[pandas]'."
     raise MissingDependencyError(message) from None
 
-from crowdwise.compat.crowdkit.dawid_skene import DawidSkene, OneCoinDawidSkene
-from crowdwise.compat.crowdkit.metrics import alpha_krippendorff, consistency, uncertainty
-from crowdwise.compat.crowdkit.models import GLAD, KOS, MACE
-from crowdwise.compat.crowdkit.votes import MMSR, GoldMajorityVote, MajorityVote, Wawa, ZeroBasedSkill
+from crowdwise.compat.crowdkit.aggregation.classification import (
+    GLAD,
+    KOS,
+    MACE,
+    MMSR,
+    DawidSkene,
+    GoldMajorityVote,
+    MajorityVote,
+    OneCoinDawidSkene,
+    Wawa,
+    ZeroBasedSkill,
+)
+from crowdwise.compat.crowdkit.metrics.data import alpha_krippendorff, consistency, uncertainty
 
 __all__ = [
     "GLAD",

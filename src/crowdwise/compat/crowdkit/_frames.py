@@ -136,12 +136,8 @@ def read(data: pd.DataFrame, true_labels: pd.Series | None = None, more_classes:
     >>> read(pd.DataFrame({"task": [1, 1], "worker": ["x", "y"], "label": [True, False]})).classes
     Index([False, True], dtype='bool', name='label')
     """
-    missing = [name for name in COLUMNS if name not in data.columns]
-    if missing:
-        message = f"no column {preview(missing)}; the frame has {', '.join(map(repr, data.columns))}. Rename them."
-        raise MissingColumnError(message)
-    if not len(data):
-        message = "the frame has no rows."
+    if is_empty(data):
+        message = "the frame has no rows; pass at least one answer."
         raise errors.EmptyError(message)
     data = data[COLUMNS]
     if true_labels is not None:
@@ -167,6 +163,25 @@ def read(data: pd.DataFrame, true_labels: pd.Series | None = None, more_classes:
         )
         raise errors.DuplicateError(message) from None
     return Table(data, answers, *ids)
+
+
+def is_empty(data: pd.DataFrame) -> bool:
+    """Return whether a frame has no answers, once it has the three columns."""
+    missing = [name for name in COLUMNS if name not in data.columns]
+    if missing:
+        message = f"no column {preview(missing)}; the frame has {', '.join(map(repr, data.columns))}. Rename them."
+        raise MissingColumnError(message)
+    return not len(data)
+
+
+def no_labels(dtype: str = "object") -> pd.Series:
+    """Return the labels of an empty frame."""
+    return pd.Series([], dtype=dtype, name="agg_label")
+
+
+def no_skills() -> pd.Series:
+    """Return the skills of the workers of an empty frame."""
+    return pd.Series([], index=pd.Index([], dtype=object, name="worker"), dtype=float, name="skill")
 
 
 def encode(column: pd.Series, more_ids: Any = ()) -> tuple[Array, Ids]:

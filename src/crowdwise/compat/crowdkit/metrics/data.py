@@ -9,12 +9,23 @@ import numpy as np
 import pandas as pd
 
 from crowdwise import errors
-from crowdwise._core.validation import require
 from crowdwise.answers.encoding import preview
 from crowdwise.compat.crowdkit._frames import Aggregator, Table, read
-from crowdwise.compat.crowdkit.votes import MajorityVote
+from crowdwise.compat.crowdkit.aggregation.classification import MajorityVote
 from crowdwise.evaluate import agreement
 from crowdwise.truth.base import Array
+
+__all__ = ["alpha_krippendorff", "consistency", "uncertainty"]
+
+
+class MissingSkillError(errors.ParameterError, AssertionError):
+    """A worker has no skill. Also an AssertionError, which crowd-kit raises."""
+
+
+class ComputeByError(errors.ParameterError, KeyError):
+    """An unknown value of `compute_by`. Also a KeyError, which crowd-kit raises."""
+
+    __str__ = Exception.__str__
 
 
 def alpha_krippendorff(answers: pd.DataFrame, distance: Callable[[Hashable, Hashable], float] | None = None) -> float:
@@ -72,7 +83,9 @@ def uncertainty(
     >>> uncertainty(frame, aggregate=False).round(3).tolist()
     [0.693, 0.0]
     """
-    require(compute_by in ("task", "worker"), "compute_by", compute_by, "'task' or 'worker'")
+    if compute_by not in ("task", "worker"):
+        message = f"compute_by={compute_by!r}: use 'task' or 'worker'."
+        raise ComputeByError(message)
     table = read(answers)
     if workers_skills is None and aggregator is not None:
         aggregator.fit_predict(answers)
@@ -88,7 +101,7 @@ def _skills(table: Table, skills: pd.Series) -> Array:
     skill = skills.reindex(table.workers).to_numpy(dtype=float, na_value=np.nan)
     if np.isnan(skill).any():
         message = f"no skill for worker {preview(table.workers[np.isnan(skill)].tolist())}; pass one for every worker."
-        raise errors.ParameterError(message)
+        raise MissingSkillError(message)
     return skill
 
 
@@ -101,6 +114,7 @@ def _alpha(table: Table, distance: Callable[[Hashable, Hashable], float]) -> flo
     if not votes.nnz:
         return None
     per_task, per_class = votes.sum(axis=1), votes.sum(axis=0)  # (tasks,), (classes,)
-    observed = (votes.multiply(votes @ distances).sum(axis=1) / (per_task - 1)).sum()
-    expected = per_class @ distances @ per_class / (per_class.sum() - 1)
+    n = per_class.sum()
+    observed = (votes.multiply(votes @ distances).sum(axis=1) / (per_task - 1)).sum() / n
+    expected = per_class @ distances @ per_class / (n * (n - 1))
     return float(1 - observed / expected) if expected else 1.0

@@ -12,7 +12,7 @@ from crowdwise import errors
 from crowdwise._core.validation import require
 from crowdwise.answers import Pairs
 from crowdwise.answers.encoding import preview
-from crowdwise.compat.crowdkit._frames import ProbaAggregator, Table, read
+from crowdwise.compat.crowdkit._frames import ProbaAggregator, Table, is_empty, no_labels, read
 from crowdwise.truth.base import Array, fix_gold, vote_shares
 from crowdwise.truth.kernels.shared import FLOOR
 from crowdwise.truth.methods import one_coin
@@ -58,6 +58,9 @@ class DawidSkene(ProbaAggregator):
         self, data: pd.DataFrame, true_labels: pd.Series | None = None, initial_error: pd.DataFrame | None = None
     ) -> Self:
         """Infer the truth. `true_labels` (by task) are held fixed; `initial_error` is indexed by (worker, label)."""
+        if is_empty(data):
+            _set_empty(self)
+            return self
         history = None if self.initial_error_strategy is None else initial_error
         if history is not None and list(history.index.names) != ["worker", "label"]:
             message = f"initial_error is indexed by {list(history.index.names)}; index it by worker and label."
@@ -75,7 +78,10 @@ class DawidSkene(ProbaAggregator):
         rows = table.task_ids.seen if self.n_iter else slice(None)
         self.probas_, self.labels_ = table.probas(proba, rows), table.labels(proba, rows)
         self.priors_ = pd.Series(last.class_prior, index=table.classes, name="prior")
-        self.errors_ = _error_frame(table, last, history)
+        if isinstance(model, _DawidSkeneFrom):
+            self.errors_ = _error_frame(table, last, None) if self.n_iter else _assigned_errors(table, model, history)
+        else:
+            self.errors_ = _error_frame(table, last, history)
         self.loss_history_ = [bound / answers.n_answers for bound in model.history_] if self.n_iter else []
         return self
 
@@ -123,6 +129,9 @@ class OneCoinDawidSkene(ProbaAggregator):
 
     def fit(self, data: pd.DataFrame) -> Self:
         """Infer the truth."""
+        if is_empty(data):
+            _set_empty(self)
+            return self
         table = read(data)
         model = one_coin.OneCoin(None, "estimated", max_iter=max(self.n_iter, 1), tol=self.tol)
         proba = model.fit(table.answers).proba_ if self.n_iter else vote_shares(table.answers)
@@ -134,6 +143,13 @@ class OneCoinDawidSkene(ProbaAggregator):
         self.errors_ = _one_coin_errors(table, last.skill)
         self.loss_history_ = [bound / table.answers.n_answers for bound in model.history_] if self.n_iter else []
         return self
+
+
+def _set_empty(model: DawidSkene | OneCoinDawidSkene) -> None:
+    """Set the results of a fit without answers."""
+    model.probas_, model.errors_ = pd.DataFrame(), pd.DataFrame()
+    model.priors_, model.labels_ = pd.Series(dtype=float, name="prior"), no_labels("float64")
+    model.loss_history_ = []
 
 
 class _DawidSkeneFrom(CrowdwiseDawidSkene):
@@ -176,7 +192,8 @@ def _as_confusion(table: Table, history: pd.DataFrame, counts: Array) -> Array:
     totals = counts.sum(axis=2, keepdims=True)  # (workers, truth, 1)
     if (counts <= 1).all() and not np.allclose(totals, 1):
         message = (
-            "initial_error has probabilities that do not sum to one over the labels for each worker and true class."
+            "The sum of each worker's error matrix in initial_error should be 1.0 in every column (a true class). If "
+            "its values are counts, some must be above 1."
         )
         raise errors.ParameterError(message)
     counts = np.maximum(counts, FLOOR)
@@ -197,6 +214,13 @@ def _error_frame(table: Table, last: Parameters, history: pd.DataFrame | None) -
     else:
         values = dense_confusion(table.answers, last.table, last.prior, last.totals)[worker, :, label]
     return _errors(table, seen, values)
+
+
+def _assigned_errors(table: Table, model: _DawidSkeneFrom, history: pd.DataFrame) -> pd.DataFrame:
+    """Return the error matrices that EM starts from, in the order of the history."""
+    past = history.index.to_frame(index=False)
+    seen, worker, label = _distinct(table, past[past["worker"].isin(table.workers)])
+    return _errors(table, seen, model.start[worker, :, label])
 
 
 def _one_coin_errors(table: Table, skill: Array) -> pd.DataFrame:
