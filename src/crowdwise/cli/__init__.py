@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from crowdwise import __version__
-from crowdwise.cli import aggregate, compare, data, demo, distributed, feedback, fit, next, rank, run
+from crowdwise.cli import aggregate, compare, data, demo, distributed, feedback, fit, next, panel, rank, run
 from crowdwise.cli.interruption import exit_code, interruptible, with_option_names
 from crowdwise.cli.screen import notes, say
 from crowdwise.errors import CrowdwiseError
@@ -76,6 +76,7 @@ for _function, _example in (
     (run.report, run.REPORT),
     (compare.compare, compare.COMPARE),
     (feedback.feedback, feedback.EXAMPLE),
+    (panel.panel, panel.EXAMPLE),
     (aggregate.aggregate, aggregate.EXAMPLE),
     (fit.fit, fit.FIT),
     (fit.predict, fit.PREDICT),

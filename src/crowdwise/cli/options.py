@@ -290,7 +290,6 @@ def read_families(
     `answers` are as read, without pseudonyms.
     """
     from crowdwise import io
-    from crowdwise.answers.pseudonyms import hash_ids, read_key
 
     if families is None:
         return None
@@ -302,10 +301,16 @@ def read_families(
             found = io.read_families([str(file) for file in files], families, like=answers, **options)
     if pseudonymise is None:
         return found
+    return dict(zip(pseudonyms(list(found), answers, pseudonymise), found.values(), strict=True))
+
+
+def pseudonyms(workers: list[Any], answers: Answers, key: Path) -> list[Any]:
+    """Return the pseudonyms of workers; `answers` have their ids."""
     import pyarrow as pa
 
-    hidden = hash_ids(pa.array(list(found), answers.worker_ids.type), read_key(pseudonymise)).to_pylist()
-    return dict(zip(hidden, found.values(), strict=True))
+    from crowdwise.answers.pseudonyms import hash_ids, read_key
+
+    return hash_ids(pa.array(workers, answers.worker_ids.type), read_key(key)).to_pylist()
 
 
 def known_labels(answers: Answers, truth: Path | None, gold: Path | None) -> tuple[Answers, Any, Any]:

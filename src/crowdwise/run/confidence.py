@@ -30,14 +30,13 @@ from crowdwise.trust.calibrator import label_confidence
 from crowdwise.trust.features import Inputs, inputs
 from crowdwise.trust.gold_anchor import Anchored, anchor
 from crowdwise.trust.gold_sample import GoldSample
-from crowdwise.trust.shared_errors import family_weights
+from crowdwise.trust.shared_errors import COPIES, family_weights, repeated_excess
 from crowdwise.trust.tempering import temper_to
 from crowdwise.truth.base import Array, TruthModel, fix_gold
 from crowdwise.truth.methods.majority_vote import MajorityVote
 from crowdwise.truth.methods.pool import Pool
 
 STRONG = 0.1  # dependence from which shared mistakes limit the confidence
-COPIES = 0.8  # correlation of errors from which workers of a family count as copies of one another
 
 
 @dataclass(frozen=True)
@@ -76,15 +75,10 @@ def measure_dependence(
 
 
 def independent_votes(answers: Answers, found: Dependence | None, *, named: bool) -> Answers:
-    """Return the answers with less weight for workers who repeat each other.
-
-    The answers of a family count as its effective votes if the user named the family, or if its members are nearly
-    copies of one another. Families that were found and share only some mistakes keep full weight: to reduce it made
-    labels of real crowds worse about as often as better.
-    """
+    """Return the answers with less weight for workers who repeat each other (`repeated_excess`)."""
     if found is None or not found.families:
         return answers
-    excess = np.array([each.excess if named or each.rho >= COPIES else 0.0 for each in found.families])
+    excess = repeated_excess(found, named=named)
     if not excess.any():
         return answers
     weight = family_weights(answers, found.worker_family, excess)

@@ -11,6 +11,8 @@
     gold_sample     the weights that follow from it
     estimates       class shares and accuracies with intervals from gold and labels together: `estimate`
     ppi             prediction-powered inference, the formulas behind `estimates`
+    panel           who is how good, who shares mistakes, whom a panel can lose: `panel`
+    redundancy      the labels of a panel without some of its workers
     alternative_annotator   may this language model replace a person: `alternative_annotator_test`
 
 >>> import crowdwise as cw
@@ -28,7 +30,9 @@ from crowdwise.trust.calibrator import Calibrated, Calibrator, calibrated
 from crowdwise.trust.estimates import TrustEstimates, estimate
 from crowdwise.trust.gold import Scaling, platt_scaling
 from crowdwise.trust.gold_plan import ExpectedInterval, GoldPlan, plan_gold
+from crowdwise.trust.panel import Member, Panel, panel
 from crowdwise.trust.ppi import Interval, IntervalEstimate, ppi_mean
+from crowdwise.trust.redundancy import Removal
 from crowdwise.trust.shared_errors import Dependence, Family, dependence
 
 __all__ = [
@@ -41,13 +45,17 @@ __all__ = [
     "GoldPlan",
     "Interval",
     "IntervalEstimate",
+    "Member",
+    "Panel",
     "PersonComparison",
+    "Removal",
     "Scaling",
     "TrustEstimates",
     "alternative_annotator_test",
     "calibrated",
     "dependence",
     "estimate",
+    "panel",
     "plan_gold",
     "platt_scaling",
     "ppi_mean",

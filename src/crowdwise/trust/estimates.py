@@ -113,6 +113,20 @@ class TrustEstimates:
             alpha=figures.alpha, population=figures.population, signed=True,
         )  # fmt: skip
 
+    def gain(self, new: Array, old: Array) -> IntervalEstimate:
+        """Return the accuracy of the labels `new` minus that of `old`, for example with and without some workers.
+
+        Labels are given as shares, (tasks, classes); a label that is certain is a row with a single 1. Estimated from
+        gold alone.
+        """
+        figures = self._figures
+        rows = np.flatnonzero(figures.gold >= 0)
+        known = figures.gold[rows]
+        y, f = np.asarray(new)[rows, known] - np.asarray(old)[rows, known], np.zeros(figures.answers.n_tasks)
+        return rectified_mean(
+            y, f, rows, figures.sample, lam=0.0, alpha=figures.alpha, population=figures.population, signed=True
+        )
+
     def to_arrow(self) -> pa.Table:
         """Return a table with one row per figure: `figure`, `of` (class or worker), and the fields of the estimate."""
         parts: list[tuple[str, str | None, IntervalEstimate]] = [("accuracy", None, self.accuracy)]

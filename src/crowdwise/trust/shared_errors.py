@@ -43,6 +43,7 @@ from crowdwise.truth.methods.dawid_skene import DawidSkene
 
 VISIBLE_FACTOR = 3.0
 SMOOTHING = 2.0
+COPIES = 0.8  # correlation of errors from which workers of a family count as copies of one another
 MAX_CONFUSION_CELLS = 20_000_000  # workers x classes^2
 
 
@@ -257,6 +258,15 @@ def family_weights(answers: Answers, family: Array, excess: Array) -> Array:
     weight = np.ones(answers.n_answers)
     weight[order] = 1 / (1 + (size - 1) * excess[family[answers.worker[order]]])
     return weight
+
+
+def repeated_excess(found: Dependence, *, named: bool) -> Array:
+    """Return the excess of each family for `family_weights`, (families,): 0 if its answers keep their full weight.
+
+    Families that were found and share only some mistakes keep it: to reduce it made labels of real crowds worse about
+    as often as better. Families that the user `named` and near copies count as their effective votes.
+    """
+    return np.array([each.excess if named or each.rho >= COPIES else 0.0 for each in found.families])
 
 
 def residual_rho(answers: Answers, proba: Array, family: Array, weight: Array | None = None) -> float:
