@@ -241,6 +241,15 @@ def test_unknown_figures_are_empty():
     assert rate(answers).column("seconds").null_count == 3
 
 
+def test_a_worker_whose_answers_are_all_labels_confuses_nothing():
+    answers = Answers.from_arrays(
+        np.repeat(np.arange(50), 4), np.tile(np.arange(4), 50), np.repeat(np.arange(50) % 2, 4)
+    )
+    unsure = np.where(np.eye(2)[answers.label[answers.task_starts[:-1]]] > 0, 0.9, 0.1)  # 5 wrong answers are expected
+    table = rate_workers(answers, unsure, unsure.argmax(axis=1))
+    assert table.column("worst_confusion").null_count == table.column("worst_confusion_share").null_count == 4
+
+
 def test_one_class_gives_no_information():
     table = rate(Answers.from_arrays([1, 1, 2, 2], list("abab"), ["x"] * 4))
     assert column(table, "informativeness").tolist() == [0, 0]

@@ -90,9 +90,10 @@ def rate_workers(
         `quality_low` to `quality_high`, as described above; `agreement_with_consensus`, the share of answers equal to
         the label; `informativeness`, the information per answer in bits (empty if the confusion matrices do not fit in
         memory); `worst_class`, the class they are least often confirmed on; `worst_confusion`, "truth -> answer", the
-        one with most answers beyond those expected from the crowd (empty if no wrong answer is expected at least
-        once); `worst_confusion_share`, P(answer | truth), mixed with 2 answers of the average worker; `spammer`,
-        whether they answer no better than chance; `flag`, what is wrong, or empty; `seconds`, the median.
+        one with most answers beyond those expected from the crowd (empty if all answers equal the labels, or no wrong
+        answer is expected at least once); `worst_confusion_share`, P(answer | truth), mixed with 2 answers of the
+        average worker; `spammer`, whether they answer no better than chance; `flag`, what is wrong, or empty;
+        `seconds`, the median.
 
     Examples
     --------
@@ -122,7 +123,7 @@ def rate_workers(
     low, high = both_intervals(peers.quality, peers.known, agreed, n)
     worst = worst_label(answers, agrees, proba[np.arange(answers.n_tasks), codes])
     bits = _bits(answers, counts, average, proba.mean(axis=0))
-    confused, share = _worst_confusion(answers, counts, average)
+    confused, share = _worst_confusion(answers, counts, average, agreed == n)
     constant = _constant_label(answers, peers)
     spammer = (n >= MIN_ANSWERS) & (_is_spammer(peers) | (constant >= 0))
     against = (n >= MIN_ANSWERS) & ~spammer & (wilson(peers.quality * peers.known, peers.known)[1] < 1 / k)
@@ -193,8 +194,10 @@ def _bits(answers: Answers, counts: Array, average: Array, prior: Array) -> Arra
     return information(confusion, prior)
 
 
-def _worst_confusion(answers: Answers, counts: Array, average: Array) -> tuple[pa.Array, pa.Array]:
-    """Text and share of each worker's worst confusion; empty if no wrong answer is expected at least once."""
+def _worst_confusion(
+    answers: Answers, counts: Array, average: Array, always_agrees: Array
+) -> tuple[pa.Array, pa.Array]:
+    """Text and share of each worker's worst confusion; empty if all answers are labels, or none is expected wrong."""
     pairs, who = answers.pairs, workers_of_pairs(answers)
     rows = np.arange(len(who))
     seen = tasks_per_class(answers, counts)[who]  # (pairs, classes): expected tasks of each class of the worker
@@ -204,7 +207,7 @@ def _worst_confusion(answers: Answers, counts: Array, average: Array) -> tuple[p
     truth = beyond.argmax(axis=1)  # (pairs,)
     most = beyond[rows, truth]
     order = np.lexsort((-most, who))  # the worst pair of each worker comes first
-    busy = np.diff(pairs.worker_starts) > 0
+    busy = (np.diff(pairs.worker_starts) > 0) & ~always_agrees
     worst = np.full(answers.n_workers, -1)
     worst[busy] = order[pairs.worker_starts[:-1][busy]]
     found = np.flatnonzero(worst >= 0)
