@@ -23,7 +23,7 @@ from crowdwise.io.csv_escaping import escape
 from crowdwise.report.source import VERDICTS
 from crowdwise.run import folder
 from crowdwise.run.folder import Run
-from crowdwise.run.tables.labels import Labelling, label_table
+from crowdwise.run.tables.labels import GOLD, Labelling, label_table
 from crowdwise.run.tables.tasks import Disagreement, task_table
 from crowdwise.run.tables.workers import rate_workers
 
@@ -57,9 +57,12 @@ FILE = '"><img src=x onerror=window.hacked=16>{{7*7}}'  # a valid name of a file
 
 def build(
     path: Path, *, tasks: int = 120, workers: int = 9, classes: int = 3, truth: bool = True, hostile: bool = False,
-    images: int = 4, history: bool = True, long_text: bool = False, **changes: Any,
+    images: int = 4, history: bool = True, long_text: bool = False, gold: int = 0, old: bool = False, **changes: Any,
 ) -> Run:  # fmt: skip
-    """Write a complete folder and return its run; `changes` replace figures of metrics.json."""
+    """Write a complete folder and return its run; `changes` replace figures of metrics.json.
+
+    The first `gold` tasks have gold labels. An `old` folder is one of format 1: no trust, flags and reasons.
+    """
     path.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(0)
     answers = _answers(tasks, workers, classes, hostile=hostile)
@@ -88,10 +91,13 @@ def build(
         "ambiguity": pa.array(ambiguity),
         "verdict": pa.array([VERDICTS[v] for v in verdict]),
     }
+    if not old:
+        labels["reason"] = pa.array([GOLD if t < gold else None for t in range(tasks)], pa.string())
     table = pa.table({**labels, **{f"proba_{name}": pa.array(proba[:, c]) for c, name in enumerate(names)}})
     pq.write_table(table, (path / "labels.parquet").resolve())
     _csv(pa.table(labels), path / "labels.csv")
-    _csv(_workers(answers, names, rng), path / "workers.csv")
+    rated = _workers(answers, names, rng)
+    _csv(rated.drop_columns("flag") if old else rated, path / "workers.csv")
     _csv(_tasks(answers, rank, sure, images, hostile=hostile, long_text=long_text), path / "tasks.csv")
     _csv(_next(answers, rank, names, sure, label), path / "next.csv")
     if images:
@@ -104,6 +110,9 @@ def build(
     metrics = _metrics(
         answers, names, counts, sure, agreed, proba, votes, truth=truth, history=history, hostile=hostile
     )
+    if old:
+        del metrics["trust"]
+        metrics["alike"] = [{"workers": ["w1", "w2"], "agreement": 0.97, "expected": 0.81}]
     (path / "metrics.json").write_text(json.dumps({**metrics, **changes}, allow_nan=False), "utf-8")
     inputs = [{"role": "answers", "path": "answers.csv", "bytes": 12345, "sha256": "ab" * 32}]
     config = {"format": 1, "crowdwise": "0.1.0", "inputs": inputs, "options": {"method": "auto"}, "seed": 0}
@@ -176,6 +185,7 @@ def _workers(answers: Answers, names: list[str], rng: np.random.Generator) -> pa
             "worst_confusion": pa.array([f"{names[0]} -> {names[1]}" if w else None for w in range(n)]),
             "worst_confusion_share": rng.uniform(0, 0.5, n),
             "spammer": pa.array((quality < 0.45).tolist()),
+            "flag": pa.array([f"always answers {names[0]}" if each < 0.45 else None for each in quality], pa.string()),
             "seconds": pa.array([None if w % 2 else 3.5 + w for w in range(n)]),
         }
     )
@@ -298,7 +308,12 @@ def _metrics(
         ],
         "curve_method": "majority-vote",
         "forecast": [{"bought": b, "expected": 0.9 + 0.001 * b} for b in (10, 20, 40)],
-        "alike": [{"workers": [HOSTILE[2], "w2"] if hostile else ["w1", "w2"], "agreement": 0.97, "expected": 0.81}],
+        "trust": {
+            "basis": "held-out answers", "assumes": "This assumes that workers err independently.", "n_gold": 0,
+            "answers_per_task": 3.0, "effective_votes": 2.1, "background_rho": 0.1, "ambiguous": False, "strong": False,
+            "families": [{"workers": [HOSTILE[2], "w2", "w3"] if hostile else ["w1", "w2", "w3"], "rho": 0.62}],
+            "range": None, "gold_needed": 140, "estimates": None,
+        },
         "spammers": 1,
         "verdict_rules": {"accept": 0.9},
         "verdict_words": dict.fromkeys(VERDICTS, "What this verdict means, in plain words."),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -51,10 +52,19 @@ def pages(tmp_path_factory) -> dict[str, Path]:
         "plain": build(folder / "plain", tasks=80),
         "hostile": build(folder / FILE, hostile=True, classes=11, tasks=40),
         "long": build(folder / "long", tasks=40, long_text=True, curve_method="dawid-skene"),
-        "ahead": build(folder / "ahead", tasks=20, truth=False, curve=[], alike=[]),
+        "ahead": build(folder / "ahead", tasks=20, truth=False, curve=[]),
         "bare": build(
-            folder / "bare", tasks=20, truth=False, images=0, history=False, choice=None, curve=[], forecast=[]
+            folder / "bare",
+            tasks=20,
+            truth=False,
+            images=0,
+            history=False,
+            choice=None,
+            curve=[],
+            forecast=[],
+            trust={},
         ),
+        "gold": build(folder / "gold", tasks=60, gold=60),
     }
     return {name: run.report(folder / f"{name}.html") for name, run in runs.items()}
 
@@ -109,10 +119,10 @@ def too_wide(page: Any) -> bool:
 @pytest.mark.parametrize(("size", "scheme"), [("laptop", "light"), ("phone", "dark")])
 def test_every_chart_is_drawn_and_the_page_fits(visit, size, scheme):
     page = visit("plain", size, scheme)
-    assert draw_all(page) == 8
-    legend = page.locator("[data-chart=budget] .role-legend-label text")
-    expect(legend).to_have_count(4)
-    frame = page.locator("[data-chart=budget]").bounding_box()
+    assert draw_all(page) == 10
+    legend = page.locator("[data-chart=forecast] .role-legend-label text")
+    expect(legend).to_have_count(3)
+    frame = page.locator("[data-chart=forecast]").bounding_box()
     ends = [box["x"] + box["width"] for box in (each.bounding_box() for each in legend.all())]
     assert max(ends) <= frame["x"] + frame["width"], "no legend is cut off"
     page.locator("[data-table=workers] .opener").first.click()
@@ -142,11 +152,45 @@ def test_charts_without_data_are_not_drawn(visit):
     assert page.locator(".wide:visible:not(:has(svg))").count() == 0, "no empty frame is left"
 
 
-@pytest.mark.parametrize(("name", "series"), [("plain", 4), ("long", 3), ("ahead", 1)])
-def test_the_budget_chart_draws_available_series_without_warnings(visit, name, series):
+@pytest.mark.parametrize(
+    ("name", "chart", "series"),
+    [("plain", "budget", 2), ("plain", "forecast", 3), ("long", "budget", 3), ("ahead", "forecast", 2)],
+)
+def test_budget_charts_draw_available_series_without_warnings(visit, name, chart, series):
     page = visit(name)
     draw_all(page)
-    expect(page.locator("[data-chart=budget] .role-legend-label text")).to_have_count(series)
+    expect(page.locator(f"[data-chart={chart}] .role-legend-label text")).to_have_count(series)
+
+
+def test_the_four_answers_fit_on_the_first_screen(visit):
+    page = visit("plain")
+    boxes = [answer.bounding_box() for answer in page.locator(".answer").all()]
+    assert len(boxes) == 4 and max(box["y"] + box["height"] for box in boxes) <= SIZES["laptop"]["height"]
+
+
+def test_wrong_labels_are_listed(visit):
+    page = visit("gold")
+    expect(page.locator("[data-table=wrong] tbody tr")).not_to_have_count(0)
+    sources = set(column(page, "wrong", 5))
+    assert sources == {"gold"}
+
+
+def test_no_heading_is_alone_at_the_end_of_a_printed_page(visit, tmp_path):
+    reader = shutil.which("pdftotext")
+    if reader is None:
+        pytest.skip("NOT TESTED in print: pdftotext is not installed (apt install poppler-utils)")
+    page = visit("plain")
+    draw_all(page)
+    headings = {" ".join(each.split()) for each in page.locator("section h2, section h3.apart").all_inner_texts()}
+    seen: set[str] = set()
+    for height in (230, 297, 340):  # the page breaks are elsewhere
+        file = tmp_path / f"{height}.pdf"
+        page.pdf(path=file, width="210mm", height=f"{height}mm")
+        text = subprocess.run([reader, "-layout", file, "-"], capture_output=True, check=True, encoding="utf-8").stdout
+        sheets = [[" ".join(line.split()) for line in sheet.splitlines() if line.strip()] for sheet in text.split("\f")]
+        assert not headings & {sheet[-1] for sheet in sheets if sheet}
+        seen |= headings & {line for sheet in sheets for line in sheet}
+    assert {"Labels", "Workers", "Most ambiguous tasks", "Accuracy against budget"} <= seen
 
 
 def test_tables_sort_by_mouse_and_keyboard(visit):

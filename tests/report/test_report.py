@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import sys
+from types import SimpleNamespace
 
 import altair
 import jsonschema
@@ -19,6 +20,7 @@ from crowdwise.report import charts, write_report
 from crowdwise.report.cards import CARDS, SIDE, ambiguous_tasks, image_url
 from crowdwise.report.contents import chart_specs, embedded, overview
 from crowdwise.report.details import CLASSES, worker_details
+from crowdwise.report.known_labels import wrong_table
 from crowdwise.report.page import embed, render
 from crowdwise.report.source import VERDICTS
 from crowdwise.report.tables import (
@@ -87,7 +89,8 @@ def test_verdicts_add_up_to_all_tasks(run):
 
 def test_unknown_figures_are_left_out(tmp_path):
     bare = build(
-        tmp_path / "run", tasks=20, truth=False, images=0, history=False, choice=None, curve=[], forecast=[], methods=[]
+        tmp_path / "run", tasks=20, truth=False, images=0, history=False, choice=None, curve=[], forecast=[],
+        methods=[], trust={},
     )  # fmt: skip
     page = Page(render(bare))
     charts = page.data()["charts"]
@@ -101,7 +104,7 @@ def test_unknown_figures_are_left_out(tmp_path):
 def test_every_chart_is_valid_vega_lite(name, request):
     made = request.getfixturevalue(name)
     specs = [charts.confusion(), *chart_specs(made, _workers(made)["cells"]).values()]
-    assert len(specs) == 9
+    assert len(specs) == 11
     for spec in specs:
         altair.Chart.from_dict(spec).to_dict()  # validates against the schema
 
@@ -142,18 +145,82 @@ def test_leads_over_the_vote_span_one_standard_error(run):
     assert "one standard error to each side" in render(run)
 
 
-def test_the_budget_chart_names_its_methods(run):
-    have = run.metrics["summary"]["n_answers"]
-    rows = values(chart_specs(run, _workers(run)["cells"])["budget"], "right")
-    of = {name: [row for row in rows if row["of"] == name] for name in dict.fromkeys(row["of"] for row in rows)}
-    curve = [f"majority-vote, {kind}" for kind in ("expected", "measured")]
-    assert list(of) == [*curve, "dawid-skene, forecast", "dawid-skene, measured"]
-    (point,) = of["dawid-skene, measured"]
-    assert (point["answers"], point["right"]) == (have, run.metrics["truth"]["accuracy"])
-    same = charts.budget(run.metrics["curve"], [], have, drawn="glad", method="glad", measured=0.91)
-    assert {row["kind"] for row in values(same, "right")} == {"expected", "measured"}, (
-        "the curve ends at the measured point"
+def budget_rows(run: Run) -> dict[str, dict[str, list[tuple[int, float]]]]:
+    """Points of the budget charts by chart and kind."""
+    specs = chart_specs(run, _workers(run)["cells"])
+    found: dict = {}
+    for chart in {"budget", "forecast"} & set(specs):
+        for row in values(specs[chart], "right"):
+            found.setdefault(chart, {}).setdefault(row["of"], []).append((row["answers"], row["right"]))
+    return found
+
+
+def test_each_budget_chart_is_about_one_method(run, tmp_path):
+    metrics, have = run.metrics, run.metrics["summary"]["n_answers"]
+    found = budget_rows(run)  # the curve is of majority vote, the labels of Dawid-Skene
+    assert found["budget"] == {
+        kind: [(each["answers"], each[name]) for each in metrics["curve"]]
+        for kind, name in (("expected", "expected"), ("measured", "accuracy"))
+    }
+    assert found["forecast"]["measured"] == [(have, metrics["truth"]["accuracy"])]
+    assert found["forecast"]["expected"] == [(have, metrics["expected_accuracy"])]
+    assert found["forecast"]["forecast"] == [(have + each["bought"], each["expected"]) for each in metrics["forecast"]]
+    text = " ".join(Page(render(run)).texts)
+    assert "majority-vote with fewer answers" in text and "dawid-skene with more answers" in text
+    same = build(tmp_path / "same", tasks=20, curve_method="dawid-skene")
+    assert set(budget_rows(same)) == {"budget"} and set(budget_rows(same)["budget"]) == {
+        "expected", "measured", "forecast",
+    }  # fmt: skip
+
+
+def test_wrong_labels_are_beside_the_known_ones(run, tmp_path):
+    labels = run.labels.append_column("truth", pa.array(["cat"] * run.labels.num_rows))
+    run_with_truth = SimpleNamespace(
+        labels=labels, answers=run.answers, tasks=run.tasks, metrics=run.metrics, path=run.path
     )
+    table = wrong_table(run_with_truth)
+    wrong = {row["task"]: row for row in labels.to_pylist() if row["label"] != "cat"}
+    cells = table["cells"]
+    assert set(cells["task"]) == set(wrong) and set(cells["known"]) == {"cat"}
+    assert cells["given"] == [wrong[task]["label"] for task in cells["task"]]
+    assert cells["confidence"] == sorted(cells["confidence"], reverse=True), "the most confident first"
+    assert wrong_table(run) is None, "nothing is known"
+
+
+def test_answers_that_contradict_gold_are_beside_it(tmp_path):
+    known = build(tmp_path / "gold", tasks=60, gold=60, truth=False)
+    cells = wrong_table(known)["cells"]
+    votes = known.answers
+    for task, given, gold, share in zip(*(cells[key] for key in ("task", "given", "known", "named")), strict=True):
+        code = votes.tasks.tolist().index(task)
+        said = votes.classes[votes.label[votes.task_starts[code] : votes.task_starts[code + 1]]].tolist()
+        assert said.count(given) > said.count(gold) and share == pytest.approx(said.count(given) / len(said), abs=1e-3)
+    agree = [row["task"] for row in known.labels.to_pylist() if row["agreement"] > 0.5]
+    assert agree and not set(agree) & set(cells["task"])
+    page = Page(render(known))
+    assert "Where known labels say otherwise" in " ".join(page.texts)
+    assert page.data()["tables"]["wrong"]["cells"] == cells
+
+
+def test_flags_reasons_and_accuracy_on_gold_are_columns(run, tmp_path):
+    estimates = {
+        "accuracy": {"value": 0.8, "low": 0.7, "high": 0.88, "n_gold": 10},
+        "shares": [{"class": "cat", "value": 0.6, "low": 0.5, "high": 1.02}],
+        "workers": [{"worker": "w1", "value": 0.6, "low": 0.5, "high": 1.02}],
+    }
+    known = build(tmp_path / "gold", tasks=20, gold=5, trust=run.metrics["trust"] | {"estimates": estimates})
+    tables = embedded(known)["tables"]
+    titles = {name: [each["title"] for each in tables[name]["columns"]] for name in ("labels", "workers")}
+    assert "Reason" in titles["labels"] and {"Flag", "Accuracy by gold"} <= set(titles["workers"])
+    assert tables["labels"]["cells"]["reason"].count("gold label") == 5
+    cells = tables["workers"]["cells"]
+    flags = dict(zip(*(known.workers.column(name).to_pylist() for name in ("worker", "flag")), strict=True))
+    assert dict(zip(cells["worker"], cells["flag"], strict=True)) == flags
+    w1 = cells["worker"].index("w1")
+    assert [cells[key][w1] for key in ("gold", "gold_low", "gold_high")] == [0.6, 0.5, 1.0]
+    assert "50.0% to 100%" in " ".join(Page(render(known)).texts), "class shares with intervals"
+    assert sum(card["gold"] for card in ambiguous_tasks(known)) == 5
+    assert "Accuracy by gold" not in [each["title"] for each in _workers(run)["columns"]]
 
 
 def test_small_runs_are_shown_completely(run):

@@ -32,7 +32,8 @@ def words(accept=9936, review=20, more=30, hopeless=14, workers=(), **change):
     figures = {
         "counts": {"accept": accept, "review": review, "needs more answers": more, "hopeless": hopeless},
         "expected_accuracy": 0.9, "expected_accepted": 0.97 if accept else None, "truth": None,
-        "trust": trust(), "summary": {"agreement": 0.8}, "calibration": {"temperature": 1.0}, **change,
+        "trust": trust(), "summary": {"agreement": 0.8, "n_answers": 50_000}, "calibration": {"temperature": 1.0},
+        **change,
     }  # fmt: skip
     return headline(figures, "Because.", workers)
 
@@ -52,7 +53,8 @@ def choice(lead, error, best="glad", others=("wawa",)):
 
 def test_measured_accuracy_is_given_with_the_expected_one():
     sentences = words(truth=truth())
-    assert sentences[2] == (
+    assert sentences[1] == "This assumes.", "an expected figure comes with what it assumes, also if truth is known"
+    assert sentences[3] == (
         "9,936 labels are accepted (expected accuracy 97.0%, measured 66.0% on 2,722); "
         "30 need a few more answers, 20 should be reviewed, 14 are hopeless."
     )
@@ -79,8 +81,8 @@ def test_singular_plural_and_zero():
     assert words(review=0, more=0, hopeless=0)[2] == "9,936 labels are accepted (expected accuracy 97.0%)."
     assert words(accept=0, more=0, hopeless=0)[2] == "No label is accepted; 20 should be reviewed."
     alone = words(accept=1, review=0, more=0, hopeless=0, truth=truth(tasks=1, accuracy=1.0))
-    assert alone[0] == "The only label is about 90% likely to be right."
-    assert alone[1].startswith("Measured on 1 task with known truth, 100% of the labels are right")
+    assert alone[0].startswith("The only label is about 90% likely to be right.")
+    assert alone[2].startswith("Measured on 1 task with known truth, 100% of the labels are right")
 
 
 def test_workers_who_share_mistakes_are_named_and_counted_as_fewer_votes():
@@ -89,6 +91,9 @@ def test_workers_who_share_mistakes_are_named_and_counted_as_fewer_votes():
     assert "the 33.0 answers to a task are worth about 5.1 independent ones" in text[-3]
     assert text[-2] == "a, b share more mistakes with each other than with the rest (2 more such groups)."
     assert not any("independent ones" in text for text in words())
+    alike = trust(effective_votes=1.0)
+    for summary in ({"agreement": 1.0, "n_answers": 200}, {"agreement": 0.6, "n_answers": 9}):
+        assert not any("independent ones" in text for text in words(trust=alike, summary=summary)), "little evidence"
 
 
 def test_a_range_is_given_where_shared_mistakes_may_spoil_the_labels():
@@ -107,6 +112,25 @@ def test_gold_measures_the_accuracy_and_chooses_the_method():
     assert "the default" in why_chosen(choice(0.05, 0.01), selected("pool", gold_scores=scores), None)[0]
 
 
+def test_the_advice_on_gold_suits_the_number_of_tasks():
+    assert words()[1] == (
+        "This assumes. About 50 gold labels (`crowdwise next --gold 50` chooses the tasks) would show it."
+    )
+    few = words(accept=3, review=0, more=0, hopeless=0)
+    assert few[0].endswith("With so few tasks, this is a rough guess.")
+    assert few[1] == "This assumes. Gold labels of all 3 tasks (`--gold`) would show it."
+
+
+@pytest.mark.parametrize(
+    ("lead", "expected"),
+    [(0.05, "better than majority vote (+0.050"), (-0.0, "about as well as majority vote (+0.000"),
+     (-0.05, "Majority vote predicts held-out answers better (-0.050")],
+)  # fmt: skip
+def test_the_pool_is_compared_with_the_vote(lead, expected):
+    text, beats = why_chosen(choice(lead, 0.01, best="pool", others=("pool",)), selected("pool"), None)
+    assert expected in text and beats == (lead > 0.01)
+
+
 def test_a_doubtful_method_is_named_with_the_reason():
     text, _ = why_chosen(choice(0.05, 0.01), selected("majority-vote", doubts={"glad": "it overrules"}), None)
     assert text == "Held-out answers prefer glad, but it overrules. The labels come from majority-vote instead."
@@ -123,10 +147,11 @@ def test_a_doubtful_method_is_named_with_the_reason():
 )  # fmt: skip
 def test_an_unchecked_figure_comes_with_the_reason(agreement, temperature, end):
     given = {"summary": {"agreement": agreement}, "calibration": {"temperature": temperature}}
+    given["summary"] |= {"n_answers": 50_000}
     given["trust"] = trust(basis="none")
     assert words(**given)[0] == f"About 90% of the 10,000 labels are expected to be right{end}"
     alone = words(accept=1, review=0, more=0, hopeless=0, **given)
-    assert alone[0] == f"The only label is about 90% likely to be right{end}"
+    assert alone[0] == f"The only label is about 90% likely to be right{end} With so few tasks, this is a rough guess."
     text = calibration_words(given["summary"], temperature)
     assert ("checked" in text) == (end != ".") and ("1.50" in text) == (temperature is not None)
 
@@ -134,8 +159,8 @@ def test_an_unchecked_figure_comes_with_the_reason(agreement, temperature, end):
 def test_shares_near_100_percent_are_not_rounded_up():
     sentences = words(expected_accuracy=0.996, expected_accepted=0.9996, truth=truth(accuracy=0.9999, high=1 - 1e-16))
     assert sentences[0].startswith("About 99% of the 10,000 labels")
-    assert "99.9% of the labels are right (95% interval 58.0% to 100%)" in sentences[1]
-    assert "expected accuracy 99.9%" in sentences[2]
+    assert "99.9% of the labels are right (95% interval 58.0% to 100%)" in sentences[2]
+    assert "expected accuracy 99.9%" in sentences[3]
     assert share(1.0) == "100%" and share(0.0) == "0%" and share(0.0001) == "0.1%"
 
 
@@ -195,11 +220,19 @@ def test_a_low_weight_of_answers_is_mentioned(answer_weight, mentioned):
 
 def test_flagged_workers_are_named_with_the_reason_and_doubted_if_they_are_the_majority():
     def workers(n_flagged, n_good):
-        bad = [{"worker": f"w{i}", "answers": 10 + i, "flag": "answers at random"} for i in range(n_flagged)]
-        return bad + [{"worker": f"g{i}", "answers": 10, "flag": None} for i in range(n_good)]
+        bad = [
+            {"worker": f"w{i}", "answers": 10, "quality": 0.4 - i / 100, "flag": "answers at random"}
+            for i in range(n_flagged)
+        ]
+        good = [{"worker": f"g{i}", "answers": 10, "quality": 0.9, "flag": None} for i in range(n_good)]
+        return bad + good
 
     assert "1 worker should not be relied on: w0 (answers at random)." in words(workers=workers(1, 9))
     text = " ".join(words(workers=workers(6, 20)))
-    assert "6 workers should not be relied on: w5 (answers at random)" in text and ", ..." in text
+    assert "6 workers should not be relied on: w5 (answers at random)" in text and ", ..." in text, "the worst first"
     assert "Warning" not in text and "Warning: these workers gave" in " ".join(words(workers=workers(6, 2)))
     assert "relied" not in " ".join(words(workers=workers(0, 9)))
+    copy = {"worker": "w9", "answers": 10, "quality": 0.9, "flag": "copies g0"}
+    text = words(workers=[*workers(1, 9), copy])
+    assert "1 worker repeats the answers of another: w9 (copies g0)." in text
+    assert "1 worker should not be relied on: w0 (answers at random)." in text

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from crowdwise._core.images import InvalidImageError, open_image
+from crowdwise.report.known_labels import is_gold
 from crowdwise.report.source import RunSource
 from crowdwise.report.text import short
 
@@ -32,11 +33,12 @@ def ambiguous_tasks(run: RunSource) -> list[dict[str, Any]]:
             "label": short(label["label"]),
             "confidence": round(label["confidence"], 4),
             "verdict": label["verdict"],
+            "gold": gold,
             "text": task["text"] and short(task["text"], TEXT),
             "image": image_url(run.path, task["image"]) if task["image"] else None,
             **_answers(task),
         }
-        for task, label in zip(tasks.to_pylist(), labels.to_pylist(), strict=True)
+        for task, label, gold in zip(tasks.to_pylist(), labels.to_pylist(), is_gold(labels).tolist(), strict=True)
     ]
 
 

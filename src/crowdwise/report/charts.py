@@ -87,7 +87,9 @@ def against_vote(methods: Rows) -> Spec:
             _tip("name", "method"), _tip("lead", format="+.4f"), _tip("low", "from", "+.4f"), _tip("high", "to", "+.4f")
         ],
     )  # fmt: skip
-    x = _along(alt.X, "low", "lead over majority vote (log-likelihood per answer)", "+.2~f")
+    x = _along(
+        alt.X, "low", "how much better than majority vote it predicts answers (log-likelihood per answer)", "+.2~f"
+    )
     span = base.mark_rule(strokeWidth=3, opacity=0.5).encode(x=x, x2="high:Q")
     points = base.mark_circle(size=110, opacity=1).encode(x="lead:Q")
     return _spec(alt.layer(_line_at(0), span, points), 60 + 30 * len(rows))
@@ -95,19 +97,19 @@ def against_vote(methods: Rows) -> Spec:
 
 def crowd(workers: dict[str, list[Any]]) -> Spec:
     """One point per worker: quality against number of answers."""
-    keys = ("worker", "answers", "quality", "low", "high", "flag")
+    keys = ("worker", "answers", "quality", "quality_low", "quality_high", "flag")
     cells = zip(*(workers[key] for key in keys), strict=True)
     rows = [dict(zip(keys, each, strict=True)) for each in cells if each[1] and each[2] is not None]
-    rows = [row | {"flag": row["flag"] or "worker"} for row in rows]
+    rows = [row | {"why": row["flag"] or "", "flag": "flagged" if row["flag"] else "worker"} for row in rows]
     chart = _chart(rows, "Quality of workers against number of answers").mark_point(filled=True, size=70, opacity=0.75)
     chart = chart.encode(
         x=_along(alt.X, "answers", "answers given", "~s", type="log", nice=False, padding=12),
         y=_along(alt.Y, "quality", "quality", "%", domain=[0, 1]),
-        color=_colour("flag", {"worker": ACCENT, "spam?": WARM}),
-        shape=alt.Shape("flag:N", scale=alt.Scale(domain=["worker", "spam?"], range=["circle", "cross"])),
+        color=_colour("flag", {"worker": ACCENT, "flagged": WARM}),
+        shape=alt.Shape("flag:N", scale=alt.Scale(domain=["worker", "flagged"], range=["circle", "cross"])),
         tooltip=[
             _tip("worker"), _tip("answers", format=","), _tip("quality", format=".1%"),
-            _tip("low", "from", ".1%"), _tip("high", "to", ".1%"),
+            _tip("quality_low", "from", ".1%"), _tip("quality_high", "to", ".1%"), _tip("why", "flag"),
         ],
     )  # fmt: skip
     return _spec(chart, 260)
@@ -142,46 +144,39 @@ def self_training(history: Rows) -> Spec:
     return _spec(chart, 220)
 
 
-def budget(
-    curve: Rows, forecast: Rows, have: int, *, drawn: str | None, method: str, measured: float | None = None
-) -> Spec:
-    """Accuracy of `drawn` with a part of the answers, and the forecast for `method` with more.
+def shared_mistakes(groups: Rows) -> Spec:
+    """How strongly mistakes coincide, for all pairs of workers and within each group."""
+    chart = _chart(groups, "How strongly mistakes of workers coincide").mark_bar()
+    chart = chart.encode(
+        y=alt.Y("group:N", sort=None, title=None),
+        x=_along(alt.X, "rho", "mistakes in common", "%", domainMin=0, domainMax=1, clamp=True),
+        color=_colour("kind", {"others": MUTED, "group": WARM}).legend(None),
+        tooltip=[_tip("group", "workers"), _tip("rho", "in common", ".0%")],
+    )
+    return _spec(chart, 20 + 34 * len(groups))
 
-    If these are two methods, a point shows the measured accuracy of this run's labels.
-    """
+
+def budget(curve: Rows, forecast: Rows, have: int, method: str) -> Spec:
+    """Accuracy of one method with a part of the answers, and its forecast with more."""
     lines = {
         "expected": [(each["answers"], each["expected"]) for each in curve],
         "measured": [(each["answers"], each["accuracy"]) for each in curve if each["accuracy"] is not None],
         "forecast": [(have + each["bought"], each["expected"]) for each in forecast],
-        "now": [] if measured is None or drawn == method else [(have, measured)],
     }
-    names = {
-        "expected": f"{drawn or method}, expected", "measured": f"{drawn or method}, measured",
-        "forecast": f"{method}, forecast", "now": f"{method}, measured",
-    }  # fmt: skip
-    rows = [
-        {"kind": kind, "of": names[kind], "answers": answers, "right": right}
-        for kind, line in lines.items()
-        for answers, right in line
-    ]
-    colours = dict(zip(lines, (ACCENT, WARM, MUTED, INK), strict=True))
-    columns = alt.ExprRef("width < 600 ? 1 : 4")  # four names do not fit on one line on a phone
-    base = _chart(rows, "Share of right labels against number of answers").encode(
+    rows = [{"of": kind, "answers": answers, "right": right} for kind, line in lines.items() for answers, right in line]
+    colours = {kind: colour for kind, colour in zip(lines, (ACCENT, WARM, MUTED), strict=True) if lines[kind]}
+    base = _chart(rows, f"Share of right labels of {method} against number of answers").encode(
         x=_along(alt.X, "answers", "answers", "~s", zero=False),
         y=_along(alt.Y, "right", "share of right labels", "%", zero=False),
-        color=_colour("of", {names[kind]: colours[kind] for kind, line in lines.items() if line}).legend(
-            columns=columns
-        ),
+        color=_colour("of", colours),
         tooltip=[_tip("of", "figure"), _tip("answers", format=","), _tip("right", "labels right", ".1%")],
     )
-    known = base.transform_filter("datum.kind == 'expected' || datum.kind == 'measured'")
-    ahead = base.transform_filter("datum.kind == 'forecast'").mark_line(strokeDash=DASHED)
-    now = base.transform_filter("datum.kind == 'now'").mark_point(shape="diamond", size=160, filled=True, opacity=1)
+    known = base.transform_filter("datum.of != 'forecast'")
+    ahead = base.transform_filter("datum.of == 'forecast'").mark_line(strokeDash=DASHED)
     layers = [
         *([known.mark_line(), known.mark_circle(size=60, opacity=1)] if curve else []),
         *([ahead] if forecast else []),
-        *([now] if lines["now"] else []),
-    ]  # Vega warns about layers without rows
+    ]
     return _spec(alt.layer(*layers), 260)
 
 

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from crowdwise._core.display import percent, pluralise
 from crowdwise.report import charts
 from crowdwise.report.cards import ambiguous_tasks
 from crowdwise.report.details import worker_details
+from crowdwise.report.first_screen import first_screen
+from crowdwise.report.known_labels import wrong_table
+from crowdwise.report.shared_mistakes import correlations, shared_mistakes
 from crowdwise.report.source import VERDICTS, RunSource
 from crowdwise.report.tables import busiest, labels_table, next_table, workers_table
-from crowdwise.report.text import count, distinct, short, unchecked_reason
+from crowdwise.report.text import count, distinct, short
 from crowdwise.report.theme import CONFIG
 
 OPTION = 200  # characters of an option of the run
-GROUPS, MEMBERS = 5, 8  # groups of suspiciously similar workers, and names shown per group
 
 
 def embedded(run: RunSource) -> dict[str, Any]:
     """Return what `report.js` draws: charts, tables, cards and details of workers."""
     rows = busiest(run)
     tables = {"labels": labels_table(run), "workers": workers_table(run, rows), "next": next_table(run)}
+    if (wrong := wrong_table(run)) and wrong["rows"]:
+        tables["wrong"] = wrong
     return {
         "config": CONFIG,
         "charts": chart_specs(run, tables["workers"]["cells"]),
@@ -36,7 +39,7 @@ def embedded(run: RunSource) -> dict[str, Any]:
 def chart_specs(run: RunSource, workers: dict[str, list[Any]]) -> dict[str, charts.Spec]:
     """Return the charts for which there is data."""
     metrics = run.metrics
-    shares, truth = metrics["balance"], metrics["truth"]
+    shares = metrics["balance"]
     series = {"answers": shares["answered"], "labels": shares["inferred"]}
     if shares["truth"]:
         series["known truth"] = shares["truth"]
@@ -55,11 +58,24 @@ def chart_specs(run: RunSource, workers: dict[str, list[Any]]) -> dict[str, char
         specs["methods"] = charts.against_vote(methods)
     if metrics["history"]:
         specs["history"] = charts.self_training(metrics["history"])
-    if metrics["curve"] or metrics["forecast"]:
-        specs["budget"] = charts.budget(
-            metrics["curve"], metrics["forecast"], metrics["summary"]["n_answers"], drawn=metrics.get("curve_method"),
-            method=metrics["method"], measured=truth and truth["accuracy"],
-        )  # fmt: skip
+    if rows := correlations(metrics):
+        specs["shared"] = charts.shared_mistakes(rows)
+    return specs | budget_specs(metrics)
+
+
+def budget_specs(metrics: dict[str, Any]) -> dict[str, charts.Spec]:
+    """Return accuracy against budget, one method per chart: the forecast is apart if the curve is of another method."""
+    curve, forecast, have = metrics["curve"], metrics["forecast"], metrics["summary"]["n_answers"]
+    method, drawn = metrics["method"], metrics.get("curve_method") or metrics["method"]
+    if drawn == method:
+        return {"budget": charts.budget(curve, forecast, have, method)} if curve or forecast else {}
+    specs = {}
+    if curve:
+        specs["budget"] = charts.budget(curve, [], have, drawn)
+    if forecast:
+        truth = metrics["truth"]
+        now = {"answers": have, "expected": metrics["expected_accuracy"], "accuracy": truth and truth["accuracy"]}
+        specs["forecast"] = charts.budget([now], forecast, have, method)
     return specs
 
 
@@ -70,8 +86,8 @@ def compared(metrics: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def reliability_bins(calibration: dict[str, Any]) -> dict[str, charts.Rows]:
-    """Return the bins to draw, by name; without calibration there is no before and after."""
-    if calibration["temperature"] is None:
+    """Return the bins to draw, by name; there is no before if the confidence is the method's own."""
+    if calibration["before"] == calibration["after"]:
         parts = {"confidence": calibration["after"]}
     else:
         parts = {"before calibration": calibration["before"], "after calibration": calibration["after"]}
@@ -81,18 +97,22 @@ def reliability_bins(calibration: dict[str, Any]) -> dict[str, charts.Rows]:
 def overview(run: RunSource) -> dict[str, Any]:
     """Return what the template shows: the headline, the verdicts, the methods, and how the run was made."""
     metrics, config = run.metrics, run.config
-    sums = {f"checksum of {name}": value for name, value in config.get("data", {}).items()}
     return {
         "name": run.path.resolve().name,
         "metrics": metrics,
         "words": [text for text in metrics["words"] if text != metrics["why"]],  # shown in its own place
-        "tiles": tiles(metrics),
+        "choice_words": choice_words(metrics),
+        "basis": confidence_words(metrics),
+        "estimates": estimated_shares(metrics),
+        "wrong": wrong_table(run),
+        "screen": first_screen(run),
         "verdicts": verdicts(metrics),
         "methods": [each | {"failure": each["failure"] and short(each["failure"], 160)} for each in metrics["methods"]],
         "scored": any(each["scores"] for each in metrics["methods"]),
         "n_compared": sum(each["rank"] is not None for each in metrics["methods"]),
         "compared": compared(metrics),
-        "alike": alike(metrics),
+        "shared": shared_mistakes(metrics),
+        "has_shared_chart": bool(correlations(metrics)),
         "hidden_classes": max(len(metrics["balance"]["classes"]) - charts.CLASSES, 0),
         "inputs": [
             {
@@ -103,52 +123,11 @@ def overview(run: RunSource) -> dict[str, Any]:
             }
             for each in config["inputs"]
         ],
-        "options": {
-            name: short(value, OPTION) for name, value in (config["options"] | sums).items() if value is not None
-        },
+        "options": {name: short(value, OPTION) for name, value in config["options"].items() if value is not None},
+        "checksums": {name: short(value, OPTION) for name, value in config.get("data", {}).items()},
         "version": config["crowdwise"],
         "seed": config["seed"],
     }
-
-
-def tiles(metrics: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the few figures at the top: their subject, the figures, and a remark.
-
-    Expected and measured figures are shown side by side, equally large.
-    """
-    truth, summary = metrics["truth"], metrics["summary"]
-    basis = unchecked_reason(summary, metrics["calibration"]["temperature"]) or "by calibrated confidence"
-    right = {"expected right": percent(metrics["expected_accuracy"])}
-    remark = basis
-    if truth:
-        right["measured"] = percent(truth["accuracy"])
-        span = f"{percent(truth['low'])} to {percent(truth['high'])}"
-        remark = f"measured on {pluralise(truth['tasks'], 'task')}: {span}"
-    shown = [_tile("All labels", right, remark)]
-    if accepted := metrics["counts"]["accept"]:
-        right = {"expected right": percent(metrics["expected_accepted"])}
-        remark = basis
-        if truth and truth["accepted_accuracy"] is not None:
-            right["measured"] = percent(truth["accepted_accuracy"])
-            remark = f"measured on {pluralise(truth['accepted_tasks'], 'task')}"
-        shown.append(_tile(f"The {count(accepted)} accepted", right, remark))
-    per_task = f"{summary['per_task']['mean']:.1f} answers per task; " if summary["per_task"] else ""
-    spam = pluralise(metrics["spammers"], "worker looks", "workers look") if metrics["spammers"] else "no worker looks"
-    amounts = {"answers": count(summary["n_answers"]), "workers": count(summary["n_workers"])}
-    return [*shown, _tile(pluralise(summary["n_tasks"], "task"), amounts, f"{per_task}{spam} like spam")]
-
-
-def alike(metrics: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return groups of workers who agree with each other more often than expected, the largest first."""
-    return [
-        {
-            "names": ", ".join(short(worker, 40) for worker in group["workers"][:MEMBERS]),
-            "more": max(len(group["workers"]) - MEMBERS, 0),
-            "agreement": group["agreement"],
-            "expected": group["expected"],
-        }
-        for group in metrics.get("alike", [])[:GROUPS]
-    ]
 
 
 def verdicts(metrics: dict[str, Any]) -> list[dict[str, Any]]:
@@ -164,5 +143,33 @@ def verdicts(metrics: dict[str, Any]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _tile(of: str, figures: dict[str, str], remark: str) -> dict[str, Any]:
-    return {"of": of, "figures": figures, "remark": remark}
+def choice_words(metrics: dict[str, Any]) -> str:
+    """Return what the comparison of the methods found; empty if the labels are of a method that it did not choose."""
+    choice = metrics["choice"]
+    is_news = choice and choice["words"] != metrics["why"] and choice["best"] == metrics["method"]
+    return str(choice["words"]) if is_news else ""
+
+
+def confidence_words(metrics: dict[str, Any]) -> str:
+    """Return where the confidence of the labels comes from, for the last page of the report.
+
+    >>> confidence_words({"method": "glad", "trust": {"basis": "gold"}})
+    'under glad, rescaled to match the gold labels'
+    """
+    temperature = metrics.get("calibration", {}).get("temperature")
+    basis = (metrics.get("trust") or {}).get("basis") or ("none" if temperature is None else "held-out answers")
+    scaled = "" if temperature is None else f" (on the log scale divided by {temperature:.2f}, the temperature)"
+    return {
+        "gold": f"under {metrics['method']}, rescaled to match the gold labels",
+        "other crowds": "as often as labels with the same evidence were right in other crowds with known truth",
+        "held-out answers": f"under {metrics['method']}, calibrated on held-out answers{scaled}",
+    }.get(basis, f"under {metrics['method']}; it could not be checked on held-out answers")
+
+
+def estimated_shares(metrics: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the shares of the classes as estimated from gold, the largest first, with their 95% intervals."""
+    found = (metrics.get("trust") or {}).get("estimates") or {}
+    ordered = sorted(found.get("shares", []), key=lambda each: -each["value"])[: charts.CLASSES]
+    clip = {name: [min(max(each[name], 0.0), 1.0) for each in ordered] for name in ("value", "low", "high")}
+    names = distinct(each["class"] for each in ordered)
+    return [dict(zip(("class", *clip), row, strict=True)) for row in zip(names, *clip.values(), strict=True)]

@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const DATA = JSON.parse(document.getElementById("data").textContent);
-  const PAGE = { labels: 25, workers: 15, next: 10 }; // rows shown first; "Show more" doubles them
+  const PAGE = { labels: 25, workers: 15, next: 10, wrong: 10 }; // rows shown first; "Show more" doubles them
   const CARDS = innerWidth < 640 ? 6 : 12; // shown first, and added by "Show more"
   const NOTHING = "–";
   const integer = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
@@ -44,13 +44,16 @@
     number: (value) => decimal.format(value),
     seconds: (value) => value.toFixed(1),
     verdict,
+    words: (value) => value,
+    known: (value, row, cells) => (value === cells.label[row] ? value : make("b", { class: "wrong" }, value)),
     flag: (value) => make("span", { class: "tag spam" }, value),
-    range: (value, row, cells) => {
-      const [low, high] = [cells.low[row] ?? value, cells.high[row] ?? value];
+    range: (value, row, cells, key) => {
+      const [low, high] = [cells[`${key}_low`][row] ?? value, cells[`${key}_high`][row] ?? value];
       const bar = styled(make("i"), { "--low": `${100 * low}%`, "--high": `${100 * high}%`, "--at": `${100 * value}%` });
       return make("span", { class: "range", title: `${percent(low)} to ${percent(high)}` }, bar, percent(value));
     },
   };
+  const LONG = { words: "words user", flag: "words user" };
   const NUMERIC = new Set(["count", "share", "number", "seconds", "range"]);
 
   // Charts
@@ -113,7 +116,7 @@
       this.more.addEventListener("click", () => this.show(this.limit * 2));
       const scroll = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Table of ${name}` });
       scroll.append(make("table", {}, this.head(), this.body));
-      place.append(this.tools(), scroll, make("p", { class: "more" }, this.more, make("span", { class: "note" }, this.note)));
+      place.append(...(this.name === "wrong" ? [] : [this.tools()]), scroll, make("p", { class: "more" }, this.more, make("span", { class: "note" }, this.note)));
       this.show(PAGE[this.name]);
     }
 
@@ -188,8 +191,8 @@
       const line = make("tr");
       this.columns.forEach((column, place) => {
         const value = this.cells[column.key][row];
-        const content = value === null ? NOTHING : CELLS[column.kind](value, row, this.cells);
-        const kind = NUMERIC.has(column.kind) ? "number" : column.key === "text" ? "long user" : "cell user";
+        const content = value === null ? NOTHING : CELLS[column.kind](value, row, this.cells, column.key);
+        const kind = NUMERIC.has(column.kind) ? "number" : LONG[column.kind] ?? (column.key === "text" ? "long user" : "cell user");
         const title = kind !== "number" && typeof content === "string" ? content : undefined; // the cell may cut it off
         const inside = kind === "long user" ? make("span", { class: "clamp" }, content) : content;
         line.append(make("td", { class: kind, title }, this.open && !place ? this.opener(line, row, content) : inside));
@@ -275,7 +278,7 @@
     }
     if (task.text) node.append(make("blockquote", { class: "user", tabindex: "0" }, task.text));
     node.append(make("h3", { class: "user" }, `Task ${task.task}`));
-    node.append(make("p", { class: "label" }, make("span", { class: "user" }, task.label), make("span", {}, percent(task.confidence))), verdict(task.verdict));
+    node.append(make("p", { class: "label" }, make("span", { class: "user" }, task.label), make("span", {}, task.gold ? make("span", { class: "tag" }, "gold") : percent(task.confidence))), verdict(task.verdict));
     const list = make("ul", { "aria-label": "Answers, the most trusted first" });
     list.append(make("li", { class: "names" }, make("span", {}, "answer"), make("span", {}, "worker"), make("span", {}, "trust")));
     for (const { worker, label, trust } of task.answers) {

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from crowdwise._core.display import pluralise
 from crowdwise.report.source import Array, RunSource
 from crowdwise.report.text import short
+from crowdwise.report.who_to_talk_to import flag_of
 
 Table = dict[str, Any]
 
@@ -38,21 +39,21 @@ def labels_table(run: RunSource) -> Table:
         "answers": table.column("answers").to_pylist(),
         "ambiguity": rounded(table, "ambiguity", 3),
         "verdict": table.column("verdict").to_pylist(),
+        "reason": ids(table, "reason") if "reason" in table.column_names else [None] * len(table),
         "truth": ids(table, "truth") if "truth" in table.column_names else [None] * len(table),
         "text": texts_of(run, table.column("task")),
     }
-    checked = run.metrics["calibration"]["temperature"] is not None
-    hint = "Probability that the label is right" + (", calibrated on held-out answers" if checked else " (not checked)")
     columns = [
         column("task", "Task"),
         column("label", "Label"),
         column("verdict", "Verdict", "verdict"),
-        column("confidence", "Confidence", "share", hint),
+        column("confidence", "Confidence", "share", "Probability that the label is right"),
+        column("reason", "Reason", "words", "Why a label or verdict is unusual"),
         column("runner_up", "Runner-up", hint="The next most probable class"),
         column("agreement", "Agreement", "share", "Share of the task's answers that equal the label"),
         column("answers", "Answers", "count"),
         column("ambiguity", "Ambiguity", "share", "Rank: 100% is the most ambiguous task"),
-        column("truth", "Truth", hint="The known label"),
+        column("truth", "Truth", "known", "The known label"),
         column("text", "Text", hint="Start of the task's text"),
     ]
     some = ", and some of every verdict" if len(rows) < labels.num_rows else ""
@@ -67,8 +68,8 @@ def workers_table(run: RunSource, rows: Array) -> Table:
         "worker": ids(table, "worker"),
         "answers": table.column("answers").to_pylist(),
         "quality": rounded(table, "quality", 4),
-        "low": rounded(table, "quality_low", 4),
-        "high": rounded(table, "quality_high", 4),
+        "quality_low": rounded(table, "quality_low", 4),
+        "quality_high": rounded(table, "quality_high", 4),
         "agreement": rounded(table, "agreement_with_consensus", 4),
         "bits": rounded(table, "informativeness", 3),
         "confusion": [
@@ -76,10 +77,12 @@ def workers_table(run: RunSource, rows: Array) -> Table:
         ],
         "confusion_share": rounded(table, "worst_confusion_share", 3),
         "seconds": rounded(table, "seconds", 1),
-        "flag": ["spam?" if spam else None for spam in table.column("spammer").to_pylist()],
+        "flag": [flag and short(flag, TEXT) for flag in map(flag_of, table.to_pylist())],
+        **_on_gold(run, table),
     }
     columns = [
         column("worker", "Worker"),
+        column("flag", "Flag", "flag", "What is wrong with this worker's answers"),
         column("answers", "Answers", "count"),
         column(
             "quality",
@@ -87,14 +90,26 @@ def workers_table(run: RunSource, rows: Array) -> Table:
             "range",
             "Share of right answers, judged by other workers, or by the labels if that is lower; 95% interval",
         ),
+        column("gold", "Accuracy by gold", "range", "Share of right answers, estimated from gold; 95% interval"),
         column("agreement", "Agrees with labels", "share", "Share of answers that equal the task's label"),
         column("bits", "Information", "number", "Information in one answer about the true class, in bits"),
         column("confusion", "Most often confuses", hint="The true class, and the worker's answer"),
         column("confusion_share", "How often", "share", "Share of tasks of that class"),
         column("seconds", "Seconds", "seconds", "Median time per answer"),
-        column("flag", "Flag", "flag"),
     ]
     return assemble(columns, cells, run.workers.num_rows, "worker", "those with most answers first", "workers.csv")
+
+
+def _on_gold(run: RunSource, table: pa.Table) -> dict[str, list[float | None]]:
+    """Return the workers' accuracies as estimated from gold, with their 95% intervals; None where not estimated."""
+    found = (run.metrics.get("trust") or {}).get("estimates") or {}
+    of = {each["worker"]: each for each in found.get("workers", [])}
+    rows = [of.get(str(worker), {}) for worker in table.column("worker").to_pylist()]
+    ends = {"gold": "value", "gold_low": "low", "gold_high": "high"}
+    return {
+        key: [None if name not in row else round(min(max(row[name], 0.0), 1.0), 4) for row in rows]
+        for key, name in ends.items()
+    }
 
 
 def next_table(run: RunSource) -> Table:

@@ -7,6 +7,8 @@ from typing import Any
 
 from crowdwise._core.display import NOTHING
 
+FEW_DISSENTERS = 20  # below as many answers that differ from the others, shared mistakes cannot be told from chance
+
 # Names that every JavaScript object already has.
 OBJECT_KEYS = {
     "__proto__", "__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__", "constructor",
@@ -77,3 +79,13 @@ def unchecked_reason(summary: Mapping[str, Any], temperature: float | None, what
         how = "cannot be checked" if temperature is None else "can be checked only against the features"
         return f"{what} {how}: no task has answers from two workers"
     return f"{what} could not be checked on held-out answers" if temperature is None else ""
+
+
+def tell_dependence(summary: Mapping[str, Any]) -> bool:
+    """Return whether enough answers differ from the others to the same task to tell shared mistakes from chance.
+
+    >>> tell_dependence({"agreement": 0.5, "n_answers": 9}), tell_dependence({"agreement": 0.8, "n_answers": 1000})
+    (False, True)
+    """
+    agreement = summary["agreement"]
+    return agreement is not None and (1 - agreement) / 2 * summary["n_answers"] >= FEW_DISSENTERS

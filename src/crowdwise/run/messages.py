@@ -9,7 +9,7 @@ from crowdwise._core.display import percent, pluralise
 from crowdwise.ambiguity.ranking import TaskRanker
 from crowdwise.choose import Choice
 from crowdwise.choose.candidates import POOL, VOTE
-from crowdwise.report.text import unchecked_reason
+from crowdwise.report.text import tell_dependence, unchecked_reason
 from crowdwise.run.selection import Selected
 from crowdwise.run.tables.labels import CHEAP
 from crowdwise.run.tables.tasks import Disagreement
@@ -19,7 +19,8 @@ MAX_NAMES = 5  # workers named in a sentence
 FEW_TASKS = 30  # below, the expected accuracy is called a rough guess
 MANY_VOTES = 0.6  # answers worth fewer independent ones than this share of them are mentioned
 MOST = 0.5  # share of answers by flagged workers from which the flags themselves are in doubt
-GOLD_CHECK = "About 50 gold labels (`crowdwise next --gold 50` chooses the tasks)"
+GOLD_CHECK = 50  # gold labels that check the expected accuracy; of fewer tasks, all
+COPIES = "copies "  # start of the flag of workers whose answers may be right, but are not their own
 LOW_WEIGHT = 0.8  # a lower weight of answers is mentioned
 UNCHANGED = 0.02  # temperatures this near to 1 leave confidences unchanged
 OTHER_VERDICTS = {  # singular and plural
@@ -33,7 +34,7 @@ def verdict_words(accept: float) -> dict[str, str]:
     """Return what to do about each verdict."""
     return {
         "accept": f"Use the label: its confidence is at least {100 * accept:g}%.",
-        "review": f"Ask an expert: more than {CHEAP} further answers would be needed.",
+        "review": f"Ask an expert: more than {CHEAP} more answers would be needed, or few answers name the label.",
         "needs more answers": f"Up to {CHEAP} more answers should settle it, if the label is right.",
         "hopeless": "Rewrite the question or drop the task: workers who are usually right contradict each other.",
     }  # fmt: skip
@@ -60,7 +61,8 @@ def headline(metrics: Mapping[str, Any], why: str, workers: Sequence[Mapping[str
         )
     words += accepted_words(metrics)
     words += flag_words(workers)
-    words += dependence_words(metrics["trust"])
+    if tell_dependence(metrics["summary"]):
+        words += dependence_words(metrics["trust"])
     return [*words, why]
 
 
@@ -85,13 +87,18 @@ def _expected_words(metrics: Mapping[str, Any]) -> list[str]:
     text = f"About {expected} of the {n_tasks:,} labels are expected to be right"
     if n_tasks == 1:
         text = f"The only label is about {expected} likely to be right"
+    rough = " With so few tasks, this is a rough guess." if n_tasks < FEW_TASKS else ""
     if trust["basis"] == "none":
         reason = unchecked_reason(metrics["summary"], metrics["calibration"]["temperature"])
-        return [f"{text}, but {reason}." if reason else f"{text}."]
-    if metrics["truth"]:
-        return [f"{text}."]
-    rough = " With so few tasks, this is a rough guess." if n_tasks < FEW_TASKS else ""
-    return [f"{text}.{rough}", trust["assumes"] + ("" if trust["n_gold"] else f" {GOLD_CHECK} would show it.")]
+        return [f"{text}, but {reason}.{rough}" if reason else f"{text}.{rough}"]
+    check = "" if trust["n_gold"] or metrics["truth"] else f" {_gold_check(n_tasks)}"
+    return [f"{text}.{rough}", trust["assumes"] + check]
+
+
+def _gold_check(n_tasks: int) -> str:
+    if n_tasks <= GOLD_CHECK:
+        return f"{'A gold label' if n_tasks == 1 else f'Gold labels of all {n_tasks} tasks'} (`--gold`) would show it."
+    return f"About {GOLD_CHECK} gold labels (`crowdwise next --gold {GOLD_CHECK}` chooses the tasks) would show it."
 
 
 def dependence_words(trust: Mapping[str, Any]) -> list[str]:
@@ -132,17 +139,22 @@ def accepted_words(metrics: Mapping[str, Any]) -> list[str]:
 
 
 def flag_words(workers: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return who is flagged and why, those with most answers first, with a warning if they gave half of all answers.
+    """Return who is flagged and why, the worst first, with a warning if they gave half of all answers.
 
-    >>> flag_words([{"worker": "w7", "answers": 9, "flag": "answers at random"}, {"answers": 20, "flag": None}])
+    >>> at_random = {"worker": "w7", "answers": 9, "quality": 0.4, "flag": "answers at random"}
+    >>> flag_words([at_random, {"answers": 20, "flag": None}])
     ['1 worker should not be relied on: w7 (answers at random).']
     """
-    flagged = sorted((row for row in workers if row["flag"]), key=lambda row: -row["answers"])
-    if not flagged:
-        return []
-    count = pluralise(len(flagged), "worker", "workers")
-    named = [f"{row['worker']} ({row['flag']})" for row in flagged]
-    words = [f"{count} should not be relied on: {_names(named)}."]
+    flagged = [row for row in workers if row["flag"]]
+    flagged.sort(key=lambda row: (1.0 if row["quality"] is None else row["quality"], -row["answers"]))
+    copies = [row for row in flagged if row["flag"].startswith(COPIES)]
+    others = [row for row in flagged if row not in copies]
+    words = []
+    if others:
+        words.append(f"{pluralise(len(others), 'worker')} should not be relied on: {_names(_with_flags(others))}.")
+    if copies:
+        repeat = pluralise(len(copies), "worker repeats", "workers repeat")
+        words.append(f"{repeat} the answers of another: {_names(_with_flags(copies))}.")
     part = sum(row["answers"] for row in flagged) / max(sum(row["answers"] for row in workers), 1)
     if part >= MOST:
         words.append(
@@ -150,6 +162,10 @@ def flag_words(workers: Sequence[Mapping[str, Any]]) -> list[str]:
             "may be: check with gold labels before you act on it."
         )
     return words
+
+
+def _with_flags(workers: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [f"{row['worker']} ({row['flag']})" for row in workers]
 
 
 def _names(workers: Sequence[str]) -> str:
@@ -178,8 +194,7 @@ def why_chosen(choice: Choice | None, selected: Selected, requested: str | None)
             return f"{requested} was requested. Too few tasks have two answers to compare it with majority vote.", False
         return _why_requested(best, lead, error, beats=beats), beats
     if best == POOL:
-        compared = "" if lead is None else f" (lead over majority vote on held-out answers: {_gain(lead, error, 3)})"
-        return f"The labels come from {POOL}, the average of eight methods{compared}.", beats
+        return f"The labels come from {POOL}, the average of eight methods.{_pool_gain(lead, error)}", beats
     if choice is None:
         return "The labels come from majority vote: too few tasks have two answers to compare methods.", False
     if selected.doubts:
@@ -199,6 +214,21 @@ def why_chosen(choice: Choice | None, selected: Selected, requested: str | None)
         gain, gain_error = choice.over_default
         words += f" It beats {choice.default}, the default, by {gain:.3f} ± {gain_error:.3f}."
     return words, beats
+
+
+def _pool_gain(lead: float | None, error: float | None) -> str:
+    """Compare the pool with majority vote. Held-out answers do not decide whether it is used."""
+    if lead is None:
+        return ""
+    gain = _gain(lead, error, 3)
+    if lead > (error or 0.0):
+        return f" It predicts held-out answers better than majority vote ({gain})."
+    if lead >= -(error or 0.0):
+        return f" It predicts held-out answers about as well as majority vote ({gain})."
+    return (
+        f" Majority vote predicts held-out answers better ({gain} for {POOL}), but these repeat the mistakes that "
+        "workers share."
+    )
 
 
 def _why_gold(best: str, scores: Mapping[str, GoldScore]) -> str:
@@ -221,7 +251,8 @@ def _why_requested(best: str, lead: float | None, error: float | None, *, beats:
 
 
 def _gain(lead: float | None, error: float | None, places: int = 4) -> str:
-    return f"{lead or 0.0:+.{places}f} ± {error or 0.0:.{places}f} in log-likelihood per answer"
+    shown = round(lead or 0.0, places) + 0.0  # never -0.000
+    return f"{shown:+.{places}f} ± {error or 0.0:.{places}f} in log-likelihood per answer"
 
 
 def _is_slim(lead: float | None, error: float | None) -> bool:
