@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 import crowdwise as cw
 from crowdwise._core.registry import PACKAGES, methods, public_names
 from crowdwise.cli import app
+from crowdwise.report.source import VERDICTS
+from crowdwise.run.tables.labels import GOLD, MINORITY, SINGLE, SPLIT, UNANSWERED, UNNAMED
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -74,6 +76,16 @@ def test_output_shown_on_a_page_is_compared(tmp_path, monkeypatch):
     )
     with pytest.raises(AssertionError, match="written to b"):
         run_console("$ crowdwise simulate --out a.csv --tasks 20\nwritten to b.csv\n")
+
+
+def test_the_first_page_explains_every_column_verdict_reason_and_flag():
+    page = (DOCS / "index.md").read_text()
+    folder = ROOT / "tests" / "fixtures" / "run_v3"
+    named = {name for path in folder.glob("*.csv") for name in path.read_text().partition("\n")[0].split(",")}
+    assert {"flag", "reason", "lift", "trust"} <= named
+    named |= {"truth", *VERDICTS, GOLD, UNANSWERED, UNNAMED, MINORITY, SPLIT, SINGLE}
+    named |= {"always answers X", "answers at random", "answers against the truth", "copies W"}
+    assert not {name for name in named if f"`{name}`" not in page}
 
 
 def test_code_blocks_are_not_indented():
