@@ -134,7 +134,7 @@ def how_known(metrics: dict[str, Any]) -> list[str]:
     n_gold = trust.get("n_gold") or 0
     words = []
     if truth:
-        words.append(f"{_tasks(truth['tasks']).capitalize()} with known truth measure it. Nothing else uses them.")
+        words.append(f"They were measured on {_tasks(truth['tasks'])} with known truth, which nothing else uses.")
     if n_gold:
         words.append(f"{_gold(n_gold).capitalize()} {'is' if n_gold == 1 else 'are'} used as labels and as evidence.")
     words.append(BASIS.get(_basis(metrics), f"{_unchecked(metrics)}"))
