@@ -89,6 +89,7 @@ BENCHMARKS = {
     "intervals": Benchmark("intervals", "coverage and width of intervals from gold and answers, over draws of gold"),
     "leaks": Benchmark("leaks", "memory, files and threads over 1,000 calls of every method"),
     "unchanged": Benchmark("unchanged", "every method gives the stored results: a check for refactorings"),
+    "compat": Benchmark("compat_speed", "speed of our drop-in for cleanlab, compared with cleanlab", PEERS),
     "crowdkit-suite": Benchmark("crowdkit_suite", "crowd-kit's own tests, through our drop-in", CROWDKIT, True),
     "cost-model": Benchmark("cost_model", "time, memory and traffic as formulas, compared with measurements"),
 }

@@ -11,6 +11,11 @@ import pytest
 
 from crowdwise import errors
 from crowdwise.compat import crowdkit
+from crowdwise.compat.crowdkit import _frames
+from crowdwise.compat.crowdkit.aggregation.classification import _rank_one
+from crowdwise.compat.crowdkit.aggregation.utils import clone_aggregator, evaluate, evaluate_equal, get_accuracy
+from crowdwise.compat.crowdkit.metrics.workers import accuracy_on_aggregates
+from crowdwise.truth.methods.mmsr import shared_tasks
 from tests.helpers.crowdkit_cases import CLASSES, FRAMES, HISTORY, SETTLED, TRUTH, cases, run
 
 EXPECTED = json.loads(Path(__file__).with_name("expected.json").read_text())
@@ -229,3 +234,106 @@ def test_gold_series_are_not_changed():
     before = TRUTH["words"].copy()
     crowdkit.DawidSkene(n_iter=2, tol=0).fit(WORDS, TRUTH["words"])
     pd.testing.assert_series_equal(TRUTH["words"], before)
+
+
+# The module tree
+
+
+def test_modules_are_those_of_crowdkit():
+    from crowdwise.compat.crowdkit import aggregation, metrics
+
+    for name in CLASSES:
+        assert getattr(aggregation, name) is getattr(aggregation.classification, name) is getattr(crowdkit, name)
+    assert isinstance(aggregation.MajorityVote(), aggregation.base.BaseClassificationAggregator)
+    assert metrics.data.uncertainty is crowdkit.uncertainty
+
+
+def test_evaluate_needs_one_prediction_per_true_label():
+    true = pd.Series({"t1": "a", "t2": "b"}, name="label").rename_axis("task").to_frame()
+    predicted = pd.DataFrame({"task": ["t2", "t1", "t3"], "label": ["b", "c", "a"]})
+    assert evaluate(true, predicted, evaluate_equal) == 0.5
+    assert evaluate(true.assign(label=["ac", "xy"]), predicted) == 0.5  # "c" is in "ac"
+    with pytest.raises(errors.GoldError, match="2 true labels, but 1 rows"):
+        evaluate(true, predicted.iloc[:1])
+    with pytest.raises(errors.EmptyError, match="no true labels"):
+        evaluate(true.iloc[:0], predicted.iloc[:0])
+
+
+def test_accuracy_counts_weights_and_several_true_labels():
+    data = pd.DataFrame({"task": [1, 1, 2, 3], "worker": list("abaa"), "label": list("xyzx"), "weight": [1, 2, 3, 4]})
+    truth = pd.Series(["x", "y", "w"], index=[1, 1, 2])  # task 1 has two true labels; task 3 is unknown
+    assert get_accuracy(data, truth) == 3 / 6
+    assert get_accuracy(data, truth, by="worker").to_dict() == {"a": 1 / 4, "b": 1.0}
+    assert get_accuracy(data.iloc[:0], truth, by="worker").empty
+    with pytest.raises(errors.GoldError, match="no answer is to a task with a true label"):
+        get_accuracy(data, pd.Series({9: "x"}))
+    with pytest.raises(errors.ParameterError, match="by='colour'"):
+        get_accuracy(data, truth, by="colour")
+    with pytest.raises(errors.MissingColumnError, match="no column 'label'"):
+        get_accuracy(data.drop(columns="label"), truth)
+
+
+def test_accuracy_on_aggregates_uses_the_labels_or_an_aggregator():
+    expected = get_accuracy(WORDS, crowdkit.Wawa().fit_predict(WORDS))
+    assert accuracy_on_aggregates(WORDS, crowdkit.Wawa()) == expected
+    labels = crowdkit.Wawa().fit_predict(WORDS)
+    assert accuracy_on_aggregates(WORDS, aggregates=labels) == expected
+
+
+def test_clone_has_the_arguments_but_no_results():
+    fitted = crowdkit.MMSR(n_iter=7, estimator="crowdwise").fit(WORDS)
+    clone = clone_aggregator(fitted)
+    assert (clone.n_iter, clone.estimator) == (7, "crowdwise")
+    assert not hasattr(clone, "skills_")
+
+
+def test_kos_takes_two_classes():
+    with pytest.raises(errors.ParameterError, match=r"3 classes \('a', 'b', 'c'\).*crowdwise\.KOS takes any number"):
+        crowdkit.KOS().fit(WORDS)
+
+
+# MMSR
+
+
+def sparse_crowd(n_tasks=400, n_workers=120):
+    """Return answers of honest workers, three per task, and the truth; many pairs of workers share no task."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(2, size=n_tasks)
+    worker = rng.permuted(np.tile(np.arange(n_workers), (n_tasks, 1)), axis=1)[:, :3].ravel()
+    task = np.repeat(np.arange(n_tasks), 3)
+    right = rng.random(len(task)) < rng.uniform(0.6, 0.95, n_workers)[worker]
+    label = np.where(right, truth[task], 1 - truth[task])
+    return pd.DataFrame({"task": task, "worker": worker, "label": label}), truth
+
+
+def test_mmsr_warns_where_crowdkits_estimator_is_worse_than_the_vote():
+    frame, truth = sparse_crowd()
+    with pytest.warns(errors.CrowdwiseWarning, match=r"of the pairs of workers share no task.*estimator='crowdwise'"):
+        theirs = crowdkit.MMSR().fit_predict(frame)
+    ours = crowdkit.MMSR(estimator="crowdwise").fit_predict(frame)
+    vote = crowdkit.MajorityVote().fit_predict(frame)
+    right = [(labels.sort_index() == truth).mean() for labels in (theirs, vote, ours)]
+    assert right[0] + 0.1 < min(right[1:])
+    with pytest.raises(errors.ParameterError, match="estimator='ours'"):
+        crowdkit.MMSR(estimator="ours").fit(frame)
+
+
+def test_signs_do_not_depend_on_the_size_of_the_graph(monkeypatch):
+    """The iterative and the dense eigenvector agree, also with the matrix that crowd-kit builds."""
+    answers = _frames.read(sparse_crowd(200, 12)[0]).answers
+    starts, partner, common, agreed = shared_tasks(answers)
+    row, covariance = np.repeat(np.arange(12), np.diff(starts)), 2 * agreed / common - 1
+    dense = _rank_one.last_eigenvector(row, partner, covariance, 12)
+    monkeypatch.setattr(_rank_one, "DENSE", 0)
+    iterative = _rank_one.last_eigenvector(row, partner, covariance, 12)
+    assert abs(dense @ iterative) == pytest.approx((dense @ dense) ** 0.5 * (iterative @ iterative) ** 0.5)
+
+    signs = np.full((12, 12), -1.0)
+    signs[row, partner] = np.sign(covariance)
+    above = np.argwhere(np.triu(signs) == 1)
+    joined = np.zeros((12, len(above)))
+    joined[above[:, 0], np.arange(len(above))] = joined[above[:, 1], np.arange(len(above))] = 1
+    graph = np.block([[(signs == -1) * 1.0, joined], [joined.T, np.zeros((len(above),) * 2)]])
+    root = graph.sum(axis=1) ** -0.5
+    expected = np.linalg.eigh(root[:, None] * graph * root)[1][:12, 0]
+    np.testing.assert_array_equal(np.sign(dense) * np.sign(dense[0]), np.sign(expected) * np.sign(expected[0]))
