@@ -122,13 +122,14 @@ def test_the_advice_on_gold_suits_the_number_of_tasks():
 
 
 @pytest.mark.parametrize(
-    ("lead", "expected"),
-    [(0.05, "better than majority vote (+0.050"), (-0.0, "about as well as majority vote (+0.000"),
-     (-0.05, "Majority vote predicts held-out answers better (-0.050")],
+    ("lead", "error", "expected"),
+    [(0.05, 0.01, "better than majority vote (+0.050"), (-0.0, 0.01, "about as well as majority vote (+0.000"),
+     (-0.0003, 0.0001, "about as well as majority vote (+0.000"),
+     (-0.05, 0.01, "Majority vote predicts held-out answers better (-0.050")],
 )  # fmt: skip
-def test_the_pool_is_compared_with_the_vote(lead, expected):
-    text, beats = why_chosen(choice(lead, 0.01, best="pool", others=("pool",)), selected("pool"), None)
-    assert expected in text and beats == (lead > 0.01)
+def test_the_pool_is_compared_with_the_vote(lead, error, expected):
+    text, beats = why_chosen(choice(lead, error, best="pool", others=("pool",)), selected("pool"), None)
+    assert expected in text and beats == (lead > error)
 
 
 def test_a_doubtful_method_is_named_with_the_reason():

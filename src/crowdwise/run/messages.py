@@ -221,9 +221,9 @@ def _pool_gain(lead: float | None, error: float | None) -> str:
     if lead is None:
         return ""
     gain = _gain(lead, error, 3)
-    if lead > (error or 0.0):
+    if lead > (error or 0.0) and round(lead, 3) > 0:
         return f" It predicts held-out answers better than majority vote ({gain})."
-    if lead >= -(error or 0.0):
+    if lead >= -(error or 0.0) or round(lead, 3) == 0:
         return f" It predicts held-out answers about as well as majority vote ({gain})."
     return (
         f" Majority vote predicts held-out answers better ({gain} for {POOL}), but these repeat the mistakes that "
