@@ -73,7 +73,7 @@ ROWS: dict[str, Any] = {
     "crowdlab": cw.CrowdLab(),
     "fixed-difficulty": cw.FixedDifficultyEM(),
     "adaptive-difficulty": cw.AdaptiveDifficultyEM(),
-    "adaptive-difficulty exact": cw.AdaptiveDifficultyEM(exact=True),
+    "adaptive-difficulty exact": cw.AdaptiveDifficultyEM(difficulty="classifier", climb="newton", exact=True),
     "fixed-difficulty network": cw.FixedDifficultyEM(network="mlp"),
     "adaptive-difficulty network": cw.AdaptiveDifficultyEM(network="mlp"),
     "crowdlayer focal": cw.CrowdLayer(loss="focal"),

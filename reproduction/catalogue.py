@@ -7,9 +7,9 @@ from difflib import get_close_matches
 from crowdwise.errors import ParameterError
 from reproduction.cells import Cell
 from reproduction.experiments import Experiment
-from reproduction.papers import crowding, dasc, difficulty, digits, iced, joint, waum
+from reproduction.papers import crowding, dasc, difficulty, difficulty_cnn, digits, iced, joint, waum
 
-PAPERS = (dasc, crowding, waum, iced, difficulty, joint, digits)
+PAPERS = (dasc, crowding, waum, iced, difficulty, difficulty_cnn, joint, digits)
 EXPERIMENTS = {experiment.name: experiment for paper in PAPERS for experiment in paper.EXPERIMENTS}
 FAMILIES = {experiment.family.name: experiment.family for experiment in EXPERIMENTS.values()}
 

@@ -13,7 +13,6 @@ The site (`make docs`) replaces the marker `<!-- figure: NAME -->` by the drawn 
 from __future__ import annotations
 
 import argparse
-import math
 import re
 import sys
 from collections import Counter
@@ -25,7 +24,7 @@ from typing import Any, NamedTuple
 from reproduction import EXPERIMENTS, Experiment, Store, lines
 from reproduction.experiments import Line, core_seconds
 from reproduction.formatting import along, clock, number, plain, series, spread
-from reproduction.papers import crowding, dasc, difficulty, digits, iced, joint, waum
+from reproduction.papers import crowding, dasc, difficulty, difficulty_cnn, digits, iced, joint, waum
 from reproduction.standings import difference, mean_ranks, noise_gaps, scores_of
 from reproduction.store import rounded
 
@@ -40,7 +39,7 @@ PAPERS = {  # pages of docs/results, in order: the title, and the experiments
     "crowding": ("CrowdInG: generated answers", crowding.EXPERIMENTS),
     "waum": ("WAUM: pruning ambiguous tasks", waum.EXPERIMENTS),
     "iced": ("ICED: synthetic tasks for imbalanced classes", iced.EXPERIMENTS),
-    "difficulty": ("Data difficulty: adaptive and fixed", difficulty.EXPERIMENTS),
+    "difficulty": ("Data difficulty: adaptive and fixed", (*difficulty.EXPERIMENTS, *difficulty_cnn.EXPERIMENTS)),
     "joint": ("JointEM: our own method", joint.EXPERIMENTS),
 }
 Results = dict[str, dict[str, Any]]  # by experiment: its lines and seconds
@@ -77,9 +76,19 @@ GOALS = [
     ),
     *(
         Goal("difficulty-tables", above, below, data, measure)
-        for above, below in (("Fixed", "Adaptive"), ("Fixed prior=votes", "Adaptive"), ("Adaptive", "Raykar"))
+        for above, below in (
+            ("Adaptive", "Raykar"),
+            ("Fixed", "Raykar"),
+            ("Fixed", "Adaptive"),
+            ("Fixed prior=votes", "Adaptive"),
+        )
         for data in ("gaussian-structural", "dogs-structural")
-        for measure in ("last", "labels")
+        for measure in ("last", "labels", "auc")
+    ),
+    *(
+        Goal("difficulty-by-task", above, "Raykar", "gaussian-by-task", measure)
+        for above in ("Adaptive", "Fixed")
+        for measure in ("last", "labels", "auc")
     ),
 ]
 
@@ -217,10 +226,13 @@ def times(results: Results) -> Iterator[str]:
 
 
 def goals(results: Results, of_paper: Iterable[Goal]) -> Iterator[str]:
-    """Which orderings hold: the difference of the means with its standard error, one table per experiment."""
+    """Which orderings hold: the paired difference with its standard error, one table per experiment."""
     of_paper = list(of_paper)
     found = {goal: judged(results, goal) for goal in of_paper}
-    yield "Differences in points of test accuracy after the last epoch (or of the measure named), ± one standard error."
+    yield (
+        "Differences in points of test accuracy after the last epoch (or of the measure named), over pairs of runs "
+        "with the same seed, ± one standard error."
+    )
     yield ""
     for name in dict.fromkeys(goal.experiment for goal in of_paper):
         of_name = [goal for goal in of_paper if goal.experiment == name]
@@ -243,8 +255,7 @@ def judged(results: Results, goal: Goal) -> str:
     if goal.above not in lines or goal.below not in lines:
         return MISSING
     above, below = lines[goal.above], lines[goal.below]
-    gain = above["mean"] - below["mean"]
-    error = math.hypot(*(line["deviation"] / math.sqrt(line["seeds"]) for line in (above, below)))
+    gain, error = difference(above, below)
     verdict = ("yes" if gain > 0 else "no") + (NEAR if abs(gain) <= 2 * error else "")
     return f"{verdict}: {gain:+.1f} ± {error:.1f}"
 
@@ -306,8 +317,7 @@ def standings(all_lines: list[Line]) -> Iterator[str]:
         others = {method: score for method, score in of.items() if method != "JointEM"}
         if "JointEM" in of and others:
             best = max(others, key=lambda method: others[method])
-            paired = data not in joint.EVEN
-            by, error = difference(heads["JointEM", data], heads[best, data], paired=paired)
+            by, error = difference(heads["JointEM", data], heads[best, data])
             verdict = "below" if by < -error else "above" if by > error else "level"
             rows.append([data, number(of["JointEM"]), best, number(of[best]), f"{by:+.1f} ± {error:.1f}", verdict])
     yield from table(["data", "JointEM", "best other", "its score", "difference", "JointEM is"], rows, left=1)

@@ -23,6 +23,7 @@ DATA = {
     "heavy": "cifar10h",
     "gisette_like": "usps",
     "dogs": "dogs_vs_cats",
+    "pixels": "dogs_vs_cats",
     "leaves": "truth/leaves",
 }  # data sets whose problems have another name
 

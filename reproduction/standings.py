@@ -2,8 +2,7 @@
 
 mean rank    over the data sets on which a method was run, among the methods run there; 1 is best
 noise gap    share of the way from the network on the vote to the better ceiling, averaged over data sets
-difference   of two methods on a data set with its standard error: over pairs of seeds if the seed draws the data,
-otherwise over the seeds of each
+difference   of two methods on a data set with its standard error, over pairs of runs with the same seed
 target       what a method was to reach
 """
 
@@ -60,20 +59,19 @@ def noise_gaps(scores: Scores, floor: str, ceilings: Collection[str]) -> dict[st
     return {method: float(np.mean(found)) for method, found in gaps.items()}
 
 
-def difference(ours: Line, theirs: Line, *, paired: bool) -> tuple[float, float]:
-    """Return the mean difference and its standard error; a single value adds no error.
+def difference(ours: Line, theirs: Line) -> tuple[float, float]:
+    """Return the mean difference over the seeds that both have, and its standard error.
+
+    A method with one run beside several of the other has no randomness: its value is compared with each of them.
 
     >>> ours, theirs = ({"mean": m, "by_seed": each} for m, each in ((81.0, [80.0, 82.0]), (79.0, [78.0, 80.0])))
-    >>> difference(ours, theirs, paired=True), difference(ours, theirs, paired=False)
-    ((2.0, 0.0), (2.0, 1.4142135623730951))
+    >>> difference(ours, theirs), difference(ours, {"mean": 79.0, "by_seed": [79.0]})
+    ((2.0, 0.0), (2.0, 1.0))
     """
     one, other = ours["by_seed"], theirs["by_seed"]
-    if paired:
-        n = min(len(one), len(other))
-        each = np.subtract(one[:n], other[:n])
-        return float(each.mean()), (deviation(each) or 0.0) / math.sqrt(n)
-    errors = ((deviation(values) or 0.0) / math.sqrt(len(values)) for values in (one, other))
-    return ours["mean"] - theirs["mean"], math.hypot(*errors)
+    n = max(len(one), len(other)) if 1 in (len(one), len(other)) else min(len(one), len(other))
+    each = np.subtract(one[:n], other[:n])  # a single value is repeated
+    return float(each.mean()), (deviation(each) or 0.0) / math.sqrt(n)
 
 
 class Target(NamedTuple):

@@ -136,3 +136,7 @@ class DivergenceWarning(CrowdwiseWarning):
 
 class DominantWorkerWarning(CrowdwiseWarning):
     """The inferred labels repeat the answers of one worker, and the majority vote does not."""
+
+
+class OneClassWarning(CrowdwiseWarning):
+    """The inferred labels have drifted to one class."""

@@ -31,15 +31,14 @@ def test_unmeasurable_gap_is_left_out() -> None:
     assert noise_gaps(scores, "vote", ("low", "high")) == {"x": 50.0}
 
 
-def test_paired_difference_uses_the_seeds_that_both_have() -> None:
+def test_difference_is_over_the_seeds_that_both_have() -> None:
     ours = {"mean": 83.0, "by_seed": [80.0, 85.0, 84.0]}
     theirs = {"mean": 80.5, "by_seed": [79.0, 82.0]}
-    assert difference(ours, theirs, paired=True) == (2.0, pytest.approx(1.0))
-    by, error = difference(ours, theirs, paired=False)
-    assert by == 2.5
-    assert error == pytest.approx(np.hypot(np.std([80, 85, 84], ddof=1) / 3**0.5, 1.5))
+    assert difference(ours, theirs) == (2.0, pytest.approx(1.0))
+    assert difference(theirs, ours) == (-2.0, pytest.approx(1.0))
 
 
-def test_single_value_adds_no_error() -> None:
+def test_method_without_randomness_is_compared_with_each_run() -> None:
     one = {"mean": 80.0, "by_seed": [80.0]}
-    assert difference(one, {"mean": 81.0, "by_seed": [80.0, 82.0]}, paired=False) == (-1.0, pytest.approx(1.0))
+    assert difference(one, {"mean": 81.0, "by_seed": [80.0, 82.0]}) == (-1.0, pytest.approx(1.0))
+    assert difference(one, one) == (0.0, 0.0)

@@ -95,7 +95,7 @@ _METHODS = (
     Method("cpc", "learn.methods.cpc:CPC", "Kajino, Tsuboi and Kashima 2013",
            "groups of workers who answer alike", needs_features=True),
     Method("adaptive-difficulty", "learn.methods.difficulty.models:AdaptiveDifficultyEM", "Xu et al. (Data Difficulty)",
-           "task difficulty estimated from the classifier's uncertainty", needs_features=True),
+           "task difficulty estimated from the uncertainty of the labels", needs_features=True),
     Method("fixed-difficulty", "learn.methods.difficulty.models:FixedDifficultyEM", "Xu et al. (Data Difficulty)",
            "task difficulty estimated from disagreement of the votes", needs_features=True),
     Method("unionnet", "learn.methods.unionnet:UnionNet", "Wei et al. 2022",

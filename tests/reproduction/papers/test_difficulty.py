@@ -103,7 +103,7 @@ def test_modelling_difficulty_improves_the_inferred_truth():
 
 
 def test_stamp_changes_with_the_settings(monkeypatch):
-    methods = ("Fixed", "Fixed climb=None", "Adaptive")
+    methods = ("Fixed", "Fixed newton", "Adaptive")
     cells = [cell(method, "gaussian-paper", quick=quick) for method in methods for quick in (False, True)]
     assert len({stamp(each) for each in cells}) == len(cells)
     before = stamp(cells[0])

@@ -2,5 +2,6 @@
 
 models.py         the two models, with their equations; start here
 workers.py        the worker model: how errors depend on the easiness of a task
-classifiers.py    logistic classifiers that also set the easiness (`exact`, `hold`)
+classifiers.py    the logistic classifier that also sets the easiness (`exact`)
+collapse.py       the warning that nearly all labels are one class
 """

@@ -1,8 +1,6 @@
-"""Logistic classifiers of the difficulty models: their probabilities also define how easy a task is."""
+"""The logistic classifier of `exact=True`: its probabilities also define how easy a task is."""
 
 from __future__ import annotations
-
-from abc import abstractmethod
 
 import numpy as np
 from scipy.optimize import minimize
@@ -14,21 +12,19 @@ from crowdwise.learn.joint_em.logistic import penalty
 from crowdwise.learn.methods.difficulty.workers import DifficultyWorkers, answer_log_proba, easiness
 
 
-class BoundLogistic(LogisticClassifier):
-    """Logistic regression whose objective is the full bound, including its effect on the easiness of tasks."""
+class ExactLogistic(LogisticClassifier):
+    """Logistic regression fitted to the full bound, including its effect on the easiness of tasks."""
 
     workers: DifficultyWorkers
 
     def fit(self, target: Array) -> None:  # noqa: D102
         if self.coef is None or self.workers.strength is None:  # first round: there are no workers yet
             super().fit(target)
-        else:
-            self._step(target, self.coef)
-            self.cost = penalty(self.coef, self.ridge)
-
-    @abstractmethod
-    def _step(self, target: Array, coef: Array) -> None:
-        """Improve the coefficients, starting from the current ones."""
+            return
+        start, options = self.coef.ravel(), {"maxiter": self.max_iter}
+        result = minimize(self.minus_bound, start, (target,), jac=True, method="L-BFGS-B", options=options)
+        self.coef = result.x.reshape(self.coef.shape)
+        self.cost = penalty(self.coef, self.ridge)
 
     def minus_bound(self, flat: Array, target: Array) -> tuple[float, Array]:
         """Return minus the expected log-likelihood of truth and answers, plus the ridge penalty; and its gradient."""
@@ -50,28 +46,3 @@ class BoundLogistic(LogisticClassifier):
         slope += scale[:, None] * f * (gain - (f * gain).sum(axis=1, keepdims=True))
         full = np.vstack([self.x.T @ slope - self.ridge * coef[:-1], slope.sum(axis=0)])
         return penalty(coef, self.ridge) - value, -full.ravel()
-
-
-class ExactLogistic(BoundLogistic):
-    """Logistic regression fitted to the full bound."""
-
-    def _step(self, target: Array, coef: Array) -> None:
-        result = minimize(
-            self.minus_bound, coef.ravel(), (target,), jac=True, method="L-BFGS-B", options={"maxiter": self.max_iter}
-        )
-        self.coef = result.x.reshape(coef.shape)
-
-
-class LimitedLogistic(BoundLogistic):
-    """Logistic regression fitted to the soft labels, with a step so short that the full bound does not fall."""
-
-    def _step(self, target: Array, coef: Array) -> None:
-        before = self.minus_bound(coef.ravel(), target)[0]
-        LogisticClassifier.fit(self, target)
-        assert self.coef is not None
-        step = self.coef - coef
-        for length in 0.5 ** np.arange(11):
-            self.coef = coef + length * step
-            if self.minus_bound(self.coef.ravel(), target)[0] <= before:
-                return
-        self.coef = coef

@@ -5,25 +5,28 @@
     P(worker w is right | truth c, t)  = e / (e + C - 1), e = exp(lambda[w, c] d_t):  sigmoid(lambda d) for C = 2
     P(w says l | truth c, t)           = (1 - that) / (C - 1) for each wrong l
 
-    adaptive   p = f(x_t), the classifier's current probabilities (or the posterior: difficulty="posterior")
+    adaptive   p = the posterior, as in the authors' code, or f(x_t) as in the text (difficulty="classifier")
     fixed      p = vote shares
 
     E   T[t, c]  proportional to f(x_t)[c] * prod over answers of P(label | worker, c, t)
-    M   lambda by Newton's method on the expected log-likelihood (concave); f on the soft labels T
+    M   f on the soft labels T; lambda stays at logit(accuracy against the votes) / (largest d), or climbs (`climb`)
 
 The two-class models are those of the difficulty paper, with its formulas corrected: ascent, not descent; the square in
-both factors; lambda starts at logit(accuracy) / (largest d). lambda >= 0 makes a worker never worse than chance;
-`signed` removes that limit. The extension to more classes is ours; for two classes it is the paper's model.
+both factors; the start of lambda. lambda >= 0 makes a worker never worse than chance; `signed` removes that limit. The
+extension to more classes is ours; for two classes it is the paper's model.
 
-In `AdaptiveDifficultyEM` the classifier also sets d, so fitting it to T alone may lower the bound. `exact=True` fits
-it to the full bound (logistic classifier only), and the bound never falls. `hold=True` takes the plain step, but only
-as far as the bound does not fall. In `FixedDifficultyEM` the bound never falls.
+The authors' code takes d from the posterior of the round before. With that, tasks whose answers contradict each other
+switch between easy and hard for ever; here d is the mean of that d and of the one that it leads to.
 
-Fails: the plain adaptive form sometimes drifts to one class, even on answers simulated from the model itself; the exact
-form does not, and `hold` seldom does. In `FixedDifficultyEM` d is computed from the answers it explains: if all agree,
-d is largest, and the optimal lambda takes them to be right nearly always. A lambda left at its start, a worker's
-accuracy, or moved by few small steps (`climb`) infers the truth better on simulated answers: see
-`python -m reproduction difficulty-tables`.
+Why lambda stays: d is made of the answers that it explains, or of a classifier trained on them. Its optimum
+(climb="newton") takes answers to easy tasks to be right nearly always, so labels that are wrong confirm each other. The
+small steps of the authors hardly move it. `skill_` needs the optimum, so that is computed once, after the last round.
+
+Fails: workers with a large lambda (10 to 20), whose answers then count too little beside the features: the labels of
+`AdaptiveDifficultyEM` may fall below the vote's. With difficulty="classifier" and climb="newton" the labels may drift
+to one class, even on answers simulated from the model itself. Fitting the classifier to the full bound (`exact`) keeps
+the bound from falling, but may drift too. A `OneClassWarning` says so. Figures: `python -m reproduction
+difficulty-tables difficulty-by-task`.
 """
 
 from __future__ import annotations
@@ -43,14 +46,9 @@ from crowdwise.learn.joint_em.classifiers import CrossFitted, LogisticClassifier
 from crowdwise.learn.joint_em.engine import JointEMEngine
 from crowdwise.learn.joint_em.logistic import predict_logistic
 from crowdwise.learn.methods.aggnet import AggNet
-from crowdwise.learn.methods.difficulty.classifiers import BoundLogistic, ExactLogistic, LimitedLogistic
-from crowdwise.learn.methods.difficulty.workers import (
-    DifficultyWorkers,
-    StrengthUpdate,
-    confusion_at,
-    easiness,
-    skill_from_strength,
-)
+from crowdwise.learn.methods.difficulty.classifiers import ExactLogistic
+from crowdwise.learn.methods.difficulty.collapse import warn_of_one_class
+from crowdwise.learn.methods.difficulty.workers import DifficultyWorkers, StrengthUpdate, confusion_at, easiness
 from crowdwise.learn.methods.raykar import answered_weights, check_em, em_rounds, warn_if_not_converged
 from crowdwise.learn.network.learner import TrainingOptions, reject_epoch_options
 from crowdwise.learn.network.modules import Network
@@ -88,7 +86,7 @@ class _DifficultyEM(AggNet):
 
     defaults: ClassVar[TrainingOptions] = {"network": "logistic"}
     prior: Any
-    exact = hold = False
+    exact = False
 
     def __init__(
         self,
@@ -96,7 +94,7 @@ class _DifficultyEM(AggNet):
         prior: Literal["classifier", "votes"] = "classifier",
         signed: bool = False,
         pseudo: tuple[float, float] | None = (1.1, 0.1),
-        climb: StrengthUpdate = "newton",
+        climb: StrengthUpdate = None,
         ridge: float = 1.0,
         max_iter: int | None = None,
         tol: float = 1e-5,
@@ -129,13 +127,10 @@ class _DifficultyEM(AggNet):
         if not known and isinstance(climb, (tuple, list)) and len(climb) == 2:
             known = is_integer(climb[0], 1) and is_number(climb[1]) and climb[1] > 0
         require(known, "climb", climb, "'newton', (steps, rate) with 1 or more steps, or None")
-        require(
-            climb is not None or not self.signed, "signed", self.signed, "False with climb=None: lambda starts >= 0"
-        )
+        require(climb is not None or not self.signed, "signed", self.signed, "False, or climb='newton'")
         check_em(self.cross_fit, self.calibrate, self.max_iter, self.tol)
         plain = self.network == "logistic" and self.cross_fit is None
         require(plain or not self.exact, "exact", self.exact, "False with a network or cross_fit")
-        require(plain or not self.hold, "hold", self.hold, "False with a network or cross_fit")
         if self.network == "logistic":
             reject_epoch_options(self, "network='logistic'")
 
@@ -175,9 +170,9 @@ class _DifficultyEM(AggNet):
         workers = self._make_workers(answers, weight)
 
         def make(rows: Array | None) -> LogisticClassifier:
-            kind = ExactLogistic if self.exact else LimitedLogistic if self.hold else LogisticClassifier
+            kind = ExactLogistic if self.exact else LogisticClassifier
             classifier = kind(x, weight, rows, ridge=self.ridge, solver="auto", max_iter=30)
-            if isinstance(classifier, BoundLogistic):
+            if isinstance(classifier, ExactLogistic):
                 classifier.workers = workers
             return classifier
 
@@ -186,7 +181,7 @@ class _DifficultyEM(AggNet):
         rounds, tol = em_rounds(self.max_iter, self.tol, self.cross_fit)
         engine = JointEMEngine(
             answers, gold, [workers], classifier, max_iter=rounds, tol=tol, calibrate=self.calibrate,
-            monotone=(self.exact or self.hold or (self._source() == "votes" and self.prior == "classifier"))
+            monotone=(self.exact or (self._source() == "votes" and self.prior == "classifier"))
             and not isinstance(self.climb, (tuple, list)),  # a gradient step may overshoot
         )  # fmt: skip
         engine.start(vote_shares(answers))
@@ -199,8 +194,10 @@ class _DifficultyEM(AggNet):
     def _finish(self, engine: JointEMEngine) -> None:
         super()._finish(engine)
         self.strength_ = np.mean([workers.strength for workers in engine.workers], axis=0)
-        self.skill_ = skill_from_strength(self.strength_)
+        skills = [workers.skill(proba) for workers, proba in zip(engine.workers, engine.proba, strict=True)]
+        self.skill_ = np.mean(skills, axis=0)
         self.temperature_ = float(1 / max(engine.weights[0, 0], FLOOR))
+        warn_of_one_class(engine.answers, self.proba_.argmax(axis=1), type(self).__name__)
 
     def _predict_proba(self, features: Features) -> Array:
         if not hasattr(self, "coef_"):
@@ -222,27 +219,26 @@ class _DifficultyEM(AggNet):
 
 
 class AdaptiveDifficultyEM(_DifficultyEM):
-    """EM in which the classifier's uncertainty, which changes as it learns, defines the difficulty of a task.
+    """EM in which the uncertainty about the truth, which changes as the model learns, defines the difficulty of a task.
 
     Parameters
     ----------
     network : "logistic", or as in `TrainingOptions`
         A logistic classifier with its own solver, or a network in the training loop (`Logistic()` included).
-    difficulty : {"classifier", "posterior"}
-        Whose uncertainty defines the difficulty: the classifier's (the paper), or the last posterior's (its code).
+    difficulty : {"posterior", "classifier"}
+        Whose uncertainty defines the difficulty: the posterior's (the authors' code), or the classifier's (the paper's
+        text).
     prior : {"classifier", "votes"}
         The prior of each task in the E-step.
     signed : bool
-        Allow workers to be worse than chance.
+        Allow workers to be worse than chance; needs a lambda that climbs, as nobody is worse than chance at first.
     pseudo : (right, wrong) or None
         Pseudo-answers of each worker and class; None is the paper.
-    climb : "newton", (steps, rate) or None
-        How lambda is updated in each round: to its optimum by Newton's method, by steps of gradient ascent on the sum
-        over answers (the paper's Algorithm 1), or never: it stays at 4 logit(accuracy against the votes).
+    climb : None, (steps, rate) or "newton"
+        How lambda is updated in each round: never (it stays at 4 logit(accuracy against the votes)), by steps of
+        gradient ascent on the sum over answers (the paper's Algorithm 1), or to its optimum by Newton's method.
     exact : bool
-        Fit the classifier to the full bound, including its effect on the difficulty.
-    hold : bool
-        Fit the classifier to the labels alone, but halve its step until the full bound does not fall.
+        Fit the classifier to the full bound, including its effect on the difficulty; needs difficulty="classifier".
     ridge, cross_fit, calibrate, max_iter, tol
         As for `Raykar`; with a network, `epochs` and `epochs_per_round` replace `max_iter`.
     **training
@@ -253,8 +249,8 @@ class AdaptiveDifficultyEM(_DifficultyEM):
     strength_ : (workers, classes) array
         lambda: how fast the accuracy of each worker rises as tasks get easier.
     skill_ : (workers, classes) array
-        Accuracy of each worker on the easiest tasks: sigmoid(lambda / 4) for two classes, which the paper reports as
-        specificity (class 0) and sensitivity (class 1).
+        Accuracy of each worker on the easiest tasks, which the paper reports as specificity (class 0) and sensitivity
+        (class 1): sigmoid(lambda / 4) for two classes, at the optimal lambda for the final posteriors if climb=None.
     confusion_ : (workers, classes, classes) array
         On a task of average easiness.
 
@@ -269,24 +265,21 @@ class AdaptiveDifficultyEM(_DifficultyEM):
     def __init__(
         self,
         *,
-        difficulty: Literal["classifier", "posterior"] = "classifier",
+        difficulty: Literal["posterior", "classifier"] = "posterior",
         exact: bool = False,
-        hold: bool = False,
         **options: Any,
     ) -> None:
         super().__init__(**options)
         self.difficulty = difficulty
         self.exact = exact
-        self.hold = hold
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        known = self.difficulty in ("classifier", "posterior")
-        require(known, "difficulty", self.difficulty, "'classifier' or 'posterior'")
-        by_classifier = self.difficulty == "classifier"
-        for name, value in (("exact", self.exact), ("hold", self.hold)):
-            require(by_classifier or not value, name, value, "False with difficulty='posterior'")
-        require(not (self.exact and self.hold), "hold", self.hold, "False with exact=True, whose bound never falls")
+        known = self.difficulty in ("posterior", "classifier")
+        require(known, "difficulty", self.difficulty, "'posterior' or 'classifier'")
+        require(
+            not self.exact or self.difficulty == "classifier", "exact", self.exact, "False, or difficulty='classifier'"
+        )
 
     def _source(self) -> Any:
         return self.difficulty
@@ -307,8 +300,8 @@ class FixedDifficultyEM(_DifficultyEM):
     strength_ : (workers, classes) array
         lambda: how fast the accuracy of each worker rises as tasks get easier.
     skill_ : (workers, classes) array
-        Accuracy of each worker on the easiest tasks: sigmoid(lambda / 4) for two classes, which the paper reports as
-        specificity (class 0) and sensitivity (class 1).
+        Accuracy of each worker on the easiest tasks, which the paper reports as specificity (class 0) and sensitivity
+        (class 1): sigmoid(lambda / 4) for two classes, at the optimal lambda for the final posteriors if climb=None.
     confusion_ : (workers, classes, classes) array
         On a task of average easiness.
 

@@ -54,7 +54,7 @@ class DifficultyWorkers:
         signed: bool,
         pseudo: tuple[float, float] | None,
         weight: Array | None,
-        climb: StrengthUpdate = "newton",
+        climb: StrengthUpdate = None,
     ) -> None:
         self.answers, self.source, self.prior, self.signed, self.pseudo = answers, source, prior, signed, pseudo
         self.task_weight, self.climb = weight, climb
@@ -72,9 +72,7 @@ class DifficultyWorkers:
     def fit(self, proba: Array, f: Array) -> None:  # noqa: D102
         self.belief = proba
         a, easy = self.answers, self.easiness(f)[self.answers.task]  # (answers,)
-        mass = proba[a.task] * self.weight[:, None]  # (answers, classes)
-        if self.task_weight is not None:
-            mass *= self.task_weight[a.task, None]
+        mass = self._mass(proba)
         self.mean_easiness = float(max(easy.mean(), 1e-6))
         if self.strength is None:
             self.strength = self._initial_strength(mass)
@@ -87,12 +85,33 @@ class DifficultyWorkers:
         elif self.climb is not None:
             self.strength = gradient_strength(self.strength, *data, **options, steps=self.climb[0], rate=self.climb[1])
 
+    def skill(self, proba: Array) -> Array:
+        """Return the accuracy of each worker on the easiest tasks, (workers, classes), given the final posteriors.
+
+        A lambda that does not climb belongs to the votes, which are wrong more often on hard tasks. The optimal lambda
+        is then computed once, with the difficulty from the posteriors: that from the votes overrates all workers.
+        """
+        assert self.strength is not None
+        if self.climb is not None:
+            return skill_from_strength(self.strength)
+        a, easy = self.answers, easiness(proba)[self.answers.task]
+        best = newton_strength(
+            self.strength, a.worker, easy, self.right, self._mass(proba), a.n_classes, signed=self.signed,
+            pseudo=self.pseudo, at=float(max(easy.mean(), 1e-6)),
+        )  # fmt: skip
+        return skill_from_strength(best)
+
+    def _mass(self, proba: Array) -> Array:
+        """Return how much each answer counts under each class, (answers, classes)."""
+        mass = proba[self.answers.task] * self.weight[:, None]
+        return mass if self.task_weight is None else mass * self.task_weight[self.answers.task, None]
+
     def _initial_strength(self, mass: Array) -> Array:
         """Return the first lambda, from each worker's accuracy, as if all tasks had the largest easiness."""
         a = self.answers
         hits = _by_worker(a.worker, mass * self.right, a.n_workers)
         share = (hits + 0.5) / (_by_worker(a.worker, mass, a.n_workers) + 1)
-        return strength_from_skill(np.clip(share, 0.51, 0.99))
+        return strength_from_skill(np.clip(share, 1 / a.n_classes + 0.01, 0.99))  # better than a guess
 
     def log_likelihoods(self, easy: Array) -> Array:
         """Return log P(label[a] | worker[a], truth c), (answers, classes), given the easiness of each answer's task."""
@@ -100,10 +119,18 @@ class DifficultyWorkers:
         return answer_log_proba(self.strength[self.answers.worker] * easy[:, None], self.right, self.answers.n_classes)
 
     def posterior(self, f: Array, gold: Array | None) -> tuple[Array, float]:  # noqa: D102
-        a = self.answers
         start = f if self.prior == "classifier" else np.maximum(self.votes, FLOOR)
-        each = self.log_likelihoods(self.easiness(f)[a.task]) * self.weight[:, None]
-        return task_posteriors(each, start, a, gold, self.task_weight)
+
+        def infer(easy: Array) -> tuple[Array, float]:
+            each = self.log_likelihoods(easy[self.answers.task]) * self.weight[:, None]
+            return task_posteriors(each, start, self.answers, gold, self.task_weight)
+
+        easy = self.easiness(f)
+        if (
+            self.source == "posterior"
+        ):  # half way to the new one: some tasks would switch between easy and hard for ever
+            easy = (easy + easiness(infer(easy)[0])) / 2
+        return infer(easy)
 
     def log_likelihood(self, f: Array, gold: Array | None) -> Array:  # noqa: D102
         each = self.log_likelihoods(self.easiness(f)[self.answers.task]) * self.weight[:, None]
