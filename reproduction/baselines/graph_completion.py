@@ -34,8 +34,9 @@ from crowdwise.augment.pairs import pair_blocks
 from crowdwise.learn.base import Array
 from crowdwise.learn.features import Features
 from crowdwise.learn.network.batches import Batch
-from crowdwise.learn.network.learner import NetworkLearner, TrainingOptions
+from crowdwise.learn.network.learner import NetworkLearner
 from crowdwise.learn.network.modules import Dropout, Linear, Network
+from crowdwise.learn.network.options import TrainingOptions
 from crowdwise.learn.network.prediction import BLOCK
 from crowdwise.learn.network.torch_support import Tensor, functional, nn, torch
 from crowdwise.learn.network.training import CrowdModule

@@ -31,8 +31,8 @@ from crowdwise.learn.features.scaling import mean_and_scale
 from crowdwise.learn.methods.crowdlayer import CrowdLayer, CrowdLayerModule, Kind
 from crowdwise.learn.network.architectures import build_network
 from crowdwise.learn.network.batches import Batch
-from crowdwise.learn.network.learner import TrainingOptions
 from crowdwise.learn.network.modules import Dropout, Linear, Network
+from crowdwise.learn.network.options import TrainingOptions
 from crowdwise.learn.network.torch_support import Tensor, functional, nn, torch
 from crowdwise.learn.network.training import CrowdModule, Trainer
 

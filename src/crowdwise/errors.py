@@ -134,6 +134,10 @@ class DivergenceWarning(CrowdwiseWarning):
     """Adversarial training diverged and its result should not be used."""
 
 
+class LabelsWarning(CrowdwiseWarning):
+    """The labels of a learner agree with the answers less often than the vote does."""
+
+
 class DominantWorkerWarning(CrowdwiseWarning):
     """The inferred labels repeat the answers of one worker, and the majority vote does not."""
 

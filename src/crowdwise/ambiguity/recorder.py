@@ -10,8 +10,9 @@ from crowdwise.ambiguity.ranking import TaskRanker
 from crowdwise.answers import Answers
 from crowdwise.learn.base import FitInput
 from crowdwise.learn.network.architectures import Spec
-from crowdwise.learn.network.learner import NetworkLearner, TrainingOptions
+from crowdwise.learn.network.learner import NetworkLearner
 from crowdwise.learn.network.modules import Network
+from crowdwise.learn.network.options import TrainingOptions
 
 
 class MarginRecorder(TaskRanker, NetworkLearner):

@@ -16,7 +16,7 @@ answers per worker.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -102,6 +102,9 @@ class WAUM(MarginRecorder):
             for name, default in (("select", "last"), ("checkpoint", None)):
                 value = getattr(self, name)
                 require(value == default, name, value, f"{default!r} with per_worker=True, which trains many networks")
+
+    def _trial(self) -> Self:
+        return super()._trial().set_params(trust=None, per_worker=False)
 
     def _fit(self, inputs: FitInput) -> None:
         answers = inputs.answers

@@ -284,6 +284,8 @@ def progress_text(name: str, record: Mapping[str, Any], pace: float) -> tuple[st
     ('Fitting dasc, iteration 2, epoch 3, loss 0.5, 37 s left', 23, 60)
     """
     units = [unit for unit in ("iteration", "epoch") if unit in record]
+    if record.get("stage") == "search":  # it ends before the last epoch
+        return f"Fitting {name}, searching how long to train, epoch {record['epoch']}", None, None
     words = [f"Fitting {name}", *(f"{unit} {record[unit]}" for unit in units)]
     words += [f"{figure} {record[figure]:.3g}" for figure in ("loss", "bound") if figure in record]
     if not units:

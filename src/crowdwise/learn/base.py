@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from crowdwise._core.blas_threads import one_blas_thread
 from crowdwise._core.validation import require
 from crowdwise.answers import Answers
 from crowdwise.errors import (
@@ -26,7 +27,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 # Called after each epoch or iteration with a mapping: "epoch", "epochs" and "loss", or "iteration", "iterations" and
 # "bound"; and "seconds", the time it took. Networks add "module", the `CrowdModule` after the epoch: it is the one in
 # training, not a copy, and must not be changed (`network.prediction` predicts with it and leaves it unchanged); and
-# "phase", which counts the trainings of a method that trains more than once.
+# "phase", which counts the trainings of a method that trains more than once. Records of the search for the length of
+# the training have "stage": "search" and come first.
 Callback = Callable[[Mapping[str, Any]], None]
 
 MAX_CELLS = 200_000_000  # largest result of `answer_proba`: tasks x workers x classes
@@ -129,12 +131,19 @@ class CrowdClassifier(FittedModel):
         self.answers_ = answers
         self.history_ = []
         known = None if gold is None else answers.codes_of_truth(gold)
-        with self._lock_checkpoint():
-            self._fit(
-                FitInput(features, answers, task_weights(sample_weight, answers.n_tasks), known, validation, callback)
-            )
+        inputs = FitInput(features, answers, task_weights(sample_weight, answers.n_tasks), known, validation, callback)
+        with self._lock_checkpoint(), one_blas_thread():
+            self._before_fit(inputs)
+            self._fit(inputs)
         self.codes_ = pick(self.proba_, np.random.default_rng(getattr(self, "random_state", 0)))
+        self._after_fit(inputs)
         return self
+
+    def _before_fit(self, inputs: FitInput) -> None:
+        """Choose what a fit needs to know first, such as how long to train."""
+
+    def _after_fit(self, inputs: FitInput) -> None:
+        """Check the result; warn if it should not be used."""
 
     def _lock_checkpoint(self) -> AbstractContextManager[None]:
         """Lock the checkpoint file, if there is one, so that no other fit uses it."""

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, Unpack
+from typing import Any, Literal, NamedTuple, Self, Unpack
 
 import numpy as np
 from sklearn.base import clone
@@ -41,8 +41,9 @@ from crowdwise.augment.pairs import draw_missing
 from crowdwise.errors import CrowdwiseWarning
 from crowdwise.learn.base import Array, FitInput
 from crowdwise.learn.features import Features, open_features
-from crowdwise.learn.network.learner import NetworkLearner, TrainingOptions
+from crowdwise.learn.network.learner import NetworkLearner, found_plan, use_plan
 from crowdwise.learn.network.modules import Network
+from crowdwise.learn.network.options import TrainingOptions
 from crowdwise.learn.network.torch_support import torch
 from crowdwise.learn.network.training import CrowdModule, Trainer
 from crowdwise.simulate.answers import draw_labels
@@ -243,6 +244,10 @@ class CrowdInG(NetworkLearner):
             linked = normalise_graph(cooccurrence(answers, weight), self.normalisation)
             module.discriminator.graph.copy_(torch.from_numpy(linked))
 
+    def _trial(self) -> Self:
+        trial = super()._trial()  # ends before the game
+        return trial.set_params(multiplier="mean") if self.multiplier == "search" else trial
+
     def _fit(self, inputs: FitInput) -> None:
         self.multiplier_ = None if isinstance(self.multiplier, str) else self.multiplier
         if self.multiplier == "search":
@@ -255,7 +260,7 @@ class CrowdInG(NetworkLearner):
         tried, fits = [], []
         for mu in GRID:
             trial: CrowdInG = clone(self).set_params(multiplier=mu, select="last", checkpoint=None)
-            with warnings.catch_warnings():
+            with use_plan(found_plan(self), trial), warnings.catch_warnings():
                 warnings.simplefilter("ignore", CrowdwiseWarning)
                 trial.fit(inputs.features, kept, sample_weight=inputs.weight)
             fits.append(trial.answer_log_likelihood(inputs.features, held))  # (held,)

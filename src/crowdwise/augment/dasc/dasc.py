@@ -54,9 +54,8 @@ from crowdwise.errors import CrowdwiseError, CrowdwiseWarning
 from crowdwise.learn.base import Array, CrowdClassifier, FitInput
 from crowdwise.learn.features import Features
 from crowdwise.learn.network import checkpoint
-from crowdwise.learn.network.learner import NetworkLearner
+from crowdwise.learn.network.learner import NetworkLearner, found_plan, use_plan
 from crowdwise.learn.network.prediction import predict_answers
-from crowdwise.learn.network.torch_support import Tensor
 from crowdwise.learn.wrapper import Wrapper
 from crowdwise.truth.base import TruthModel
 from crowdwise.truth.vote_check import MIN_HELD_OUT, mean_and_error, split_answers
@@ -210,7 +209,8 @@ class DASC(Wrapper):
         self.history_ += state.history
         for iteration in range(len(self.history_), self.iterations + 1):
             began = time.perf_counter()
-            self.model_ = self._fit_base(inputs, self._pools(kept, state.pseudo), state.start, iteration)
+            self.model_ = self._fit_base(inputs, self._pools(kept, state.pseudo), state, iteration)
+            state = state._replace(plan=found_plan(self.model_))
             record: dict[str, Any] = {"iteration": iteration, "iterations": self.iterations}
             members = [pool_statistics(inputs.answers, pseudo, iteration) for pseudo in self._by_member(state.pseudo)]
             record |= mean_statistics(members) if self.apart else members[0]
@@ -230,7 +230,7 @@ class DASC(Wrapper):
                 saved.write_state(state)
         if held is not None:  # final fit on all answers
             pools = self._pools(inputs.answers, state.pseudo)
-            self.model_ = self._fit_base(inputs, pools, state.start, len(self.history_) - 1)
+            self.model_ = self._fit_base(inputs, pools, state, len(self.history_) - 1)
         self.proba_, self.pseudo_ = self.model_.proba_, state.pseudo._asdict()
 
     def _by_member(self, pseudo: PseudoAnswers) -> list[PseudoAnswers]:
@@ -269,7 +269,7 @@ class DASC(Wrapper):
         if len(chosen.task) == 0:
             return None
         start = copy_start_weights(self.model_) if self.warm_start else {}
-        return State(state.pseudo.append(chosen), self.history_, state.best, start)
+        return state._replace(pseudo=state.pseudo.append(chosen), history=self.history_, start=start)
 
     def _hide(self, inputs: FitInput) -> tuple[Answers, Answers | None]:
         """Return the answers to fit on, and the hidden ones of tasks with positive weight or None if too few."""
@@ -282,10 +282,11 @@ class DASC(Wrapper):
                     return kept, held
         return inputs.answers, None
 
-    def _fit_base(
-        self, inputs: FitInput, pools: list[Answers], start: dict[str, Tensor], iteration: int
-    ) -> CrowdClassifier:
-        """Fit the base on answers and pseudo-answers. Its callback records include the iteration."""
+    def _fit_base(self, inputs: FitInput, pools: list[Answers], state: State, iteration: int) -> CrowdClassifier:
+        """Fit the base on answers and pseudo-answers. Its callback records include the iteration.
+
+        The first fit finds how long to train; the others take as many steps.
+        """
         callback = inputs.callback
 
         def report(record: Mapping[str, Any]) -> None:
@@ -294,7 +295,8 @@ class DASC(Wrapper):
 
         model = self._new_base()
         with ExitStack() as stack:
-            stack.enter_context(use_start_weights(start, model))
+            stack.enter_context(use_start_weights(state.start, model))
+            stack.enter_context(use_plan(state.plan, model))
             if self.apart:
                 stack.enter_context(use_separate_answers(pools, model))
             return model.fit(

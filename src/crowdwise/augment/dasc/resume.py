@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from crowdwise.learn.network.learner import NetworkLearner
 from crowdwise.learn.network.modules import Network
 from crowdwise.learn.network.torch_support import Tensor, torch
 from crowdwise.learn.network.training import CrowdModule
+from crowdwise.learn.network.training_length import TrainingPlan
 
 
 def copy_start_weights(model: CrowdClassifier) -> dict[str, Tensor]:
@@ -74,6 +76,7 @@ class State(NamedTuple):
     history: list[dict[str, Any]]
     best: Array  # (hidden,) log-likelihood of the hidden answers in the best iteration so far
     start: dict[str, Tensor]  # weights to start from
+    plan: TrainingPlan | None = None  # how to train, as the first fit found
 
     @classmethod
     def new(cls) -> State:
@@ -89,7 +92,8 @@ class SavedState(CheckpointFile):
         arrays = {**{f"pseudo/{name}": column for name, column in state.pseudo._asdict().items()}, "best": state.best}
         tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
         tensors |= {f"start/{name}": value for name, value in state.start.items()}
-        self.write(tensors, {"history": state.history})
+        plan = None if state.plan is None else asdict(state.plan)
+        self.write(tensors, {"history": state.history, "training": plan})
 
     def load(self) -> State:
         """Return the saved state, or a new one if there is no file."""
@@ -99,4 +103,5 @@ class SavedState(CheckpointFile):
         header, tensors = found
         pseudo = PseudoAnswers(*(tensors[f"pseudo/{name}"].numpy() for name in PseudoAnswers._fields))
         start = {name.removeprefix("start/"): value for name, value in tensors.items() if name.startswith("start/")}
-        return State(pseudo, header["history"], tensors["best"].numpy(), start)
+        plan = None if header["training"] is None else TrainingPlan(**header["training"])
+        return State(pseudo, header["history"], tensors["best"].numpy(), start, plan)

@@ -44,8 +44,9 @@ from crowdwise.augment.iced.neighbours import MOST, Delta, Simulate, WarmUp
 from crowdwise.augment.iced.rounds import Rounds
 from crowdwise.learn.base import Array, FitInput
 from crowdwise.learn.features import Features, open_features
-from crowdwise.learn.network.learner import NetworkLearner, TrainingOptions
+from crowdwise.learn.network.learner import NetworkLearner
 from crowdwise.learn.network.modules import Network
+from crowdwise.learn.network.options import TrainingOptions
 from crowdwise.learn.network.training import Trainer
 from crowdwise.truth.methods.dawid_skene import DawidSkene
 

@@ -18,6 +18,22 @@ LEAST, MOST = 1e-37, 1e37  # 1 / LEAST and differences of values up to MOST are 
 
 def mean_and_scale(features: Features) -> tuple[Array, Array]:
     """Return the mean of each feature and one over its standard deviation (1 if constant), in one pass over blocks."""
+    mean, deviation = mean_and_deviation(features)
+    return mean, 1 / np.where(deviation > 0, deviation, 1.0)
+
+
+def common_scale(deviation: Array) -> Array:
+    """Return one over the root of the mean variance of the features, for each of them.
+
+    >>> common_scale(np.array([0.0, 3.0, 4.0, 0.0])).tolist()
+    [0.4, 0.4, 0.4, 0.4]
+    """
+    size = float(np.sqrt(np.mean(np.square(deviation))))
+    return np.full(len(deviation), 1 / size if size > 0 else 1.0)
+
+
+def mean_and_deviation(features: Features) -> tuple[Array, Array]:
+    """Return the mean and the standard deviation of each feature (0 if constant), in one pass over blocks."""
     shift = features.rows(np.zeros(1, np.int64)).reshape(-1).astype(np.float64)  # near the mean, to keep squares small
     total, most = np.zeros((2, len(shift))), np.abs(shift)
     for block in features.blocks():
@@ -31,4 +47,4 @@ def mean_and_scale(features: Features) -> tuple[Array, Array]:
     deviation = np.sqrt(np.maximum(square - mean**2, 0))
     mean += shift
     least = np.maximum(np.maximum(FLAT * np.abs(mean), min(NOISE * deviation.max(initial=0.0), SMALL)), LEAST)
-    return mean, 1 / np.where(deviation > least, deviation, 1.0)
+    return mean, np.where(deviation > least, deviation, 0.0)

@@ -23,8 +23,9 @@ from crowdwise.learn.joint_em.classifiers import draw_folds
 from crowdwise.learn.joint_em.engine import ConfusionWorkers, JointEMEngine
 from crowdwise.learn.joint_em.network_classifier import NetworkClassifier, fold_weights, networks_per_model
 from crowdwise.learn.methods.raykar import check_em
-from crowdwise.learn.network.learner import NetworkLearner, TrainingOptions
+from crowdwise.learn.network.learner import NetworkLearner
 from crowdwise.learn.network.modules import Network
+from crowdwise.learn.network.options import TrainingOptions
 from crowdwise.learn.network.soft_targets import TargetModule
 from crowdwise.learn.network.torch_support import torch
 from crowdwise.truth.base import fix_gold, vote_shares
@@ -85,11 +86,15 @@ class AggNet(NetworkLearner):
         super()._check_parameters()
         self._check_prior()
         check_em(self.cross_fit, self.calibrate, None, 0.0)
-        divides = is_integer(self.epochs_per_round, 1) and self.epochs % self.epochs_per_round == 0
-        require(divides, "epochs_per_round", self.epochs_per_round, f"a divisor of epochs={self.epochs}")
+        per_round = self.epochs_per_round
+        divides = is_integer(per_round, 1) and (self.epochs == "auto" or self.epochs % per_round == 0)
+        require(divides, "epochs_per_round", per_round, f"a divisor of epochs={self.epochs}")
 
     def _check_prior(self) -> None:
         check_prior(self.prior)
+
+    def _round_epochs(self, epochs: int) -> int:
+        return -(-epochs // self.epochs_per_round) * self.epochs_per_round
 
     def _module(self, network: Network, answers: Answers) -> TargetModule:
         return TargetModule(network, answers)
@@ -133,7 +138,7 @@ class AggNet(NetworkLearner):
             for worker_model in workers:
                 worker_model.fit(first, first)  # sets what the first labels determine, such as the prior
             engine.resume()
-        engine.max_iter = (self.epochs - trainer.epoch) // self.epochs_per_round + 1
+        engine.max_iter = (self.epochs_ - trainer.epoch) // self.epochs_per_round + 1
         engine.run(None)
         trainer.finish()
         if trainer.best_state:  # return to the labels and workers of the selected epoch

@@ -26,8 +26,9 @@ from crowdwise.answers import Answers
 from crowdwise.learn.base import Array
 from crowdwise.learn.network.batches import Batch
 from crowdwise.learn.network.fused_losses import backpropagate_confusion, confusion_from_logits, confusion_gradients
-from crowdwise.learn.network.learner import NetworkLearner, TrainingOptions
+from crowdwise.learn.network.learner import NetworkLearner
 from crowdwise.learn.network.modules import Network
+from crowdwise.learn.network.options import TrainingOptions
 from crowdwise.learn.network.torch_support import Tensor, functional, nn, torch
 from crowdwise.learn.network.training import CrowdModule
 

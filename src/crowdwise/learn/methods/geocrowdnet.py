@@ -24,8 +24,8 @@ from typing import ClassVar, Literal, Unpack
 from crowdwise._core.validation import require
 from crowdwise.answers import Answers
 from crowdwise.learn.methods.annoreg import ConfusionLearner, ConfusionModule
-from crowdwise.learn.network.learner import TrainingOptions
 from crowdwise.learn.network.modules import Network
+from crowdwise.learn.network.options import TrainingOptions
 from crowdwise.learn.network.torch_support import Tensor, torch
 from crowdwise.learn.network.training import CrowdModule
 

@@ -28,8 +28,9 @@ from crowdwise.learn.base import Array
 from crowdwise.learn.features import Features
 from crowdwise.learn.joint_em.engine import ConfusionWorkers
 from crowdwise.learn.network.batches import Batch
-from crowdwise.learn.network.learner import NetworkLearner, TrainingOptions
+from crowdwise.learn.network.learner import NetworkLearner
 from crowdwise.learn.network.modules import Network
+from crowdwise.learn.network.options import TrainingOptions
 from crowdwise.learn.network.prediction import predict_members
 from crowdwise.learn.network.torch_support import Tensor, functional, nn, torch
 from crowdwise.learn.network.training import CrowdModule
@@ -41,8 +42,7 @@ SMOOTHING = 0.01
 class MaxMIG(NetworkLearner):
     """A classifier and an aggregator of answers, trained to maximise their mutual information.
 
-    The paper trains 20 epochs on 10,000 images at a low learning rate. The default here takes as many steps on 1,000
-    tasks: lower `epochs` if there are more.
+    As in the paper, the learning rate is a tenth of that of the other learners.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class MaxMIG(NetworkLearner):
     (3,)
     """
 
-    defaults: ClassVar[TrainingOptions] = {"epochs": 200, "lr": 1e-4}
+    defaults: ClassVar[TrainingOptions] = {"lr": 1e-4}
     answer_loss: ClassVar[bool] = False
 
     def __init__(self, *, learn_prior: bool = False, **training: Unpack[TrainingOptions]) -> None:

@@ -30,8 +30,9 @@ from crowdwise.answers import Answers
 from crowdwise.learn.base import Array
 from crowdwise.learn.features import Features
 from crowdwise.learn.joint_em.engine import ConfusionWorkers
-from crowdwise.learn.network.learner import NetworkLearner, TrainingOptions
+from crowdwise.learn.network.learner import NetworkLearner
 from crowdwise.learn.network.modules import Network
+from crowdwise.learn.network.options import TrainingOptions
 from crowdwise.learn.network.prediction import predict_members
 from crowdwise.learn.network.soft_targets import TargetModule
 from crowdwise.learn.network.torch_support import Tensor, torch

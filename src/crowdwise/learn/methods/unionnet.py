@@ -28,8 +28,8 @@ import numpy as np
 from crowdwise.answers import Answers
 from crowdwise.learn.methods.annoreg import ConfusionLearner, ConfusionModule
 from crowdwise.learn.network.batches import Batch
-from crowdwise.learn.network.learner import TrainingOptions
 from crowdwise.learn.network.modules import Network
+from crowdwise.learn.network.options import TrainingOptions
 from crowdwise.learn.network.torch_support import Tensor, functional
 from crowdwise.learn.network.training import CrowdModule
 

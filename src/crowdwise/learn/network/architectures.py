@@ -7,6 +7,9 @@ tensor has a leading axis of models, so that five seeds of a small network cost 
     embed(x)   (models, rows, width)        the last hidden layer
     module(x)  (models, rows, classes)      logits
 
+The last layer starts at zero, so a network starts without an opinion: the first steps then order the classes as the
+answers do, and workers' layers, which start at the identity, have nothing to swap.
+
 Your own `torch.nn.Module` takes (rows, *shape) and returns logits (rows, classes), not probabilities. If it has a
 method `embed` and a layer `head`, learners that need a hidden layer use them; otherwise they use its logits.
 """
@@ -14,7 +17,7 @@ method `embed` and a layer `head`, learners that need a hidden layer use them; o
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -25,24 +28,31 @@ from crowdwise.errors import ParameterError
 if TYPE_CHECKING:
     from crowdwise.learn.network.modules import Network
 
+Standardise = bool | Literal["common", "auto"]
+
 
 class Logistic(BaseEstimator):
     """Multinomial logistic regression: one linear layer.
 
     Parameters
     ----------
-    standardise : bool
-        Whether to scale each feature to mean 0 and deviation 1, as measured on the training tasks.
+    standardise : bool, "common" or "auto"
+        True scales each feature to mean 0 and deviation 1, as measured on the training tasks. "common" divides all
+        features by the same number, the root of their mean variance, for features in the same unit, such as the
+        outputs of an encoder. "auto" chooses on held-out answers if `epochs="auto"`, otherwise it is True. False
+        leaves features as they are.
     """
 
-    def __init__(self, *, standardise: bool = True) -> None:
+    def __init__(self, *, standardise: Standardise = "auto") -> None:
         self.standardise = standardise
 
     def build(self, shape: tuple[int, ...], n_classes: int, n_models: int, seed: int) -> Network:
         """Build the module for features of this shape."""
         from crowdwise.learn.network.modules import Dense
 
-        return Dense(math.prod(shape), [], n_classes, n_models, seed, standardise=self.standardise)
+        require_standardise(self.standardise)
+        network = Dense(math.prod(shape), [], n_classes, n_models, seed, standardise=bool(self.standardise))
+        return network.start_at_zero()
 
 
 class MLP(BaseEstimator):
@@ -56,8 +66,8 @@ class MLP(BaseEstimator):
         Fraction of hidden units dropped during training.
     batchnorm : bool
         Whether to apply batch normalisation to each hidden layer.
-    standardise : bool
-        Whether to scale each feature to mean 0 and deviation 1, as measured on the training tasks.
+    standardise : bool, "common" or "auto"
+        As for `Logistic`.
     """
 
     def __init__(
@@ -66,7 +76,7 @@ class MLP(BaseEstimator):
         *,
         dropout: float = 0.5,
         batchnorm: bool = False,
-        standardise: bool = True,
+        standardise: Standardise = "auto",
     ) -> None:
         self.hidden = hidden
         self.dropout = dropout
@@ -80,10 +90,12 @@ class MLP(BaseEstimator):
         hidden = [self.hidden] if isinstance(self.hidden, (int, np.integer)) else list(self.hidden)
         require(all(h >= 1 for h in hidden), "hidden", self.hidden, "a width, or one per layer")
         require(0 <= self.dropout < 1, "dropout", self.dropout, "a fraction, at least 0 and below 1")
-        return Dense(
+        require_standardise(self.standardise)
+        network = Dense(
             math.prod(shape), hidden, n_classes, n_models, seed,
-            dropout=self.dropout, batchnorm=self.batchnorm, standardise=self.standardise,
+            dropout=self.dropout, batchnorm=self.batchnorm, standardise=bool(self.standardise),
         )  # fmt: skip
+        return network.start_at_zero()
 
 
 class CNN(BaseEstimator):
@@ -117,20 +129,32 @@ class CNN(BaseEstimator):
             Convolutions(shape, list(self.channels), self.hidden, n_classes, self.dropout, [seed, m])
             for m in range(n_models)
         ]
-        return NetworkList(members, self.hidden, n_classes)
+        return NetworkList(members, self.hidden, n_classes).start_at_zero()
 
 
 NAMED = {"logistic": Logistic, "mlp": MLP, "cnn": CNN}
 Spec = Any  # Logistic, MLP, CNN, a name, a torch.nn.Module, or None
 
 
-def build_network(network: Spec, shape: tuple[int, ...], n_classes: int, n_models: int, seed: int) -> Network:
-    """Build the module for a spec, a name, a user's module, or None for the default of this shape."""
+def resolve_spec(network: Spec, shape: tuple[int, ...]) -> Any:
+    """Return the spec of a name, or of the default for features of this shape; others are returned as they are."""
     if network is None:
-        network = default_network(shape)
+        return default_network(shape)
     if isinstance(network, str):
         require(network in NAMED, "network", network, f"{', '.join(map(repr, NAMED))}, a network, or a torch module")
-        network = NAMED[network]()
+        return NAMED[network]()
+    return network
+
+
+def require_standardise(value: Any) -> None:
+    """Raise ParameterError if the value of `standardise` is invalid."""
+    valid = isinstance(value, (bool, np.bool_)) or value in ("common", "auto")
+    require(valid, "standardise", value, "True, False, 'common' or 'auto'")
+
+
+def build_network(network: Spec, shape: tuple[int, ...], n_classes: int, n_models: int, seed: int) -> Network:
+    """Build the module for a spec, a name, a user's module, or None for the default of this shape."""
+    network = resolve_spec(network, shape)
     if isinstance(network, (Logistic, MLP, CNN)):
         return network.build(shape, n_classes, n_models, seed)
     from crowdwise.learn.network.modules import from_module

@@ -30,7 +30,7 @@ from crowdwise.learn.network.torch_support import Tensor
 if TYPE_CHECKING:
     from crowdwise.learn.network.training import Trainer
 
-VERSION = 2
+VERSION = 3
 KEY = "checkpoint"
 HASHED = 64  # rows of the features that enter the fingerprint
 
@@ -48,6 +48,7 @@ class CheckpointFile:
 
     def __init__(self, path: str | os.PathLike[str], fingerprint: str) -> None:
         self.path, self.fingerprint = Path(path), fingerprint
+        self.plan: dict[str, Any] | None = None  # how to train, as a search found
         if distributed.is_first():  # on another machine the folder may not exist
             create_parent_folder(self.path)
 
@@ -69,7 +70,7 @@ class CheckpointFile:
         """Write tensors and a JSON header, atomically. Only the first process writes."""
         if not distributed.is_first():
             return
-        header = {"version": VERSION, "fingerprint": self.fingerprint, **state}
+        header = {"version": VERSION, "fingerprint": self.fingerprint, "plan": self.plan, **state}
         copies = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
         with atomic_write(self.path, sync=False) as temporary:  # a sync may take longer than an epoch
             checksums.write_with_checksum(

@@ -8,83 +8,33 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, TypedDict, Unpack
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any, ClassVar, Literal, Self, Unpack
 
 import numpy as np
+from sklearn.base import clone
 
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers
 from crowdwise.errors import CrowdwiseError, ParameterError
 from crowdwise.learn.base import Array, CrowdClassifier, FitInput, require_known_labels, training_mask
 from crowdwise.learn.features import Features, open_features
-from crowdwise.learn.features.scaling import mean_and_scale
-from crowdwise.learn.network import checkpoint
+from crowdwise.learn.features.scaling import common_scale, mean_and_deviation
 from crowdwise.learn.network.architectures import Spec, build_network
 from crowdwise.learn.network.batches import Batches
+from crowdwise.learn.network.checkpoint import CheckpointFile, fit_fingerprint
 from crowdwise.learn.network.imbalance import Loss, answer_weights, focal_gamma
+from crowdwise.learn.network.label_check import warn_of_poor_labels
 from crowdwise.learn.network.modules import Network
+from crowdwise.learn.network.options import DEFAULTS, TrainingOptions
 from crowdwise.learn.network.prediction import held_out_log_likelihood, predict_answers, predict_mean, predict_members
 from crowdwise.learn.network.torch_support import torch
 from crowdwise.learn.network.training import CrowdModule, Monitor, Scheduler, Settings, Trainer, rate_factor
+from crowdwise.learn.network.training_length import Candidate, Scaling, TrainingPlan, candidate_list, search_plan
 from crowdwise.learn.wrapper import Wrapper
 from crowdwise.truth.vote_check import split_answers
-
-
-class TrainingOptions(TypedDict, total=False):
-    """Options of every network learner.
-
-    network : spec, name, torch module or None
-        The classifier: `Logistic()`, `MLP()`, `CNN()`, their names, or a module that returns logits. None selects the
-        default for the shape of X.
-    epochs, batch_size, lr, weight_decay, optimizer, scheduler, clip
-        Training settings. Weight decay applies to the network only. `scheduler` is "cosine", "step", "cyclic", or a
-        function from the fraction of epochs completed to a factor of `lr`; `clip` limits the norm of the gradient.
-    loss : {"ce", "focal", "cb_focal", "reweight"}
-        Loss on the answers; all but "ce" are for imbalanced classes.
-    sampling : {None, "resample"}
-        Whether answers are sampled so that each label is equally frequent.
-    select : {"last", "held_out", "validation"}
-        Which epoch to keep: the last, the one with the highest likelihood of held-out answers (a fraction `hidden` of
-        all answers), or the most accurate one on the `validation` tasks passed to `fit`.
-    patience : int or None
-        Stop after this many epochs without improvement, unless select="last".
-    n_models : int
-        Number of networks to train at once, from different seeds; predictions are their mean.
-    device : str
-        "cpu", "cuda", ...
-    checkpoint : path or None
-        File that stores the state after each epoch; a fit that finds it resumes from there.
-    random_state : int
-        Seed. The same seed gives the same numbers, bit for bit, on one thread. If torch uses several threads
-        (predictions, and networks with at least 20 million multiplications per batch), the order of sums may differ:
-        predictions then agree to 1e-6, and to 1e-4 after training on several threads.
-    """
-
-    network: Spec
-    epochs: int
-    batch_size: int
-    lr: float
-    weight_decay: float
-    optimizer: Literal["adam", "adamw", "sgd"]
-    scheduler: Scheduler
-    clip: float | None
-    loss: Loss
-    sampling: Literal["resample"] | None
-    select: Literal["last", "held_out", "validation"]
-    hidden: float
-    patience: int | None
-    n_models: int
-    device: str
-    checkpoint: str | None
-    random_state: int
-
-
-DEFAULTS: TrainingOptions = {
-    "network": None, "epochs": 50, "batch_size": 64, "lr": 1e-3, "weight_decay": 0.0, "optimizer": "adam",
-    "scheduler": None, "clip": None, "loss": "ce", "sampling": None, "select": "last", "hidden": 0.1, "patience": None,
-    "n_models": 1, "device": "cpu", "checkpoint": None, "random_state": 0,
-}  # fmt: skip
 
 
 class NetworkLearner(CrowdClassifier):
@@ -94,6 +44,16 @@ class NetworkLearner(CrowdClassifier):
     ----------
     module_ : CrowdModule
         The trained network with the layers that the method adds.
+    epochs_, n_steps_ : int
+        How long the network was trained: passes over the tasks, and optimiser steps.
+    weight_decay_ : float
+        Weight decay it was trained with.
+    scaling_ : {"each", "common"}
+        Whether the network divides each feature by its own deviation or all by a common one, if it standardises them.
+    training_search_ : list of dict
+        With `epochs="auto"`, the candidates: `scaling`, `weight_decay`, the `steps` of the best score, the score
+        `held_out` (a log-likelihood per held-out answer), whether it was `chosen`, and `searched`, the steps until the
+        search ended. Otherwise empty.
     """
 
     defaults: ClassVar[TrainingOptions] = {}
@@ -103,10 +63,10 @@ class NetworkLearner(CrowdClassifier):
     separate_answers: ClassVar[bool] = False
 
     network: Spec
-    epochs: int
+    epochs: int | Literal["auto"]
     batch_size: int
     lr: float
-    weight_decay: float
+    weight_decay: float | Literal["auto"]
     optimizer: Literal["adam", "adamw", "sgd"]
     scheduler: Scheduler
     clip: float | None
@@ -121,9 +81,19 @@ class NetworkLearner(CrowdClassifier):
     random_state: int
 
     module_: CrowdModule
+    epochs_: int
+    n_steps_: int
+    weight_decay_: float
+    scaling_: Scaling
+    training_search_: list[dict[str, Any]]
     # One set of answers per network, if they differ (set by DASC). They share the ids of the answers passed to `fit`,
     # and the same workers have answers in each.
     _pools: Sequence[Answers] | None = None
+    # How to train, if it was found before (set by `use_plan`).
+    _plan: TrainingPlan | None = None
+    # The settings of the networks of a search, of which each is `n_models / len(_candidates)` models.
+    _candidates: Sequence[Candidate] = ()
+    _checkpoint_file: CheckpointFile | None = None
 
     def __init__(self, **training: Unpack[TrainingOptions]) -> None:
         for name in training:
@@ -175,6 +145,66 @@ class NetworkLearner(CrowdClassifier):
         """Whether the model is trained by the training loop, rather than by a solver."""
         return True
 
+    # How to train
+
+    def _before_fit(self, inputs: FitInput) -> None:
+        """Choose how to train: as set by hand, as found before, or as a search finds."""
+        if not self._uses_training_loop:
+            return
+        self._epoch_selection(inputs.features, inputs.answers, inputs.validation)  # raises before a long search
+        self.training_search_ = []
+        file = None if self.checkpoint is None else self._open_checkpoint(inputs)
+        plan = self._plan
+        if self.epochs != "auto":
+            plan = TrainingPlan(self.epochs, *candidate_list(self, inputs.features)[0])
+        elif plan is None:
+            plan = self._find_plan(inputs, file)
+        self.epochs_, self.weight_decay_, self.scaling_ = plan.epochs, plan.weight_decay, plan.scaling
+        self.n_steps_ = plan.epochs * self._n_batches(inputs.answers, inputs.weight, inputs.gold)
+        self._checkpoint_file = file
+
+    def _find_plan(self, inputs: FitInput, file: CheckpointFile | None) -> TrainingPlan:
+        """Search how to train, or read what an interrupted fit found."""
+        saved = None if file is None else file.read()
+        if file is not None and saved is not None:
+            file.plan = dict(saved[0]["plan"])
+            self.training_search_ = file.plan["search"]
+            return TrainingPlan(**{name: value for name, value in file.plan.items() if name != "search"})
+        plan, self.training_search_ = search_plan(self, inputs)
+        if file is not None:
+            file.plan = {**asdict(plan), "search": self.training_search_}
+            file.write({}, {"phase": -1})
+        return plan
+
+    def _open_checkpoint(self, inputs: FitInput) -> CheckpointFile:
+        settings = {k: v for k, v in self.get_params().items() if k != "checkpoint"}
+        labels = None if inputs.validation is None else np.asarray(inputs.validation[1])
+        assert self.checkpoint is not None
+        fingerprint = fit_fingerprint(
+            inputs.answers, inputs.features, settings, inputs.weight, inputs.gold,
+            None if labels is None else np.array(str(labels.tolist())),
+        )  # fmt: skip
+        return CheckpointFile(self.checkpoint, fingerprint)
+
+    def _trial(self) -> Self:
+        """Return a learner like this one, to search how to train."""
+        trial: Self = clone(self).set_params(checkpoint=None, select="last", patience=None, scheduler=None)
+        return trial
+
+    def _n_batches(self, answers: Answers, weight: Array | None, gold: Array | None) -> int:
+        """Return the number of batches per epoch."""
+        pools = [answers] if self._pools is None else self._pools
+        active = np.any([training_mask(pool, weight, gold) for pool in pools], axis=0)
+        return max(-(-int(active.sum()) // self.batch_size), 1)
+
+    def _round_epochs(self, epochs: int) -> int:
+        """Return the nearest number of epochs that the method can train for."""
+        return epochs
+
+    def _after_fit(self, inputs: FitInput) -> None:
+        used = training_mask(inputs.answers, inputs.weight, None)
+        warn_of_poor_labels(type(self).__name__, inputs.answers, self.codes_, used, stacklevel=4)
+
     # Fitting
 
     def _fit(self, inputs: FitInput) -> None:
@@ -197,8 +227,17 @@ class NetworkLearner(CrowdClassifier):
         n_models = self.n_models if n_models is None else n_models
         network = build_network(self.network, features.shape, n_classes, n_models, self.random_state)
         if getattr(network, "wants_scale", False):
-            network.standardise(*mean_and_scale(features))
+            network.standardise(*self._mean_and_scale(features, n_models))
         return network
+
+    def _mean_and_scale(self, features: Features, n_models: int) -> tuple[Array, Array]:
+        """Return the mean of the features and one over their deviation, (features,) or (models, 1, features)."""
+        mean, deviation = mean_and_deviation(features)
+        scales = {"each": 1 / np.where(deviation > 0, deviation, 1.0), "common": common_scale(deviation)}
+        names = [candidate.scaling for candidate in self._candidates] or [self.scaling_]
+        if len(set(names)) == 1:
+            return mean, scales[names[0]]
+        return mean, np.repeat([scales[name] for name in names], n_models // len(names), axis=0)[:, None]
 
     def _trainer(
         self,
@@ -219,14 +258,7 @@ class NetworkLearner(CrowdClassifier):
             resample=self.sampling == "resample", gamma=focal_gamma(self.loss), device=self.device,
             seed=self.random_state,
         )  # fmt: skip
-        file = None
-        if self.checkpoint is not None:
-            settings = {k: v for k, v in self.get_params().items() if k != "checkpoint"}
-            monitor = options.get("monitor")
-            fingerprint = checkpoint.fit_fingerprint(
-                answers, features, settings, weight, gold, monitor and monitor.fingerprint
-            )
-            file = checkpoint.CheckpointFile(self.checkpoint, fingerprint)
+        file = self._checkpoint_file
         return Trainer(module, batches, self._settings(), history=self.history_, checkpoint_file=file, **options)
 
     def _answer_weight(self, answers: Answers) -> Array | None:
@@ -237,9 +269,11 @@ class NetworkLearner(CrowdClassifier):
         return answers.weight if by_label is None else by_label * answers.weight
 
     def _settings(self) -> Settings:
+        decays = tuple(candidate.weight_decay for candidate in self._candidates)
+        decay = decays if len(decays) > 1 else self.weight_decay_
         return Settings(
-            self.epochs, self.batch_size, self.lr, self.weight_decay, self.optimizer, self.scheduler, self.clip,
-            self.patience, self.device, self.random_state,
+            self.epochs_, self.batch_size, self.lr, decay, self.optimizer, self.scheduler, self.clip, self.patience,
+            self.device, self.random_state,
         )  # fmt: skip
 
     def _epoch_selection(
@@ -264,18 +298,20 @@ class NetworkLearner(CrowdClassifier):
             return answers, Monitor(
                 "validation",
                 lambda module: float((classes[predict_mean(module, rows, self.device).argmax(1)] == labels).mean()),
-                fingerprint=str(labels.tolist()),
             )
         return answers, None
 
     def _check_parameters(self) -> None:
-        for name in ("epochs", "batch_size", "n_models"):
+        found = is_integer(self.epochs, 1) or self.epochs == "auto"
+        require(found, "epochs", self.epochs, "an integer, 1 or more, or 'auto'")
+        for name in ("batch_size", "n_models"):
             require(is_integer(getattr(self, name), 1), name, getattr(self, name), "an integer, 1 or more")
         require(is_integer(self.random_state, 0), "random_state", self.random_state, "an integer, 0 or more")
         require_device(self.device)
         require(is_number(self.lr) and self.lr > 0, "lr", self.lr, "a number above 0")
         decay = self.weight_decay
-        require(is_number(decay) and decay >= 0, "weight_decay", decay, "a number, 0 or more")
+        found = decay == "auto" or (is_number(decay) and decay >= 0)
+        require(found, "weight_decay", decay, "a number, 0 or more, or 'auto'")
         require(self.optimizer in ("adam", "adamw", "sgd"), "optimizer", self.optimizer, "'adam', 'adamw' or 'sgd'")
         rate_factor(self.scheduler, 0.0)  # raises if the schedule is invalid
         require(self.clip is None or (is_number(self.clip) and self.clip > 0), "clip", self.clip, "a number above 0")
@@ -325,6 +361,26 @@ def trains_network(model: Any) -> bool:
     while isinstance(model, Wrapper):
         model = model._new_base()
     return isinstance(model, NetworkLearner) and model._uses_training_loop
+
+
+def found_plan(model: Any) -> TrainingPlan | None:
+    """Return how a search found to train a fitted learner; None if nothing was searched."""
+    if not isinstance(model, NetworkLearner) or not model._uses_training_loop or model.epochs != "auto":
+        return None
+    return TrainingPlan(model.epochs_, model.weight_decay_, model.scaling_)
+
+
+@contextmanager
+def use_plan(plan: TrainingPlan | None, model: Any) -> Iterator[None]:
+    """Make `model.fit` train according to a plan, if there is one, instead of searching again."""
+    if plan is None or not isinstance(model, NetworkLearner):
+        yield
+        return
+    model._plan = plan
+    try:
+        yield
+    finally:
+        del model._plan
 
 
 def require_device(device: str) -> None:

@@ -6,7 +6,7 @@ import copy
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -40,11 +40,25 @@ class Network(nn.Module):
         return self(x).flatten(0, 1)
 
     def standardise(self, mean: Any, scale: Any) -> None:
-        """Set the mean of the features and one over their deviation, if the network standardises them."""
+        """Set the mean of the features and one over their deviation, if the network standardises them.
+
+        Both are (features,), or (models, 1, features) if they differ between models.
+        """
 
     @abstractmethod
     def keep(self, models: list[int]) -> None:
         """Keep only some of the models."""
+
+    def start_at_zero(self) -> Self:
+        """Set the last layer to zero, so that all classes are equally probable; return the network."""
+        with torch.no_grad():
+            for parameter in self.last_layer_parameters():
+                parameter.zero_()
+        return self
+
+    def last_layer_parameters(self) -> list[nn.Parameter]:
+        """Return the parameters of the layers that return the logits."""
+        return []
 
 
 class Dense(Network):
@@ -80,8 +94,11 @@ class Dense(Network):
         self.register_buffer("scale", torch.ones(n_features))
 
     def standardise(self, mean: Any, scale: Any) -> None:  # noqa: D102
-        self.mean.copy_(torch.as_tensor(mean))
-        self.scale.copy_(torch.as_tensor(scale))
+        self.mean = torch.as_tensor(mean).to(self.mean)
+        self.scale = torch.as_tensor(scale).to(self.scale)
+
+    def last_layer_parameters(self) -> list[nn.Parameter]:  # noqa: D102
+        return list(self.head.parameters())
 
     def embed(self, x: Tensor) -> Tensor:  # noqa: D102
         return self._embed(x[0])[None] if self.n_models == 1 else self._embed(x)
@@ -247,6 +264,10 @@ class NetworkList(Network):
         if len(self.members) == 1:
             return self._embed_one(0, x[0])[None]
         return torch.stack([self._embed_one(i, x[i]) for i in range(len(self.members))])
+
+    def last_layer_parameters(self) -> list[nn.Parameter]:  # noqa: D102
+        heads: list[Any] = [member.head for member in self.members if self.splits]
+        return [parameter for head in heads for parameter in head.parameters()]
 
     def _embed_one(self, i: int, x: Tensor) -> Tensor:
         member: Any = self.members[i]

@@ -88,7 +88,7 @@ class Settings:
     epochs: int = 50
     batch_size: int = 64
     lr: float = 1e-3
-    weight_decay: float = 0.0
+    weight_decay: float | tuple[float, ...] = 0.0  # one per model, if they differ; not with adamw
     optimizer: Literal["adam", "adamw", "sgd"] = "adam"
     scheduler: Scheduler = None
     clip: float | None = None
@@ -103,7 +103,6 @@ class Monitor:
 
     name: str
     measure: Callable[[CrowdModule], float]
-    fingerprint: str = ""  # of the data it is measured on, for checkpoints
 
 
 class Trainer:
@@ -155,6 +154,7 @@ class Trainer:
         self.epoch, self.best, self.best_epoch, self.stopped = 0, -math.inf, -1, False
         self.best_state: dict[str, Tensor] = {}
         self.optimiser = _optimiser(module, settings, parameters)
+        self.decay = _decay_by_model(module, settings)
         self.group = distributed.current()
         if self.group is not None:
             self.group.require_same_fit(self._fingerprint())
@@ -195,6 +195,10 @@ class Trainer:
                 loss = self.backward(batch)
                 if group is not None:
                     group.average([parameter.grad for parameter in trained if parameter.grad is not None])
+                if self.decay is not None:
+                    for parameter in module.network.parameters():
+                        if parameter.grad is not None:
+                            parameter.grad.addcmul_(parameter.detach(), self.decay)
                 if clip is not None:  # the joint norm of n models at the limit is sqrt(n) times it
                     nn.utils.clip_grad_norm_(module.parameters(), clip * math.sqrt(self.batches.n_models))
                 self.optimiser.step()
@@ -273,12 +277,13 @@ def _optimiser(module: CrowdModule, settings: Settings, parameters: list[nn.Para
     """Return the optimiser. Weight decay applies to the network only: for workers' parameters, zero is not neutral."""
     chosen = list(module.parameters()) if parameters is None else parameters
     crowd = {id(p) for p in module.crowd_parameters()}
+    decay = 0.0 if isinstance(settings.weight_decay, tuple) else settings.weight_decay
     groups = [
-        {"params": [p for p in chosen if id(p) not in crowd], "weight_decay": settings.weight_decay},
+        {"params": [p for p in chosen if id(p) not in crowd], "weight_decay": decay},
         {"params": [p for p in chosen if id(p) in crowd], "weight_decay": 0.0},
     ]
     groups = [group for group in groups if group["params"]]
-    if not settings.weight_decay:  # a single group needs one fused call
+    if not decay:  # a single group needs one fused call
         groups = [{"params": chosen}]
     if settings.optimizer == "sgd":
         return torch.optim.SGD(groups, lr=settings.lr, momentum=0.9, fused=True)
@@ -287,6 +292,15 @@ def _optimiser(module: CrowdModule, settings: Settings, parameters: list[nn.Para
         message = f"optimizer={settings.optimizer!r}: use 'adam', 'adamw' or 'sgd'."
         raise ParameterError(message)
     return kinds[settings.optimizer](groups, lr=settings.lr, fused=True)
+
+
+def _decay_by_model(module: CrowdModule, settings: Settings) -> Tensor | None:
+    """Return the weight decay of each model, (models, 1, 1), if they differ: optimisers take one for all."""
+    if not isinstance(settings.weight_decay, tuple):
+        return None
+    decay = np.repeat(settings.weight_decay, module.network.n_models // len(settings.weight_decay))
+    device = next(module.network.parameters()).device
+    return torch.tensor(decay, dtype=torch.float32, device=device)[:, None, None]
 
 
 class _OneThread:

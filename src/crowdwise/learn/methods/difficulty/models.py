@@ -50,8 +50,9 @@ from crowdwise.learn.methods.difficulty.classifiers import ExactLogistic
 from crowdwise.learn.methods.difficulty.collapse import warn_of_one_class
 from crowdwise.learn.methods.difficulty.workers import DifficultyWorkers, StrengthUpdate, confusion_at, easiness
 from crowdwise.learn.methods.raykar import answered_weights, check_em, em_rounds, warn_if_not_converged
-from crowdwise.learn.network.learner import TrainingOptions, reject_epoch_options
+from crowdwise.learn.network.learner import reject_epoch_options
 from crowdwise.learn.network.modules import Network
+from crowdwise.learn.network.options import TrainingOptions
 from crowdwise.learn.network.soft_targets import TargetModule
 from crowdwise.learn.network.torch_support import Tensor, torch
 from crowdwise.truth.base import vote_shares
