@@ -88,6 +88,7 @@ BENCHMARKS = {
     "statistics": Benchmark("statistical_checks", "probabilities and intervals on data drawn from the models"),
     "intervals": Benchmark("intervals", "coverage and width of intervals from gold and answers, over draws of gold"),
     "leaks": Benchmark("leaks", "memory, files and threads over 1,000 calls of every method"),
+    "soak": Benchmark("soak", "an hour of reading, fitting, predicting and reporting: memory and handles stay flat"),
     "unchanged": Benchmark("unchanged", "every method gives the stored results: a check for refactorings"),
     "compat": Benchmark("compat_speed", "speed of our drop-in for cleanlab, compared with cleanlab", PEERS),
     "crowdkit-suite": Benchmark("crowdkit_suite", "crowd-kit's own tests, through our drop-in", CROWDKIT, True),
