@@ -28,6 +28,7 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -177,7 +178,7 @@ def main() -> None:
     work = [(name, arguments.seed + i) for i in range(max(blocks.values())) for name in blocks if i < blocks[name]]
     with (
         tempfile.TemporaryDirectory(dir=arguments.folder) as folder,
-        ProcessPoolExecutor(arguments.jobs, initializer=prepare) as pool,
+        ProcessPoolExecutor(arguments.jobs, get_context("spawn"), prepare) as pool,
     ):
         under_way = {pool.submit(block, name, seed, folder): name for name, seed in work}
         for done, future in enumerate(as_completed(under_way), start=1):

@@ -16,6 +16,7 @@ import os
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 from benchmarks.files import RESULTS, read_results, write_results
@@ -163,7 +164,7 @@ def main() -> None:
     arguments = parser.parse_args()
     results: dict[str, Any] = read_results(TARGET, {})
     screen = Console(width=150)
-    with ProcessPoolExecutor(arguments.jobs) as pool:
+    with ProcessPoolExecutor(arguments.jobs, get_context("spawn")) as pool:
         for crowd in arguments.crowds or CROWDS:
             found = results.setdefault(crowd, {})
             seeds = [seed for seed in range(arguments.seeds) if str(seed) not in found]

@@ -10,9 +10,9 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from joblib import Parallel
 
 import crowdwise as cw
+from crowdwise._core.child_processes import parallel
 from crowdwise.choose import checkpoint
 from crowdwise.errors import UnwritableError
 from crowdwise.run import run
@@ -40,11 +40,11 @@ def content(folder):
 def test_parallel_fits_give_the_same_files_as_serial_ones(tmp_path, monkeypatch):
     monkeypatch.setattr("crowdwise.run.pipeline.find_spec", lambda name: None)  # no WAUM: importing torch is slow
     (answers, X), results = crowd(), []
-    with patch("crowdwise.run.pipeline.Parallel", wraps=Parallel) as pool:
+    with patch("crowdwise.run.pipeline.parallel", wraps=parallel) as pool:
         for n_jobs in (2, 1):
             folder = tmp_path / str(n_jobs) / "run"
             results.append(content(run(answers, folder, features=X, method=METHODS, folds=2, n_jobs=n_jobs).path))
-    assert [call.kwargs["n_jobs"] for call in pool.call_args_list] == [2, 1]
+    assert [call.args for call in pool.call_args_list] == [(2,), (1,)]
     assert results[0] == results[1] and {"model.safetensors", "tasks.csv"} <= set(results[0])
 
 

@@ -1,4 +1,10 @@
-"""Child processes that exit when their parent does, even if the parent is killed."""
+"""Child processes that exit when their parent does, even if the parent is killed.
+
+A pool starts its processes before it has work for them. A parent that is killed in between would leave them idle for
+minutes, so `parallel` makes every process watch its parent before it waits for work, and jobs in processes that
+somebody else started (`joblib.parallel_config`) call `exit_with_parent` first. The parent is polled: the signal that
+Linux sends to children (PR_SET_PDEATHSIG) comes when the *thread* that started them ends, and only there.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +13,11 @@ import platform
 import threading
 import time
 from functools import cache
+from pathlib import Path
+from typing import Any
+
+from joblib import Parallel
+from joblib.parallel import LokyBackend, get_active_backend
 
 POLL_SECONDS = 0.2  # between checks that the parent is alive
 Process = tuple[int, str]  # process id, host name
@@ -25,7 +36,25 @@ def exit_with_parent(parent: Process) -> None:
     """
     pid, host = parent
     if pid != os.getpid() and host == platform.node():
-        threading.Thread(target=_exit_when_gone, args=(pid, os.getppid()), daemon=True).start()
+        original_ppid = os.getppid()
+        if not _is_alive(pid):
+            os._exit(1)
+        threading.Thread(target=_exit_when_gone, args=(pid, original_ppid), daemon=True).start()
+
+
+def parallel(n_jobs: int) -> Any:
+    """Return a `joblib.Parallel` that yields results in order, and whose processes exit with this one."""
+    active, _ = get_active_backend()
+    backend = _WatchingBackend() if type(active) is LokyBackend else None  # None: the one that the user selected
+    return Parallel(n_jobs=n_jobs, backend=backend, return_as="generator")
+
+
+class _WatchingBackend(LokyBackend):  # type: ignore[misc]
+    """joblib's default backend, with processes that watch their parent from the start."""
+
+    def configure(self, *arguments: Any, **named: Any) -> Any:
+        named |= {"initializer": exit_with_parent, "initargs": (current_process(),)}
+        return super().configure(*arguments, **named)
 
 
 def _exit_when_gone(pid: int, original_ppid: int) -> None:
@@ -36,11 +65,11 @@ def _exit_when_gone(pid: int, original_ppid: int) -> None:
 
 
 def _is_alive(pid: int) -> bool:
-    """Return whether the process exists; a zombie counts as alive."""
+    """Return whether the process exists and, where /proc shows it, has not ended (a zombie waits for its parent)."""
     try:
         os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except ProcessLookupError:
         return False
-    except OSError:  # it exists, but belongs to another user
+    except OSError:  # it exists but belongs to another user, or there is no /proc
         return True
-    return True

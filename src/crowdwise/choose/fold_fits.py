@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import delayed, effective_n_jobs
 
-from crowdwise._core.child_processes import Process, current_process, exit_with_parent
+from crowdwise._core.child_processes import Process, current_process, exit_with_parent, parallel
 from crowdwise.answers import Answers
 from crowdwise.choose import checkpoint
 from crowdwise.choose.scores import Array, Candidate, Criterion, Outcome, score
@@ -90,7 +90,7 @@ class FoldFits:
         """Run these fits, or read stored ones, in order; only majority vote starts after the deadline."""
         stored = self.stored(jobs)
         vote = next(iter(self.candidates))
-        new = Parallel(n_jobs=self.n_jobs, return_as="generator")(
+        new = parallel(self.n_jobs)(
             delayed(fit)(
                 current_process(), self._file(job), None if job.candidate == vote else deadline,
                 self.candidates[job.candidate], self.X, self.answers, self.splits[job.repeat] == job.fold,

@@ -26,10 +26,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from joblib import Parallel, delayed
+from joblib import delayed
 
 from crowdwise._core.atomic_io import exclusive_access, remove_partial_files
-from crowdwise._core.child_processes import Process, current_process, exit_with_parent
+from crowdwise._core.child_processes import Process, current_process, exit_with_parent, parallel
 from crowdwise.acquire import propose
 from crowdwise.ambiguity.ranking import TaskRanker
 from crowdwise.answers import Answers
@@ -319,7 +319,7 @@ class Pipeline:
         entries = [] if choice is None else choice.entries
         seconds = {entry.candidate: entry.seconds / self.options.folds for entry in entries}
         typical = float(np.mean(list(seconds.values()))) if seconds else 1.0
-        results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
+        results = parallel(self.n_jobs)(
             delayed(_fit_in_child)(
                 current_process(),
                 models[name],

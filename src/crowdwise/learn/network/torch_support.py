@@ -1,6 +1,13 @@
-"""Imports of torch, with an error that says how to install it."""
+"""Imports of torch, with an error that says how to install it.
+
+A process that was forked after torch has computed on several threads hangs in torch's next parallel loop: the threads
+are gone, but OpenMP waits for them. A forked process therefore computes on one thread. Start processes with "spawn"
+(`multiprocessing.get_context("spawn")`) to use more; Crowdwise's own pools do.
+"""
 
 from __future__ import annotations
+
+import os
 
 from crowdwise.errors import MissingDependencyError
 
@@ -11,5 +18,8 @@ try:
 except ImportError:  # pragma: no cover (the tests have torch)
     message = "networks need torch. Install it with pip install 'crowdwise[torch]'."
     raise MissingDependencyError(message) from None
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 __all__ = ["Tensor", "functional", "nn", "torch"]
