@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from safetensors.numpy import load_file, save_file
 
 import crowdwise as cw
@@ -88,8 +89,8 @@ def write_forged(file: Path, target: Path, rng: np.random.Generator) -> None:
     metadata = checksums.read_metadata(file, KEY, VERSION)
     if rng.random() < 0.6:
         metadata = json.loads(json.dumps(metadata))
-        places = list(_places(metadata))
-        container, key = places[rng.integers(len(places))]
+        found = list(places(metadata))
+        container, key = found[rng.integers(len(found))]
         if isinstance(container, dict) and rng.random() < 0.2:
             container[f"{key}x"] = container.pop(key)
         else:
@@ -101,20 +102,30 @@ def write_forged(file: Path, target: Path, rng: np.random.Generator) -> None:
     checksums.write_with_checksum(target, KEY, metadata, lambda header: save_file(tensors, target, metadata=header))
 
 
-def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
     """Yield every place in a JSON value, as its container and key."""
     for key, part in value.items() if isinstance(value, dict) else enumerate(value):
         yield value, key
         if isinstance(part, (dict, list)):
-            yield from _places(part)
+            yield from places(part)
+
+
+def compressed(ids: np.ndarray) -> np.ndarray:
+    """Return the bytes of an id table, compressed: it could unpack to any size."""
+    with pa.ipc.open_stream(ids.tobytes()) as reader:
+        table = reader.read_all()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    return np.frombuffer(sink.getvalue(), np.uint8)
 
 
 def _change(tensors: dict[str, np.ndarray], rng: np.random.Generator) -> None:
-    """Swap, remove or add a tensor, or change its values, shape or type."""
+    """Swap, remove or add a tensor, change its values, shape or type, or compress it."""
     names = sorted(tensors)
     name, other = (names[i] for i in rng.integers(len(names), size=2))
     array = tensors[name].copy()
-    kind = rng.integers(7)
+    kind = rng.integers(8)
     if kind == 0:
         tensors[name], tensors[other] = tensors[other], tensors[name]
     elif kind == 1:
@@ -125,6 +136,8 @@ def _change(tensors: dict[str, np.ndarray], rng: np.random.Generator) -> None:
         tensors[name] = np.ascontiguousarray(array.reshape(-1)[: max(array.size - 1, 0)])
     elif kind == 4:
         tensors[name] = array.astype([np.float32, np.int64, np.uint8, np.float64, np.bool_][rng.integers(5)])
+    elif kind == 7 and name.endswith("_ids"):
+        tensors[name] = compressed(array)
     elif array.size:
         at = np.unravel_index(rng.integers(array.size), array.shape)
         array[at] = np.nan if array.dtype.kind == "f" else np.iinfo(array.dtype).max if array.dtype.kind in "iu" else 1

@@ -6,6 +6,7 @@ As in `fuzz_targets`, each target returns "right" or the name of a crowdwise err
 from __future__ import annotations
 
 import io
+import json
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -17,9 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from crowdwise import Answers
+from crowdwise._core.checksums import CHECKSUM_KEY
 from crowdwise.errors import CrowdwiseError
 from crowdwise.learn.features.sources import open_features
-from crowdwise.run.folder import Run
+from crowdwise.report.page import render
+from crowdwise.run.comparison import compare
+from crowdwise.run.folder import CONFIG, METRICS, Run, _json_checksum, seal_metrics
+from tests.helpers.damaged import VALUES, places
 from tests.helpers.fuzz_documents import INTEGERS, TEXTS, random_answers
 from tests.helpers.fuzz_targets import ODD_VALUES, answer_rows, check_answers, mutate
 
@@ -163,3 +168,52 @@ def run_damaged(draw: Random, folder: Path) -> str:
     except CrowdwiseError as error:
         return type(error).__name__
     return "right"
+
+
+def run_forged(draw: Random, folder: Path) -> str:
+    """A run folder with a changed value, or more rows, and right checksums is rejected by its name or shown."""
+    where = folder / "run"
+    where.mkdir(exist_ok=True)
+    for name, data in finished_run().items():
+        (where / name).write_bytes(data)
+    metrics = json.loads((where / METRICS).read_bytes())
+    kind = draw.random()
+    if kind < 0.1:
+        labels = pq.read_table(where / "labels.parquet")
+        labels = pa.concat_tables([labels] * draw.choice((1, 1, 0, 10_000)))
+        text = pa.DictionaryArray.from_arrays(np.zeros(len(labels), np.int8), ["x" * draw.choice((1, 10**7))])
+        pq.write_table(
+            labels.append_column("text", text), where / "labels.parquet", compression="zstd", store_schema=False
+        )
+    elif kind < 0.3:
+        config = json.loads((where / CONFIG).read_bytes())
+        forge_value(config, draw)
+        (where / CONFIG).write_text(json.dumps(config))
+    else:
+        forge_value(metrics, draw)
+    (where / METRICS).write_text(json.dumps(resealed(metrics, where)))
+    try:
+        run = Run(where)
+        render(run)
+        str(compare(run, run))
+        run.feedback(run.answers.workers[0])
+    except CrowdwiseError as error:
+        assert str(where) in str(error), f"the folder is not named: {error}"
+        return type(error).__name__
+    return "right"
+
+
+def forge_value(content: dict[str, Any], draw: Random) -> None:
+    """Change or remove one value somewhere in a JSON object."""
+    container, key = draw.choice(list(places(content)))
+    if draw.random() < 0.25:
+        del container[key]
+    else:
+        container[key] = draw.choice(VALUES)
+
+
+def resealed(metrics: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the content of metrics.json with the checksums of the files as they are now."""
+    content = {name: part for name, part in metrics.items() if name != CHECKSUM_KEY}
+    content["files"] = seal_metrics({}, folder)["files"]
+    return {**content, CHECKSUM_KEY: _json_checksum(content)}

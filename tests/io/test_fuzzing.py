@@ -70,6 +70,12 @@ def test_damaged_run_folders(folder):
             fuzz_others.run_damaged(Random(number), folder)
 
 
+def test_forged_run_folders(folder):
+    for number in range(20):
+        with alarm(SECONDS):
+            fuzz_others.run_forged(Random(number), folder)
+
+
 @pytest.mark.parametrize("file", FOUND, ids=lambda file: file.name)
 def test_files_that_fuzzing_found(file, folder):
     """Each file once raised another exception, or crashed the process."""

@@ -16,7 +16,8 @@ from torch import nn
 import crowdwise as cw
 from crowdwise._core import checksums
 from crowdwise.errors import ModelFileError, NotFittedError, ParameterError, UnwritableError
-from crowdwise.io.model_files import KEY, VERSION, _arrow_bytes, _Reader, _Writer, load_answers
+from crowdwise.io.id_bytes import ids_to_bytes
+from crowdwise.io.model_files import KEY, VERSION, _Reader, _Writer, load_answers
 from crowdwise.learn.methods.aggregated import Aggregated
 from crowdwise.learn.methods.crowdlayer import CrowdLayer
 from crowdwise.learn.network.architectures import CNN, MLP, Logistic
@@ -132,7 +133,7 @@ def test_invalid_answers_never_reach_compiled_code(model, tmp_path, name, tensor
 def id_bytes(ends):
     """Return the ids of two workers as Arrow bytes with these offsets."""
     buffers = [None, pa.py_buffer(np.array(ends, np.int64)), pa.py_buffer(b"ab")]
-    return _arrow_bytes(pa.Array.from_buffers(pa.large_string(), 2, buffers))
+    return ids_to_bytes(pa.Array.from_buffers(pa.large_string(), 2, buffers))
 
 
 @pytest.mark.parametrize("ends", [[0, 2**40, 2], [0, 5, 2], [0, -8, 2], [0, 0, 0]], ids=str)

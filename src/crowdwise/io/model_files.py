@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 from sklearn.base import BaseEstimator
@@ -36,6 +35,7 @@ from crowdwise._core.json_schema import Field, check
 from crowdwise._core.registry import MODELS, NETWORKS, load_class, make, methods
 from crowdwise.answers import Answers
 from crowdwise.errors import CrowdwiseError, MissingDependencyError, ModelFileError, ParameterError
+from crowdwise.io.id_bytes import ids_from_bytes, ids_to_bytes
 
 VERSION = 2
 REMEDY = "Restore it from a backup, or refit the model."
@@ -177,7 +177,7 @@ class _Writer:
                 if (column := getattr(answers, name)) is not None:
                     self.add_tensor(f"{prefix}answers/{name}", column)
             for name in _TABLES.values():
-                self.add_tensor(f"{prefix}answers/{name}", _arrow_bytes(getattr(answers, name)))
+                self.add_tensor(f"{prefix}answers/{name}", ids_to_bytes(getattr(answers, name)))
         for name, tensor in getattr(model, "_tensors", dict)().items():
             if not _is_finite(tensor):
                 message = f"{name} of the network of {type(model).__name__} is not finite. Retrain with a lower lr."
@@ -315,7 +315,7 @@ class _Reader:
 
     def read_answers(self, prefix: str, removed: dict[str, int]) -> Answers:
         columns: dict[str, Any] = {name: self.tensors.get(f"{prefix}answers/{name}") for name in _COLUMNS}
-        tables = {name: _arrow_table(self.tensors[f"{prefix}answers/{name}"]) for name in _TABLES.values()}
+        tables = {name: ids_from_bytes(self.tensors[f"{prefix}answers/{name}"]) for name in _TABLES.values()}
         sizes = dict.fromkeys(_COLUMNS, len(columns["task"])) | {"truth": len(tables["task_ids"])}
         for name, column in columns.items():  # compiled loops rely on the shapes and types
             _expect(column is None or column.shape == (sizes[name],), f"{name} does not have {sizes[name]} entries")
@@ -376,21 +376,3 @@ def _is_module(value: Any) -> bool:
     return hasattr(value, "state_dict") and hasattr(
         value, "load_state_dict"
     )  # duck typing, since torch may not be installed
-
-
-def _arrow_bytes(array: pa.Array) -> np.ndarray:
-    sink = pa.BufferOutputStream()
-    batch = pa.record_batch([array], names=["id"])
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return np.frombuffer(sink.getvalue(), dtype=np.uint8)
-
-
-def _arrow_table(data: np.ndarray) -> pa.Array:
-    with pa.ipc.open_stream(pa.py_buffer(data.tobytes())) as reader:
-        ids = reader.read_next_batch().column(0)
-    ids.validate(full=True)  # compiled code would follow invalid offsets
-    known = ids.type in (pa.int64(), pa.bool_(), pa.string(), pa.large_string())
-    _expect(known and ids.null_count == 0, f"an id table has the type {ids.type}, or missing ids")
-    _expect(len(ids.unique()) == len(ids), "an id occurs twice in its table")
-    return ids

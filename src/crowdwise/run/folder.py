@@ -35,17 +35,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.parquet as pq
 
 from crowdwise import report
 from crowdwise._core.checksums import CHECKSUM_KEY, strict_json
 from crowdwise._core.display import html_table
-from crowdwise._core.json_schema import NUMBER, Field, check
+from crowdwise._core.json_schema import check
 from crowdwise.answers import Answers
 from crowdwise.errors import FormatError
 from crowdwise.io.csv_escaping import unescape
 from crowdwise.io.model_files import load, load_answers
+from crowdwise.io.parquet_pages import read_flat_table
 from crowdwise.report.source import REPORT_FILE
+from crowdwise.run import schema
 
 if TYPE_CHECKING:
     from crowdwise.run.feedback import Feedback
@@ -60,35 +61,6 @@ MODEL, CLASSIFIER, IMAGES = "model.safetensors", "classifier.safetensors", "imag
 CHECKED = (CONFIG, LABELS, WORKERS, TASKS, NEXT, GOLD, MODEL, CLASSIFIER)  # files with a checksum in metrics.json
 PROBA = "proba_"  # prefix of the probability columns in labels.parquet
 REMEDY = "Restore it from a backup, or run again in a new folder."
-NONE = type(None)
-FIELDS = {
-    "format": Field(int, "the version of the format"),
-    "method": Field(str, "the name of the method that made the labels"),
-    "why": Field(str, "a sentence"),
-    "words": Field(list, "sentences"),
-    "counts": Field(dict, "numbers of tasks by verdict"),
-    "verdict_words": Field(dict, "sentences by verdict"),
-    "verdict_rules": Field(dict, "bounds of the verdicts"),
-    "beats_vote": Field((bool, NONE), "true, false or null"),
-    "expected_accuracy": Field(NUMBER, "a number"),
-    "expected_accepted": Field((*NUMBER, NONE), "a number or null"),
-    "truth": Field((dict, NONE), "scores against known truth, or null"),
-    "summary": Field(dict, "figures of the answers"),
-    "balance": Field(dict, "shares of the classes"),
-    "choice": Field((dict, NONE), "how the method was chosen, or null"),
-    "methods": Field(list, "one row per method"),
-    "calibration": Field(dict, "the temperature, and bins before and after"),
-    "confidence": Field(dict, "a histogram"),
-    "agreement": Field(dict, "a histogram"),
-    "ambiguity": Field(dict, "how tasks were ranked"),
-    "history": Field(list, "one row per iteration"),
-    "curve": Field(list, "one row per share of the answers"),
-    "forecast": Field(list, "one row per number of answers bought"),
-    "spammers": Field(int, "a number of workers"),
-    "trust": Field(dict, "what the confidence rests on", needed=False),
-    "files": Field(dict, "checksums by file name", needed=False),
-    CHECKSUM_KEY: Field(str, "a checksum", needed=False),
-}
 
 
 class Run:
@@ -129,7 +101,11 @@ class Run:
     @cached_property
     def config(self) -> dict[str, Any]:
         """The request: inputs, options, seed and version."""
-        return read_json(self._checked(CONFIG))
+        path = self._checked(CONFIG)
+        content = read_json(path)
+        with name_damaged_file(path):
+            check(content, schema.CONFIG, allow_unknown=True)
+        return content
 
     @cached_property
     def metrics(self) -> dict[str, Any]:
@@ -140,8 +116,9 @@ class Run:
     def labels(self) -> pa.Table:
         """One row per task."""
         path = self._checked(LABELS)
-        with name_damaged_file(path), path.open("rb") as stream:  # given a name like `a:b`, Arrow would see a URL
-            return _require_columns(pq.read_table(stream), ("task", "label", "confidence", "verdict"))
+        n_tasks = self.answers.n_tasks
+        with name_damaged_file(path):
+            return _require_columns(read_flat_table(path, n_tasks), ("task", "label", "confidence", "verdict"))
 
     @cached_property
     def workers(self) -> pa.Table:
@@ -272,11 +249,8 @@ def read_metrics(path: Path) -> dict[str, Any]:
     if version != 1 and checksum != _json_checksum(content):
         message = f"{path} is damaged or was edited: its checksum does not match. {REMEDY}"
         raise FormatError(message)
-    try:
-        check(content, FIELDS, allow_unknown=True)
-    except ValueError as error:
-        message = f"{path} is damaged: {error}. {REMEDY}"
-        raise FormatError(message) from None
+    with name_damaged_file(path):
+        schema.check_metrics(content)
     return content
 
 

@@ -15,6 +15,7 @@ from crowdwise.answers.columns import VALUE_COLUMNS, cast_column
 from crowdwise.answers.encoding import as_arrow
 from crowdwise.answers.id_table import MAX_CODES, IdTable
 from crowdwise.errors import FormatError, TooLargeError
+from crowdwise.io.parquet_pages import check_pages
 from crowdwise.io.raw_columns import ID_ROLES, SIDE_ROLES, ChooseColumns, RawColumns, encode_column, is_text
 
 ROWS = 1 << 20  # rows of a column that are decoded at a time
@@ -30,6 +31,7 @@ def read_parquet(path: Path, choose: ChooseColumns) -> RawColumns:
     found = {role: name for role, name in found.items() if role not in SIDE_ROLES or name not in bulky}
     with pq.ParquetFile(path) as file:
         check_rows(file, len(found))
+        check_pages(path, file, found.values())
 
     def column(role: str) -> pa.Array:
         name = found[role]
