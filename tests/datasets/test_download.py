@@ -7,6 +7,7 @@ import tarfile
 
 import pytest
 
+from crowdwise import datasets
 from crowdwise.datasets import download as download_module
 from crowdwise.datasets.download import RemoteFile, download, file_checksum, read_archive_members
 from crowdwise.errors import CrowdwiseError, FormatError
@@ -16,6 +17,11 @@ SHA = f"sha256:{hashlib.sha256(BODY).hexdigest()}"
 MD5 = f"md5:{hashlib.md5(BODY).hexdigest()}"
 
 pytestmark = pytest.mark.usefixtures("home")
+
+
+def test_all_files_come_over_https():
+    files = [file for name in datasets.names() for file in datasets._entry(name).files]
+    assert files and all(file.url.startswith("https://") for file in files)
 
 
 @pytest.mark.parametrize("known", [SHA, MD5, None])

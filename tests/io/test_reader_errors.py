@@ -41,6 +41,12 @@ def test_empty_files(put, name, content):
     assert_read_fails(errors.EmptyError, "empty", put(name, content))
 
 
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.json.gz"])
+@pytest.mark.parametrize(("content", "kind"), [("[]", "list"), (" [\n]\n", "list"), ("{}", "object")])
+def test_empty_exports(put, name, content, kind):
+    assert_read_fails(errors.EmptyError, f"an empty {kind}: it has no answers", put(name, content))
+
+
 @pytest.mark.parametrize("content", ["task,worker,label", "task,worker,label\n", "task,worker,label\n\n"])
 def test_a_header_without_rows_is_rejected(put, content):
     assert_read_fails(errors.EmptyError, "no rows", put("a.csv", content))

@@ -96,3 +96,13 @@ def test_objects_interrupted_in_their_constructor_print_no_traceback():
     """Destructors of incomplete Numba strings fail, and would print tracebacks after the last line."""
     ended = subprocess.run([sys.executable, "-c", INTERRUPTED_CONSTRUCTOR], capture_output=True, text=True, check=True)
     assert (ended.stdout, ended.stderr) == ("cleaned up\n", "")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_command_that_is_stopped_while_it_is_imported_says_so_in_one_line(tmp_path, number, code):
+    (tmp_path / "typer.py").write_text(f"import os, time\nos.kill(os.getpid(), {int(number)})\ntime.sleep(100)\n")
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    command = [sys.executable, "-m", "crowdwise", "--version"]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert done.stderr.startswith("error: stopped by ") and done.stderr.count("\n") == 1

@@ -49,7 +49,7 @@ def parallel(n_jobs: int) -> Any:
     return Parallel(n_jobs=n_jobs, backend=backend, return_as="generator")
 
 
-class _WatchingBackend(LokyBackend):  # type: ignore[misc]
+class _WatchingBackend(LokyBackend):
     """joblib's default backend, with processes that watch their parent from the start."""
 
     def configure(self, *arguments: Any, **named: Any) -> Any:

@@ -62,7 +62,7 @@ ENTRIES = {
         needs=("answers.csv", "features.npz"),
         files=FILES,
         prepare=prepare,
-        source="http://fprodrigues.com/deep_LabelMe.tar.gz; features: https://github.com/fmenat/PyLearningCrowds",
+        source="https://fprodrigues.com/deep_LabelMe.tar.gz; features: https://github.com/fmenat/PyLearningCrowds",
         licence=(
             "Images of the LabelMe data (Russell et al., 2008); answers by F. Rodrigues and F. Pereira, who publish "
             "them without naming a licence; features by F. Mena. For research; ask the authors for any other use. "

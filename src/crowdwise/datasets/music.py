@@ -17,7 +17,7 @@ from crowdwise.datasets.base import Dataset, DatasetEntry, as_feature_matrix, de
 from crowdwise.datasets.download import RemoteFile, read_archive_members
 from crowdwise.io import read
 
-ARCHIVE = RemoteFile("http://fprodrigues.com/mturk-datasets.tar.gz")
+ARCHIVE = RemoteFile("https://fprodrigues.com/mturk-datasets.tar.gz")
 TABLES = ["music_genre_gold.csv", "music_genre_test.csv", "music_genre_mturk.csv"]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from crowdwise.answers.columns import COLUMN_NAMES
-from crowdwise.errors import FormatError
+from crowdwise.errors import EmptyError, FormatError
 from crowdwise.io.files import is_gzip, is_parquet, read_head
 from crowdwise.io.format_table import FORMATS
 from crowdwise.io.formats import argilla, ground_truth, mturk, toloka
@@ -65,6 +65,11 @@ def _detect_json(text: str, suffix: str) -> str:
     """Detect the format by the fields of the first object."""
     in_list = text.startswith("[")
     start = len(text) - len(text[1:].lstrip()) if in_list else 0
+    if re.fullmatch(r"(\[\s*\]|\{\s*\})\s*", text):
+        message = (
+            f"the file holds an empty {'list' if in_list else 'object'}: it has no answers. Is the export finished?"
+        )
+        raise EmptyError(message)
     evaluation = None if in_list else _detect_evaluation(first_keys(text))
     if evaluation is not None:
         return evaluation

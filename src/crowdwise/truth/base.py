@@ -61,7 +61,8 @@ class TruthModel(FittedModel):
         Parameters
         ----------
         answers : Answers or data frame
-            The workers' answers. A pandas, polars or Arrow table is read as `Answers.from_frame` reads it.
+            The workers' answers. A pandas, polars or Arrow table is read as `Answers.from_frame` reads it. An answer of
+            weight 0 is the same as none, and is left out of `answers_`.
         gold : mapping of task to class, or codes in task order (-1 unknown), optional
             Known labels, kept fixed. `answers.truth` is used only if it is passed here.
         callback : callable, optional
@@ -76,6 +77,8 @@ class TruthModel(FittedModel):
         self._check_parameters()
         groups = getattr(self, "num_groups", 1)
         check_memory(type(self).__name__, answers, matrices=self.has_matrices, groups=groups)
+        if answers.weight is not None and not answers.weight.all():  # else they would count for convergence and priors
+            answers = answers.take(np.flatnonzero(answers.weight))
         self.answers_ = answers
         self.gold_ = None if gold is None else answers.codes_of_truth(gold)
         self.history_, self.n_iter_, self.converged_ = [], 0, True
@@ -89,11 +92,33 @@ class TruthModel(FittedModel):
         """Fit and return `labels_`."""
         return self.fit(answers, gold).labels_
 
-    def partial_fit(self, answers: Any, gold: Any = None, *, duplicates: Duplicates = "error") -> Self:
+    def partial_fit(
+        self, answers: Any, gold: Any = None, *, duplicates: Duplicates = "error", restart: bool = False
+    ) -> Self:
         """Add answers that arrived later, by known or new workers to known or new tasks.
 
-        EM models start from their present estimates; up to convergence the result is that of a fit on all answers.
-        If a worker has answered a task before, `duplicates` says which answer counts ("last": the new one).
+        EM models continue from their present estimates, which takes few iterations. They may then end in another
+        optimum than a fit on all answers, which starts from the votes: labels of uncertain tasks can differ.
+        `restart=True` gives exactly the result of that fit.
+
+        Parameters
+        ----------
+        answers : Answers or data frame
+            The answers to add.
+        gold : optional
+            Further known labels, as in `fit`.
+        duplicates : {"error", "first", "last", "vote"}
+            Which answer counts if a worker has answered a task before ("last": the new one).
+        restart : bool
+            Whether to fit on all answers from the start. Use it from time to time if answers keep arriving.
+
+        Examples
+        --------
+        >>> from crowdwise import Answers, DawidSkene
+        >>> old = Answers.from_arrays([1, 1, 2], ["a", "b", "a"], ["x", "x", "y"])
+        >>> new = Answers.from_arrays([2, 3], ["b", "a"], ["y", "x"])
+        >>> DawidSkene().fit(old).partial_fit(new, restart=True).labels_.tolist()
+        ['x', 'y', 'x']
         """
         if not hasattr(self, "answers_"):
             return self.fit(answers, gold)
@@ -104,7 +129,8 @@ class TruthModel(FittedModel):
         if gold is not None:
             added = merged.codes_of_truth(gold)
             known = np.where(added >= 0, added, known)
-        return self._refit(merged, known if (known >= 0).any() else None)
+        refit = self._fit_from_votes if restart else self._refit
+        return refit(merged, known if (known >= 0).any() else None)
 
     def check_against_vote(self, answers: Any, gold: Any = None, *, hidden: float = 0.2, seed: int = 0) -> VoteCheck:
         """Check whether this model predicts held-out answers better than majority vote does.
@@ -120,6 +146,9 @@ class TruthModel(FittedModel):
         return check_against_vote(self, as_answers(answers), gold, hidden=hidden, seed=seed)
 
     def _refit(self, answers: Answers, gold: Array | None) -> Self:
+        return self.fit(answers, gold)
+
+    def _fit_from_votes(self, answers: Answers, gold: Array | None) -> Self:
         return self.fit(answers, gold)
 
     @abstractmethod

@@ -162,12 +162,18 @@ class EMModel(TruthModel):
             del self._earlier
 
     def _refit(self, answers: Answers, gold: Array | None) -> Self:
-        warm = self.warm_start
-        self.warm_start = True
+        return self._fit_with(answers, gold, warm_start=True)
+
+    def _fit_from_votes(self, answers: Answers, gold: Array | None) -> Self:
+        return self._fit_with(answers, gold, warm_start=False)
+
+    def _fit_with(self, answers: Answers, gold: Array | None, *, warm_start: bool) -> Self:
+        before = self.warm_start
+        self.warm_start = warm_start
         try:
             return self.fit(answers, gold)
         finally:
-            self.warm_start = warm
+            self.warm_start = before
 
     def _warn_if_not_converged(self, n_answers: int) -> None:
         if not self.converged_ and self.tol > 0:
