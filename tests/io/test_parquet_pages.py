@@ -84,10 +84,15 @@ def test_tables_with_another_number_of_rows_are_rejected(tmp_path):
 
 
 def test_a_text_that_many_rows_repeat_is_rejected_before_it_is_repeated(tmp_path):
+    """A page of 1 MB, which every row refers to."""
     text = pa.DictionaryArray.from_arrays(np.zeros(1000, np.int8), ["x" * 10**6])
-    pq.write_table(pa.table({"text": text}), tmp_path / "a.parquet", compression="zstd", store_schema=False)
-    with pytest.raises(errors.TooLargeError, match="unpack to at least 1,000,000,000"):
-        read_flat_table(tmp_path / "a.parquet", 1000)
+    file, table = tmp_path / "a.parquet", pa.table({"task": range(1000), "worker": ["w"] * 1000, "label": text})
+    pq.write_table(table, file, compression="zstd", store_schema=False)
+    for options in ({}, {"format": "cleanlab"}):
+        assert_read_fails(errors.TooLargeError, r"a\.parquet: .* unpack to at least 1,000,000,000", file, **options)
+    for read_table in (lambda: read_flat_table(file, 1000), lambda: file_features(file, None)):
+        with pytest.raises(errors.TooLargeError, match="unpack to at least 1,000,000,000"):
+            read_table()
 
 
 def test_flat_tables_are_read_as_arrow_reads_them(tmp_path):

@@ -54,7 +54,7 @@ def check_pages(path: Path, file: pq.ParquetFile, columns: Iterable[str] | None 
 
 def read_flat_table(path: Path, n_rows: int) -> pa.Table:
     """Read a table of numbers and text with a known number of rows; its size is checked before it is unpacked."""
-    with path.open("rb") as stream, pq.ParquetFile(stream) as file:  # given a name like `a:b`, Arrow would see a URL
+    with path.open("rb") as stream, pq.ParquetFile(stream) as file:
         schema, found = file.schema_arrow, file.metadata
         other = next((field for field in schema if not any(is_kind(field.type) for is_kind in (*_FLAT, *_TEXT))), None)
         if other is not None:
@@ -67,21 +67,34 @@ def read_flat_table(path: Path, n_rows: int) -> pa.Table:
             message = f"it has {next(count for count in counts if count != n_rows):,} rows, not {n_rows:,}"
             raise ValueError(message)
         check_pages(path, file)
+    return read_texts_once(path).replace_schema_metadata(schema.metadata)
+
+
+def read_texts_once(path: Path) -> pa.Table:
+    """Read all columns; text that rows repeat is checked before each row gets its own copy."""
+    with path.open("rb") as stream:  # given a name like `a:b`, Arrow would see a URL
+        schema = pq.read_schema(stream)
         texts = [field.name for field in schema if any(is_kind(field.type) for is_kind in _TEXT)]
-    with path.open("rb") as stream, pq.ParquetFile(stream, read_dictionary=texts) as file:
-        table = file.read()  # a long text is stored once, however many rows repeat it
-    for name in texts:
-        for chunk in table.column(name).chunks:
-            lengths = pc.binary_length(chunk.dictionary).take(chunk.indices)
-            _check(pc.sum(lengths.cast(pa.int64())).as_py() or 0, path.stat().st_size)
-    return table.cast(schema.remove_metadata()).replace_schema_metadata(schema.metadata)
+        with pq.ParquetFile(stream, read_dictionary=texts) as file:
+            table = file.read()
+    for column, name in zip(table.columns, table.column_names, strict=True):
+        if name in texts:
+            for chunk in column.chunks:
+                check_repeated_text(path, chunk)
+    return table.cast(pa.schema([(field.name, field.type) for field in schema]))
+
+
+def check_repeated_text(path: Path, column: pa.DictionaryArray) -> None:
+    """Reject text from a file that takes far more than its size once every row has its own copy."""
+    lengths = pc.binary_length(column.dictionary).take(column.indices)
+    _check(pc.sum(lengths.cast(pa.int64())).as_py() or 0, path.stat().st_size)
 
 
 def _check(unpacked: int, packed: int) -> None:
     if unpacked > max(MIN_UNPACKED, MAX_RATIO * packed):
         message = (
             f"its {packed:,} bytes unpack to at least {unpacked:,}, over {MAX_RATIO} times as many, which is unusual "
-            f"for answers. To read the file anyway, write it again without compression."
+            f"for answers. Remove long texts that repeat, or write the file again without compression."
         )
         raise TooLargeError(message)
 

@@ -18,7 +18,7 @@ from crowdwise.errors import FormatError, MissingColumnError
 from crowdwise.io.files import is_parquet, read_head
 from crowdwise.io.formats.delimited import header, read_cells
 from crowdwise.io.formats.parquet import check_rows
-from crowdwise.io.parquet_pages import check_pages
+from crowdwise.io.parquet_pages import check_pages, read_texts_once
 from crowdwise.io.raw_columns import RawColumns, concat_columns, decode, encode_column, is_integers, is_text, text_ids
 
 _INDEX = ("", "Unnamed: 0", "__index_level_0__", "task", "task_id", "id", "index", "item", "example")
@@ -52,7 +52,7 @@ def _parquet(path: Path) -> dict[str, pa.Array]:
     with pq.ParquetFile(path) as file:
         check_rows(file, 4 * len(file.schema_arrow.names))  # 16 bytes per cell
         check_pages(path, file)
-        table = file.read()
+    table = read_texts_once(path)
     _check_unique(table.column_names)
     return {name: as_arrow(decode(encode_column(table.column(name))), "class") for name in table.column_names}
 

@@ -15,7 +15,7 @@ from crowdwise.answers.columns import VALUE_COLUMNS, cast_column
 from crowdwise.answers.encoding import as_arrow
 from crowdwise.answers.id_table import MAX_CODES, IdTable
 from crowdwise.errors import FormatError, TooLargeError
-from crowdwise.io.parquet_pages import check_pages
+from crowdwise.io.parquet_pages import check_pages, check_repeated_text
 from crowdwise.io.raw_columns import ID_ROLES, SIDE_ROLES, ChooseColumns, RawColumns, encode_column, is_text
 
 ROWS = 1 << 20  # rows of a column that are decoded at a time
@@ -37,9 +37,9 @@ def read_parquet(path: Path, choose: ChooseColumns) -> RawColumns:
         name = found[role]
         kind = schema.field(name).type
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, read_dictionary=[name] if is_text(kind) else None) as file:
             if role in ID_ROLES and (is_text(kind) or pa.types.is_integer(kind)):
-                return _ids(file, name, role, pa.large_string() if is_text(kind) else pa.int64())
+                return _ids(path, file, name, role, pa.large_string() if is_text(kind) else pa.int64())
             values = file.read(columns=[name]).column(name)
         if pa.types.is_dictionary(values.type):  # one dictionary per chunk: faster to decode and encode once
             values = values.cast(values.type.value_type)
@@ -59,12 +59,14 @@ def check_rows(file: pq.ParquetFile, n_columns: int) -> None:
         raise TooLargeError(message)
 
 
-def _ids(file: pq.ParquetFile, name: str, role: str, kind: pa.DataType) -> pa.Array:
+def _ids(path: Path, file: pq.ParquetFile, name: str, role: str, kind: pa.DataType) -> pa.Array:
     """Read a column of ids, dictionary encoding it in parts, so that it is never in memory decoded."""
     codes, row = np.empty(file.metadata.num_rows, np.int32), 0
     ids, dense = IdTable(kind), _DenseIntegers(len(codes)) if pa.types.is_int64(kind) else None
     for batch in file.iter_batches(ROWS, columns=[name]):
         part = batch.column(0)
+        if pa.types.is_dictionary(part.type) and is_text(part.type.value_type):
+            check_repeated_text(path, part)
         part = as_arrow(part.dictionary_decode() if pa.types.is_dictionary(part.type) else part, role)
         if dense is not None and not dense.holds(part):
             for start in range(0, row, ROWS):

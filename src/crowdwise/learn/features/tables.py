@@ -20,7 +20,7 @@ from crowdwise.io.csv_escaping import unescape
 from crowdwise.io.files import open_arrow, read_head
 from crowdwise.io.formats.delimited import header
 from crowdwise.io.formats.parquet import check_rows
-from crowdwise.io.parquet_pages import check_pages
+from crowdwise.io.parquet_pages import check_pages, read_texts_once
 from crowdwise.learn.features.arrays import ArrayFeatures
 from crowdwise.learn.features.matching import match_by_name
 
@@ -141,7 +141,7 @@ def _read_parquet(path: Path) -> pa.Table:
     with pq.ParquetFile(path) as file:
         check_rows(file, 4 * len(file.schema_arrow.names))  # two numbers of 8 bytes per cell
         check_pages(path, file)
-        return file.read()
+    return read_texts_once(path)
 
 
 def _read_csv(path: Path, delimiter: str, names: list[str], ids: str) -> pa.Table:
