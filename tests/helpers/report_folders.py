@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from collections.abc import Mapping
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,11 +18,12 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from crowdwise import Answers, DawidSkene, simulate
+from crowdwise._core.json_schema import Field
 from crowdwise.evaluate.summary import summarise
 from crowdwise.io import write
 from crowdwise.io.csv_escaping import escape
 from crowdwise.report.source import VERDICTS
-from crowdwise.run import folder
+from crowdwise.run import folder, schema
 from crowdwise.run.folder import Run
 from crowdwise.run.tables.labels import GOLD, Labelling, label_table
 from crowdwise.run.tables.tasks import Disagreement, task_table
@@ -139,9 +141,20 @@ def build_for_feedback(path: Path, answers: Answers, texts: list[str] | None = N
 
 def _empty_metrics() -> dict[str, Any]:
     """The required fields of metrics.json, each with an empty value."""
-    kinds = {name: field.kind for name, field in folder.FIELDS.items() if field.needed and name != "format"}
-    last = {name: kind if isinstance(kind, type) else kind[-1] for name, kind in kinds.items()}
-    return {name: None if kind is folder.NONE else kind() for name, kind in last.items()}
+    histogram = {"edges": [0.0], "counts": []}
+    return {**_empty(schema.METRICS), "confidence": histogram, "agreement": histogram}
+
+
+def _empty(fields: Mapping[str, Field]) -> dict[str, Any]:
+    needed = {name: field for name, field in fields.items() if field.needed and name != "format"}
+    return {name: _empty_value(field) for name, field in needed.items()}
+
+
+def _empty_value(field: Field) -> Any:
+    kinds = field.kind if isinstance(field.kind, tuple) else (field.kind,)
+    if schema.NONE in kinds:
+        return None
+    return _empty(field.inside) if isinstance(field.inside, Mapping) and kinds == (dict,) else kinds[0]()
 
 
 def png(grey: np.ndarray) -> bytes:

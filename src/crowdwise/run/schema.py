@@ -40,7 +40,7 @@ METHOD = {
 TRUTH = {
     **dict.fromkeys(("tasks", "accepted_tasks"), INTEGER),
     **dict.fromkeys(("accuracy", "low", "high", "vote_accuracy"), VALUE),
-    **dict.fromkeys(("accepted_accuracy", "accepted_low", "accepted_high"), OPTIONAL),
+    **dict.fromkeys(("accepted_accuracy",), OPTIONAL),
 }
 SUMMARY = {
     **dict.fromkeys(("n_tasks", "n_workers", "n_answers", "n_classes"), INTEGER),
