@@ -50,6 +50,8 @@ def forged(folder, name, place, value):
         (["verdict_words", "accept"], MISSING, "'verdict_words.accept' is missing"),
         (["expected_accuracy"], float("nan"), "'expected_accuracy' is nan, not a number"),
         (["words"], [1], r"'words\[0\]' is 1, not a text"),
+        (["trust", "families"], [{"workers": "w1", "rho": 0.5}], r"'trust.families\[0\].workers' is 'w1', not names"),
+        (["trust", "range"], {"low": 0.5}, "'trust.range.high' is missing"),
         (["curve"], [{}], r"'curve\[0\].answers' is missing"),
     ],
 )

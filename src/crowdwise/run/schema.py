@@ -29,6 +29,25 @@ HISTOGRAM = Field(
 )  # fmt: skip
 SHARES = Field(list, "shares by class", inside=VALUE)
 INTERVAL = {"value": VALUE, "low": VALUE, "high": VALUE}
+RANGE = {"low": VALUE, "high": VALUE}
+ESTIMATES = {
+    "accuracy": Field(dict, "an estimate", inside=INTERVAL),
+    "shares": Field(list, "one row per class", inside={"class": TEXT, **INTERVAL}),
+    "workers": Field(list, "one row per worker", inside={"worker": TEXT, **INTERVAL}),
+}
+TRUST = {
+    "basis": TEXT,
+    "assumes": TEXT,
+    "n_gold": INTEGER,
+    **dict.fromkeys(("answers_per_task", "effective_votes", "background_rho", "gold_needed"), OPTIONAL),
+    "ambiguous": Field((bool, NONE), "true, false or null"),
+    "strong": FLAG,
+    "families": Field(
+        list, "groups of workers", inside={"workers": Field(list, "names", inside=TEXT), "rho": VALUE}
+    ),
+    "range": Field((dict, NONE), "two shares, or null", inside=RANGE),
+    "estimates": Field((dict, NONE), "estimates from gold, or null", inside=ESTIMATES),
+}  # fmt: skip
 METHOD = {
     "name": TEXT,
     "chosen": FLAG,
@@ -113,6 +132,8 @@ CONFIG = {
 def check_metrics(content: Mapping[str, Any]) -> None:
     """Raise a `ValueError` that names the first invalid part of metrics.json."""
     check(content, METRICS, allow_unknown=True)
+    if trust := content.get("trust"):  # empty if nothing is known
+        check(trust, TRUST, allow_unknown=True, place="trust.")
     for name in ("confidence", "agreement"):
         edges, counts = len(content[name]["edges"]), len(content[name]["counts"])
         _expect(edges == counts + 1, f"{name!r} has {edges} edges and {counts} counts")
