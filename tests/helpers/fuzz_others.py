@@ -39,9 +39,9 @@ def frame_intact(draw: Random, folder: Path) -> str:
     columns = {"task": task, "worker": worker, "label": label}
     kind = draw.choice(("dict", "arrow", "pandas", "polars", "numpy", "arrays"))
     if kind == "arrays":
-        answers = Answers.from_arrays(task, worker, label)
+        answers = Answers.from_arrays(task, worker, label, as_classes=True)
     else:
-        answers = Answers.from_frame(_as_frame(columns, kind))
+        answers = Answers.from_frame(_as_frame(columns, kind), as_classes=True)
     check_answers(answers)
     assert answer_rows(answers) == sorted(rows, key=repr)
     return "right"

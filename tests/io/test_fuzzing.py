@@ -93,3 +93,11 @@ def test_archives_of_features_that_fuzzing_found(seed, folder):
 def test_numbers_that_fuzzing_found(seed, folder):
     """The id 2**53 + 1 next to a fraction: as a float it equals 2**53."""
     judge(damaged("jsonl", Random(seed)), folder)
+
+
+@pytest.mark.parametrize(
+    ("form", "seed"), [("inspect", 3000152), ("inspect", 3000501), ("lm-eval", 3000346), ("lm-eval", 3000528)]
+)
+def test_logs_of_evaluations_that_fuzzing_found(form, seed, folder):
+    """The list of scorers is a number; a likelihood is an object."""
+    judge(damaged(form, Random(seed)), folder)

@@ -134,9 +134,7 @@ def _graders(run: Mapping[str, Any]) -> dict[str, str | None]:
     """Return the model of each scorer, as far as the options of the evaluation name it."""
     out: dict[str, str | None] = {}
     seen: Counter[str] = Counter()
-    for scorer in run.get("scorers") or []:
-        if not isinstance(scorer, dict):
-            continue
+    for scorer in _scorers(run):
         name = str(scorer.get("name")).rpartition("/")[2]
         key = f"{name}{seen[name] or ''}"
         seen[name] += 1
@@ -149,6 +147,12 @@ def _graders(run: Mapping[str, Any]) -> dict[str, str | None]:
     return out
 
 
+def _scorers(run: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the scorers that the log declares."""
+    scorers = check_type(run.get("scorers") or [], list, "'scorers' of the log")
+    return [scorer for scorer in scorers if isinstance(scorer, dict)]
+
+
 def _name(model: Any) -> str | None:
     """Return the name of a model, written as text or as an object."""
     name = model.get("model") if isinstance(model, dict) else model
@@ -158,7 +162,7 @@ def _name(model: Any) -> str | None:
 def _judges(run: Mapping[str, Any], samples: list[dict[str, Any]]) -> str:
     """Return who the judges are, as far as the log shows."""
     scorers = {scorer.rstrip("0123456789") for sample in samples for scorer in sample["scores"]}
-    declared = {str(s.get("name")).rpartition("/")[2] for s in run.get("scorers") or [] if isinstance(s, dict)}
+    declared = {str(scorer.get("name")).rpartition("/")[2] for scorer in _scorers(run)}
     return "model" if (scorers or declared) and (scorers or declared) <= EXTRACTORS else "scorer"
 
 

@@ -121,7 +121,7 @@ def _answer(record: Record, choices: list[str], where: str) -> str | None:
         return None if responses[0] == INVALID else as_label(responses[0])
     try:
         likelihood = [float(response[0]) for response in responses[: len(choices)]]
-    except (TypeError, ValueError, IndexError):
+    except (TypeError, ValueError, LookupError):
         likelihood = []
     if len(likelihood) < len(choices) or any(value != value for value in likelihood):
         return None
