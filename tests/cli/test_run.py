@@ -219,3 +219,30 @@ def test_shells_complete_commands_and_methods():
     environment |= {"COMP_WORDS": "crowdwise comp", "COMP_CWORD": "1"}
     out = subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout
     assert out.split() == ["compare"]
+
+
+def test_wrong_labels_stand_beside_the_known_ones(crowd):
+    truth = dict(zip(map(str, crowd.tasks), map(str, crowd.classes[crowd.truth]), strict=True))
+    shown = run("run answers.csv --truth gold.csv --out scored --method one-coin")
+    assert "Some wrong labels beside the known ones, the most confident first:" in shown.stdout
+    made = Run("scored")
+    labels = {str(row["task"]): (str(row["label"]), row["confidence"]) for row in made.labels.to_pylist()}
+    wrong = made.metrics["wrong"]
+    assert 0 < len(wrong) <= 5
+    for row in wrong:
+        assert (row["label"], row["confidence"]) == labels[row["task"]] and row["known"] == truth[row["task"]]
+        assert row["label"] != row["known"]
+    most = max(confidence for task, (label, confidence) in labels.items() if label != truth[task])
+    assert wrong[0]["confidence"] == most
+    Path("some.csv").write_text("".join(Path("gold.csv").read_text().splitlines(keepends=True)[:61]))
+    shown = run("run answers.csv --gold some.csv --out corrected --method one-coin")
+    assert "before gold corrected them" in shown.stdout
+    wrong, labels = Run("corrected").metrics["wrong"], Run("corrected").labels.to_pylist()
+    labels = {str(row["task"]): str(row["label"]) for row in labels}
+    assert wrong and all(row["label"] != row["known"] == truth[row["task"]] == labels[row["task"]] for row in wrong)
+
+
+def test_a_run_without_features_has_no_classifier():
+    run("run answers.csv --out plain --method majority-vote")
+    np.save("X.npy", np.eye(3))
+    assert "no classifier, because the run had no features" in run("predict plain X.npy --out p.csv", code=1).stderr

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 FIT = "Example: crowdwise fit answers.csv --features X.npy --out model/"
 PREDICT = "Example: crowdwise predict model/ X.npy --out predictions.csv"
 MODEL, FACTS, LABELS = "model.safetensors", "model.json", "labels.csv"
+METRICS = "metrics.json"  # in the folder of a run
 MAX_CLASSES_SHOWN = 10
 FEATURES = "a .npy, .npz, .csv or .parquet file, or a folder of images"
 
@@ -161,7 +162,10 @@ def fit(
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder written by `crowdwise fit`.")],
+    model: Annotated[
+        Path,
+        typer.Argument(metavar="MODEL", help="Folder written by `crowdwise fit`, or by `crowdwise run` with features."),
+    ],
     features: Annotated[Path, typer.Argument(metavar="X", help=f"Features of the tasks: {FEATURES}.")],
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FILE", help="File for the predictions: .csv or .parquet.")
@@ -179,7 +183,7 @@ def predict(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Classify tasks by their features, with a model from `crowdwise fit`."""
+    """Classify tasks by their features, with a model from `crowdwise fit` or the classifier of a run."""
     from crowdwise.io import check_target, write
     from crowdwise.io.model_files import load
     from crowdwise.learn.features import open_features
@@ -187,7 +191,7 @@ def predict(
     check_target(out)
     refuse_same_file([model, features], [out])
     with progress(f"Predicting {features.name}"):
-        fitted = load(model)
+        fitted = run_classifier(model) if (model / METRICS).is_file() else load(model)
         if not hasattr(fitted, "predict_proba"):
             message = f"{model} holds {fitted}, which has no classifier. Fit a learner with `crowdwise fit`."
             raise ModelFileError(message)
@@ -216,6 +220,19 @@ def predict(
     if confident is not None:
         lines.append(("confident", f"{percent(confident)} of the tasks (confidence above {CONFIDENT})"))
     fields([*lines, ("written to", str(out))])
+
+
+def run_classifier(folder: Path) -> Any:
+    """Return the classifier of a run: the model of the labels, or the best learner if that one uses no features."""
+    from crowdwise.run import Run
+
+    classifier = Run(folder).classifier
+    if classifier is None:
+        message = (
+            f"{folder} has no classifier, because the run had no features. Rerun it with --features, or use `fit`."
+        )
+        raise ModelFileError(message)
+    return classifier
 
 
 def check_network_options(method: str, **options: Any) -> None:

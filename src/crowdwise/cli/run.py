@@ -250,7 +250,7 @@ def summary_of(result: Run) -> dict[str, Any]:
 
     figures = result.metrics
     names = ("method", "why", "beats_vote", "words", "counts", "expected_accuracy", "truth", "calibration", "methods",
-             "notes", "spammers", "trust")  # fmt: skip
+             "notes", "spammers", "trust", "wrong")  # fmt: skip
     seconds = read_json(result.path / TIMES) if (result.path / TIMES).is_file() else {}
     return {name: figures[name] for name in names} | {"seconds": seconds, "written": {"run": str(result.path)}}
 
@@ -272,6 +272,12 @@ def show(result: Run) -> None:
     counts, n_tasks = figures["counts"], max(sum(figures["counts"].values()), 1)
     fields([(verdict, f"{count:,} ({percent(count / n_tasks)})") for verdict, count in counts.items()])
     say()
+    if wrong := figures.get("wrong"):
+        corrected = ", before gold corrected them" if figures["trust"]["n_gold"] else ""
+        say(f"Some wrong labels beside the known ones, the most confident first{corrected}:")
+        rows = [[line["task"], line["label"], line["known"], percent(line["confidence"])] for line in wrong]
+        table(["task", "label", "known label", "confidence"], rows, left=3)
+        say()
     paths = {"run": result.path, "labels": result.path / "labels.csv", "report": result.path / "report.html"}
     fields([(f"{what} in", str(path)) for what, path in paths.items() if path.exists()])
 

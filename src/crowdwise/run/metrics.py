@@ -21,6 +21,7 @@ from crowdwise.truth.tables import wilson
 Array = np.ndarray[Any, np.dtype[Any]]
 
 BINS = 20  # of the histograms
+MAX_WRONG = 5  # labels listed beside the known ones
 SCORES = ("accuracy", "balanced_accuracy", "macro_f1", "log_loss", "ece")
 
 
@@ -124,6 +125,37 @@ def measured_accuracy(
         "vote_accuracy": float((vote == truth)[known].mean()),
         "scores": scores_by_class(labelling, truth),
     }
+
+
+def wrong_labels(
+    labels: pa.Table, classes: list[Any], predictions: Array | None, gold: Array | None
+) -> list[dict[str, Any]]:
+    """Return some labels that differ from known ones, the most confident first: `task`, `label`, `known`, `confidence`.
+
+    Parameters
+    ----------
+    labels : pyarrow.Table
+        With a column `truth` if truth is known. The label of a gold task is its gold label.
+    classes : list
+        The classes by code.
+    predictions : (tasks, classes) array, optional
+        Of gold tasks, what fits that did not know their labels say.
+    gold : (tasks,) int array, optional
+        Codes of the gold labels, -1 unknown.
+    """
+    task, label, confidence = (labels.column(name).to_pylist() for name in ("task", "label", "confidence"))
+    truth = labels.column("truth").to_pylist() if "truth" in labels.column_names else []
+    rows = [row for row, known in enumerate(truth) if known is not None and known != label[row]]
+    found = [(confidence[row], task[row], label[row], truth[row]) for row in rows]
+    if predictions is not None and gold is not None:
+        said = predictions.argmax(axis=1)
+        rows = np.flatnonzero((gold >= 0) & (said != gold)).tolist()
+        found += [(float(predictions[row, said[row]]), task[row], classes[said[row]], label[row]) for row in rows]
+    found.sort(key=lambda each: -each[0])
+    return [
+        {"task": str(task), "label": str(label), "known": str(known), "confidence": confidence}
+        for confidence, task, label, known in found[:MAX_WRONG]
+    ]
 
 
 def _interval(right: Array) -> tuple[float | None, float | None]:

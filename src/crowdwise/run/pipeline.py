@@ -418,6 +418,9 @@ class Pipeline:
             "method": best, "notes": self.notes, "summary": summary,
             **metrics.label_metrics(results.labels, labellings, best, truth, self.options.accept),
             **metrics.choice_metrics(choice, fits.models, labellings, best, truth, calibration),
+            "wrong": metrics.wrong_labels(
+                results.labels, self.data.class_names, selected.predictions, self.data.gold
+            ),
             "trust": trust_metrics(self.data, selected, fits.evidence, summary, checked=choice is not None),
             "spammers": spammers, "ambiguity": messages.ambiguity_words(results.ranking),
             "forecast": accuracy_forecast(results.proposal, labelling),

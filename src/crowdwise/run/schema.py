@@ -115,6 +115,7 @@ METRICS = {
         inside={"workers": Field(list, "names", inside=TEXT), "agreement": VALUE, "expected": VALUE},
     ),
     "trust": Field(dict, "what the confidence rests on", needed=False),
+    "wrong": Field(list, "labels that differ from known ones", needed=False),
     "files": Field(dict, "checksums by file name", needed=False, inside=TEXT),
     CHECKSUM_KEY: Field(str, "a checksum", needed=False),
 }  # fmt: skip
