@@ -115,7 +115,10 @@ METRICS = {
         inside={"workers": Field(list, "names", inside=TEXT), "agreement": VALUE, "expected": VALUE},
     ),
     "trust": Field(dict, "what the confidence rests on", needed=False),
-    "wrong": Field(list, "labels that differ from known ones", needed=False),
+    "wrong": Field(
+        list, "labels that differ from known ones", needed=False,
+        inside={"task": TEXT, "label": TEXT, "known": TEXT, "confidence": VALUE},
+    ),
     "files": Field(dict, "checksums by file name", needed=False, inside=TEXT),
     CHECKSUM_KEY: Field(str, "a checksum", needed=False),
 }  # fmt: skip
