@@ -88,7 +88,7 @@ def test_a_text_that_many_rows_repeat_is_rejected_before_it_is_repeated(tmp_path
     text = pa.DictionaryArray.from_arrays(np.zeros(1000, np.int8), ["x" * 10**6])
     file, table = tmp_path / "a.parquet", pa.table({"task": range(1000), "worker": ["w"] * 1000, "label": text})
     pq.write_table(table, file, compression="zstd", store_schema=False)
-    for options in ({}, {"format": "cleanlab"}):
+    for options in ({}, {"format": "cleanlab"}, {"format": "argilla"}):
         assert_read_fails(errors.TooLargeError, r"a\.parquet: .* unpack to at least 1,000,000,000", file, **options)
     for read_table in (lambda: read_flat_table(file, 1000), lambda: file_features(file, None)):
         with pytest.raises(errors.TooLargeError, match="unpack to at least 1,000,000,000"):

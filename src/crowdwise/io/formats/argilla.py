@@ -17,7 +17,7 @@ from crowdwise.errors import FormatError
 from crowdwise.io.files import is_parquet
 from crowdwise.io.formats.parquet import check_rows
 from crowdwise.io.json_records import AnswerCollector, check_type, choose_question, first_field, read_json_records
-from crowdwise.io.parquet_pages import check_pages
+from crowdwise.io.parquet_pages import check_pages, read_texts_once
 from crowdwise.io.raw_columns import ChooseColumns, RawColumns
 
 SUFFIX = ".responses"
@@ -47,8 +47,8 @@ def _records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     with pq.ParquetFile(path) as file:
         check_rows(file, 100 * len(file.schema_arrow.names))  # as Python objects
         check_pages(path, file)
-        for number, record in enumerate(file.read().to_pylist()):
-            yield f"row {number} (counted from 0)", record
+    for number, record in enumerate(read_texts_once(path).to_pylist()):
+        yield f"row {number} (counted from 0)", record
 
 
 def questions_of(record: dict[str, Any]) -> list[str]:
