@@ -50,3 +50,22 @@ def test_wrong_arguments_are_named(answers):
         Pool(methods="glad").fit(answers)
     with pytest.raises(ParameterError, match="scale="):
         Pool(scale=0).fit(answers)
+
+
+def test_a_minority_that_agrees_with_itself_does_not_outvote_the_majority():
+    """Eight of 20 always say the next class: a method that believes them takes the other twelve to be always wrong."""
+    rng = np.random.default_rng(3)
+    truth, worker = rng.integers(0, 3, 300), np.argsort(rng.random((300, 20)), axis=1)[:, :6]
+    right = rng.random(worker.shape) < rng.uniform(0.6, 0.95, 20)[worker]
+    said = np.where(right, truth[:, None], (truth[:, None] + rng.integers(1, 3, worker.shape)) % 3)
+    said = np.where(worker < 8, (truth[:, None] + 1) % 3, said)
+    answers = cw.Answers.from_arrays(np.repeat(np.arange(300), 6), worker.ravel(), said.ravel())
+    pool = cw.Pool().fit(answers)
+    assert pool.refitted_.any() and not pool.refitted_.all()
+    assert (pool.codes_ == truth).mean() > 0.8
+
+
+def test_no_method_is_fitted_again_on_ordinary_crowds():
+    for seed in range(3):
+        answers = cw.simulate.simulate(200, n_workers=12, n_classes=2 + seed, answers_per_task=4, seed=seed)
+        assert not cw.Pool().fit(answers).refitted_.any()

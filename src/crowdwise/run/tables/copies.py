@@ -1,8 +1,9 @@
 """Workers who copy one another: groups of three or more who give the same answer to every task they share.
 
     same[v, w]     = share of the tasks that v and w both answered to which they gave the same answer
-    a group        workers linked by pairs with same >= `IDENTICAL` on `MIN_COMMON` tasks or more, if the members
-                   agree on that share of all tasks that any two of them answered
+    a group        workers linked by pairs with same >= `IDENTICAL` on `MIN_COMMON` tasks or more, without those who
+                   agree least with the rest, until the members agree on that share of all tasks that any two of
+                   them answered (two good workers may happen to agree on a dozen tasks)
     outside        = share of agreeing pairs of one member and one other worker
 
 A group is reported if its members agree with others on at most `MAX_OUTSIDE` of the tasks: where everybody agrees, the
@@ -23,6 +24,7 @@ MIN_COMMON = 12
 MIN_SIZE = 3
 MAX_OUTSIDE = 0.85
 MAX_PAIRS = 20_000_000  # of answers to the same task
+MAX_DROPPED = 50  # members who leave a group before it is given up
 
 
 def identical_workers(answers: Answers) -> list[Array]:
@@ -53,9 +55,21 @@ def identical_workers(answers: Answers) -> list[Array]:
     _, group = connected_components(sparse.coo_array((linked[linked], (v[linked], w[linked])), shape=(n, n)))
     found = []
     for number in np.flatnonzero(np.bincount(group) >= MIN_SIZE):
-        member = group[v] == number
-        inside, out = member & (group[w] == number) & (v != w), member & (group[w] != number)
+        member = _without_outsiders(group == number, v, w, shared, same)
+        inside, out = member[v] & member[w] & (v != w), member[v] & ~member[w]
         unanimous = same[inside].sum() >= IDENTICAL * shared[inside].sum()
-        if unanimous and 0 < same[out].sum() <= MAX_OUTSIDE * shared[out].sum():
-            found.append(np.flatnonzero(group == number))
+        if member.sum() >= MIN_SIZE and unanimous and 0 < same[out].sum() <= MAX_OUTSIDE * shared[out].sum():
+            found.append(np.flatnonzero(member))
     return found
+
+
+def _without_outsiders(member: Array, v: Array, w: Array, shared: Array, same: Array) -> Array:
+    """Return the members (workers,) of a group without those who agree least with the rest."""
+    member = member.copy()
+    for _ in range(MAX_DROPPED):
+        inside = member[v] & member[w] & (v != w)
+        common, agreed = (np.bincount(v[inside], each[inside], len(member)) for each in (shared, same))
+        if agreed.sum() >= IDENTICAL * common.sum() or member.sum() < MIN_SIZE:
+            break
+        member[np.where(member & (common > 0), agreed / np.maximum(common, 1), np.inf).argmin()] = False
+    return member

@@ -8,17 +8,24 @@
 the class shares far from the votes' may be right, but where workers make the same mistakes it is more often wrong. The
 answers cannot tell the two apart, so it counts for less. With drift 0.1, it counts half.
 
+Labels are known only up to a permutation of the classes: if 8 of 20 workers always say the class after the right one,
+the answers fit equally well if the other 12 are wrong in every task, and some methods prefer what the 8 agree on. So if
+workers with more than half of the answers are right less often than a guess, by a method's labels, it is fitted again
+to the answers of these workers alone (`refitted_`): most workers answer better than chance.
+
 The opinion pool is Stone, "The opinion pool", Annals of Mathematical Statistics 32 (1961). The pooled methods differ in
 what they assume: votes (naive-soft, wawa), one accuracy per worker (one-coin), with task difficulty (glad), guessing
 (mace), a confusion matrix per worker (dawid-skene, ibcc) and subtypes that many workers mistake (ebcc).
 
-Fails when all methods are wrong together: mistakes that most workers share are in every method's labels. The pooled
-probabilities are too confident then; `crowdwise.trust.calibrated`, which `crowdwise run` uses, corrects for that.
+Fails when all methods are wrong together: mistakes that most workers share are in every method's labels, and if half of
+the workers or more answer against the truth, nothing in the answers shows it. The pooled probabilities are too confident
+then; `crowdwise.trust.calibrated`, which `crowdwise run` uses, corrects for the former on average.
 """
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,12 +33,15 @@ from crowdwise._core.registry import make
 from crowdwise._core.validation import is_number, require
 from crowdwise.answers import Answers
 from crowdwise.errors import ConvergenceWarning
-from crowdwise.truth.base import Array, Callback, TruthModel, fix_gold, pick, vote_shares
+from crowdwise.truth.base import Array, Callback, TruthModel, fix_gold, pick, vote_shares, weights_of
+from crowdwise.truth.tables import wilson
 
 METHODS = ("naive-soft", "wawa", "one-coin", "dawid-skene", "glad", "mace", "ebcc", "ibcc")
 SCALE = 0.1  # drift at which a method counts half
 TIE = 1e-9  # probabilities this close are equal
 MAX_LOGIT = 7.0  # probabilities from .0009 to .9991
+MIN_ANSWERS = 5  # workers with fewer are not judged
+MOST = 0.5  # share of answers by workers below chance from which a method is fitted again
 
 
 class Pool(TruthModel):
@@ -60,6 +70,8 @@ class Pool(TruthModel):
         Distance of each method's class shares from the votes'.
     agreement_ : dict of str to float
         Share of tasks on which each method gives the pool's label.
+    refitted_ : (methods,) bool array
+        Methods that took the majority of workers to be wrong, and were fitted again to the answers of that majority.
 
     Examples
     --------
@@ -77,6 +89,7 @@ class Pool(TruthModel):
     weights_: Array
     drift_: Array
     agreement_: dict[str, float]
+    refitted_: Array
 
     def __init__(self, methods: tuple[str, ...] = METHODS, *, scale: float = SCALE, random_state: int = 0) -> None:
         self.methods = methods
@@ -90,6 +103,8 @@ class Pool(TruthModel):
         require(positive, "scale", self.scale, "a number above 0, or infinity")
 
     def _fit(self, answers: Answers, gold: Array | None, rng: np.random.Generator, callback: Callback | None) -> None:
+        self.refitted_ = np.zeros(len(self.methods), bool)
+        weight = weights_of(answers) if answers.weight is not None else np.ones(answers.n_answers)
         vote = fix_gold(vote_shares(answers), gold).mean(axis=0)  # (classes,)
         drift = np.empty(len(self.methods))
         proba: list[Array] = []  # of each method, (tasks, classes)
@@ -97,12 +112,17 @@ class Pool(TruthModel):
             model = make(name, random_state=self.random_state)
             with warnings.catch_warnings():  # one method of eight that is not fully converged changes the mean little
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                proba.append(model.fit(answers, gold).proba_)
+                model.fit(answers, gold)
+                below = below_chance(answers, model.codes_)[answers.worker]  # (answers,)
+                if weight @ below > MOST * weight.sum():
+                    self.refitted_[m] = True
+                    model.fit(replace(answers, weight=weight * below), gold)
+                proba.append(model.proba_)
             drift[m] = 0.5 * np.abs(proba[m].mean(axis=0) - vote).sum()
             if callback is not None:
                 callback(m, float("nan"))
-        weight = 1 / (1 + drift / self.scale)
-        self.drift_, self.weights_ = drift, weight / weight.sum()
+        shares = 1 / (1 + drift / self.scale)
+        self.drift_, self.weights_ = drift, shares / shares.sum()
         pooled = np.zeros((answers.n_tasks, answers.n_classes))
         for share, each in zip(self.weights_, proba, strict=True):
             pooled += share * each
@@ -112,6 +132,18 @@ class Pool(TruthModel):
         self.log_odds_ = np.sum([logit(each) for each in proba], axis=0) / len(proba)
         self.method_agrees_ = np.array([each[rows, label] >= each.max(axis=1) - TIE for each in proba])
         self.agreement_ = dict(zip(self.methods, self.method_agrees_.mean(axis=1).tolist(), strict=True))
+
+
+def below_chance(answers: Answers, codes: Array) -> Array:
+    """Return which workers, (workers,) bools, are right less often than a guess if these labels (tasks,) are right.
+
+    >>> answers = Answers.from_arrays(np.arange(20) % 10, np.repeat(["a", "b"], 10), np.repeat(["x", "y"], 10))
+    >>> below_chance(answers, np.zeros(10, int)).tolist()
+    [False, True]
+    """
+    n = np.bincount(answers.worker, minlength=answers.n_workers)
+    right = np.bincount(answers.worker, answers.label == codes[answers.task], answers.n_workers)
+    return np.asarray((n >= MIN_ANSWERS) & (wilson(right, n)[1] < 1 / answers.n_classes))
 
 
 def logit(probability: Array) -> Array:
