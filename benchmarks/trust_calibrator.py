@@ -1,9 +1,11 @@
 """Train and score the calibrator of `crowdwise.trust`: `python -m benchmarks trust [--train]`.
 
 The rule was fixed in benchmarks/notes/trust_protocol.md before the scores were computed. Without an option, every real
-crowd is scored by a table learned from the others; the scores go to benchmarks/results/trust.csv. `--train` learns from
-all real crowds and writes the table that is shipped. `--more` scores the 11 sets of truth/ by tables that also learn
-from thinned and simulated crowds; it was tried, is not shipped, and writes nothing.
+crowd is scored by a table learned from the others, without and with gold; the scores go to benchmarks/results/trust.csv
+and, for simulated crowds with bias, to trust_bias.csv (`benchmarks.trust_bias`). Rows "platt" are what gold did before:
+it rescaled the confidence of the pool's labels, and changed none. `--train` learns from all real crowds and writes the
+table that is shipped. `--more` scores the 11 sets of truth/ by tables that also learn from thinned and simulated
+crowds; it was tried, is not shipped, and writes nothing.
 
     minimise  - sum_s 1/n[s] sum_t log P(correct[s, t]) + RIDGE/20 sum_s (z_slope^2 + z_shared^2)     s = set, t = task
 
@@ -16,6 +18,7 @@ import argparse
 import csv
 import json
 import warnings
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -25,18 +28,21 @@ from scipy.special import expit
 
 import crowdwise as cw
 from benchmarks.files import RESULTS
+from benchmarks.trust_bias import bias_rows, print_bias
 from benchmarks.trust_crowds import KINDS, OTHERS, PANEL, TRUTH_SETS, Crowd, real, simulated, thinned
 from crowdwise.errors import CrowdwiseWarning
 from crowdwise.evaluate.calibration import reliability
 from crowdwise.trust.calibrator import TABLE, Calibrated, Calibrator, calibrated
 from crowdwise.trust.features import Inputs, inputs
+from crowdwise.trust.gold import platt_scaling
+from crowdwise.trust.tempering import temper_to
 from crowdwise.truth.base import vote_shares
 from crowdwise.truth.methods.pool import Pool
 
 VERSION = "1"
 RIDGE = 0.02
 ACCEPTED = 0.9
-N_GOLD, N_DRAWS = 100, 20
+N_GOLD, N_DRAWS, N_DRAWS_ELSEWHERE = (50, 100, 200, 400), 20, 5
 INDEPENDENT_SEEDS = range(100, 130)  # not used while the rule was chosen
 
 
@@ -98,8 +104,10 @@ def score(each: Fitted, result: Calibrated, tasks: np.ndarray) -> dict[str, floa
     return {
         "accuracy": correct.mean(), "vote": (most[np.arange(len(tasks)), truth] / most.sum(axis=1)).mean(),
         "confidence": confidence.mean(), "accepted": accepted.mean(), "promised": promised, "measured": measured,
-        "gap": promised - measured, "ece": reliability(confidence, correct).ece, "distance": result.distance,
-        "dependence": each.inputs.dependence,
+        "gap": promised - measured, "ece": reliability(confidence, correct).ece,
+        "brier": np.mean((confidence - correct) ** 2),
+        "log_loss": -np.mean(np.log(np.maximum(np.where(correct, confidence, 1 - confidence), 1e-4))),
+        "distance": result.distance, "dependence": each.inputs.dependence,
     }  # fmt: skip
 
 
@@ -109,14 +117,30 @@ def left_out(each: Fitted, crowds: list[Fitted]) -> Calibrator:
 
 
 def with_gold(each: Fitted, table: Calibrator) -> list[dict[str, float | str]]:
-    """Scores over the other tasks, for draws of gold."""
-    rows = []
-    for seed in range(N_DRAWS):
-        drawn = np.random.default_rng(seed).permutation(each.known)
-        gold = np.full(each.crowd.answers.n_tasks, -1, np.int32)
-        gold[drawn[:N_GOLD]] = each.crowd.answers.truth[drawn[:N_GOLD]]
-        result = calibrated(each.crowd.answers, gold, calibrator=table, pool=each.pool)
-        rows.append(score(each, result, drawn[N_GOLD:]))
+    """Mean scores over the other tasks, for draws of gold: anchored to it, and rescaled by it (platt)."""
+    rows: list[dict[str, float | str]] = []
+    answers, before = each.crowd.answers, calibrated(each.crowd.answers, calibrator=table, pool=each.pool)
+    panel = each.crowd.name == PANEL
+    for n_gold in N_GOLD if panel else N_GOLD[:2]:
+        if len(each.known) < 2 * n_gold:
+            continue
+        draws: dict[str, list[dict[str, float | str]]] = {"gold": [], "gold, platt": []}
+        for seed in range(N_DRAWS if panel else N_DRAWS_ELSEWHERE):
+            drawn = np.random.default_rng(seed).permutation(each.known)
+            gold = np.full(answers.n_tasks, -1, np.int32)
+            gold[drawn[:n_gold]] = answers.truth[drawn[:n_gold]]
+            anchored = calibrated(answers, gold, calibrator=table, pool=each.pool)
+            known = gold >= 0
+            scaling = platt_scaling(before.confidence[known], before.codes[known] == gold[known])
+            confidence = np.where(each.inputs.answered, scaling(before.confidence), before.confidence)
+            scaled = replace(before, proba=temper_to(each.pool.proba_, before.codes, confidence))
+            for name, result in (("gold", anchored), ("gold, platt", scaled)):
+                row = score(each, result, drawn[n_gold:])
+                row["off_per_draw"] = abs(float(row["confidence"]) - float(row["accuracy"]))
+                draws[name].append(row)
+        for name, each_draw in draws.items():
+            mean = {key: float(np.nanmean([row[key] for row in each_draw])) for key in each_draw[0]}
+            rows.append({"crowd": each.crowd.name, "setting": f"{n_gold} {name}"} | mean)
     return rows
 
 
@@ -161,27 +185,32 @@ def main() -> None:
         table = left_out(each, crowds)
         result = calibrated(each.crowd.answers, calibrator=table, pool=each.pool)
         rows.append({"crowd": each.crowd.name, "setting": "left out"} | score(each, result, each.known))
-        if each.crowd.name == PANEL:
-            draws = with_gold(each, table)
-            mean = {name: float(np.nanmean([row[name] for row in draws])) for name in draws[0]}
-            off = np.mean([abs(row["confidence"] - row["accuracy"]) for row in draws])
-            rows.append({"crowd": PANEL, "setting": f"{N_GOLD} gold"} | mean | {"off_per_draw": float(off)})
+        if each.crowd.name in (*TRUTH_SETS, PANEL):
+            rows += with_gold(each, table)
     rows += independent(crowds)
+    bias = bias_rows(train(crowds))
+    write_rows("trust.csv", rows)
+    write_rows("trust_bias.csv", bias)
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    with (RESULTS / "trust.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns)
-        writer.writeheader()
-        writer.writerows([_rounded(row) for row in rows])
     shown = Table(*columns)
     for row in rows:
         shown.add_row(*(_text(row.get(name, "")) for name in columns))
     console.print(shown)
     summary(rows, console)
+    print_bias(bias, console)
+
+
+def write_rows(name: str, rows: list[dict[str, float | str]]) -> None:
+    """Write a table of results."""
+    with (RESULTS / name).open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(dict.fromkeys(column for row in rows for column in row)))
+        writer.writeheader()
+        writer.writerows([_rounded(row) for row in rows])
 
 
 def summary(rows: list[dict[str, float | str]], console: Console) -> None:
     """Print the figures that the issue sets bars for."""
-    ours = [row for row in rows if row["crowd"] in TRUTH_SETS]
+    ours = [row for row in rows if row["crowd"] in TRUTH_SETS and row["setting"] == "left out"]
     gap = np.array([row["gap"] for row in ours], float)
     accuracy, vote = (np.array([row[name] for row in ours], float) for name in ("accuracy", "vote"))
     console.print(
@@ -190,6 +219,18 @@ def summary(rows: list[dict[str, float | str]], console: Console) -> None:
         f"accuracy {accuracy.mean():.4f}, worst against the vote {100 * (accuracy - vote).min():+.1f}; "
         f"ECE {np.mean([row['ece'] for row in ours]):.3f}"
     )
+    for n_gold in N_GOLD[:2]:
+        pairs = [[row for row in rows if row["setting"] == f"{n_gold} {name}"] for name in ("gold", "gold, platt")]
+        for name in ("accuracy", "off_per_draw", "ece", "brier", "log_loss"):
+            values = [[float(row[name]) for row in part if row["crowd"] in TRUTH_SETS] for part in pairs]
+            if len(values[0]) > 1:
+                difference = np.subtract(*values)
+                error = difference.std(ddof=1) / np.sqrt(len(difference))
+                console.print(
+                    f"{n_gold} gold, {len(difference)} sets: {name} {np.mean(values[0]):.4f}, "
+                    f"minus that of platt {difference.mean():+.4f} +- {error:.4f}, from {difference.min():+.4f} to "
+                    f"{difference.max():+.4f}"
+                )
     simulated_rows = [row for row in rows if row["setting"] == "independent"]
     for name in ("accuracy", "ece") if simulated_rows else ():
         difference = np.array([row[name] - row[f"ds_{name}"] for row in simulated_rows], float)

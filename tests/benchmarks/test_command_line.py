@@ -8,7 +8,7 @@ import pytest
 from benchmarks import __main__ as command
 from benchmarks.files import read_results, write_results
 
-MACHINERY = {"__init__", "__main__", "files", "measure", "learn_peers", "drawn_crowds", "trust_crowds"}
+MACHINERY = {"__init__", "__main__", "files", "measure", "learn_peers", "drawn_crowds", "trust_crowds", "trust_bias"}
 
 
 def test_list_names_every_module_once(capsys):

@@ -17,9 +17,9 @@ The opinion pool is Stone, "The opinion pool", Annals of Mathematical Statistics
 what they assume: votes (naive-soft, wawa), one accuracy per worker (one-coin), with task difficulty (glad), guessing
 (mace), a confusion matrix per worker (dawid-skene, ibcc) and subtypes that many workers mistake (ebcc).
 
-Fails when all methods are wrong together: mistakes that most workers share are in every method's labels, and if half of
-the workers or more answer against the truth, nothing in the answers shows it. The pooled probabilities are too confident
-then; `crowdwise.trust.calibrated`, which `crowdwise run` uses, corrects for the former on average.
+Fails when all methods are wrong together: mistakes that most workers share are in every method's labels, and if half
+of the workers or more answer against the truth, nothing in the answers shows it. The pooled probabilities are too
+confident then; `crowdwise.trust.calibrated`, which `crowdwise run` uses, corrects for the former on average.
 """
 
 from __future__ import annotations
