@@ -150,6 +150,7 @@ def test_an_unchecked_figure_comes_with_the_reason(agreement, temperature, end):
     given = {"summary": {"agreement": agreement}, "calibration": {"temperature": temperature}}
     given["summary"] |= {"n_answers": 50_000}
     given["trust"] = trust(basis="none")
+    assert ("This assumes." in words(**given)) == (end == ".")
     assert words(**given)[0] == f"About 90% of the 10,000 labels are expected to be right{end}"
     alone = words(accept=1, review=0, more=0, hopeless=0, **given)
     assert alone[0] == f"The only label is about 90% likely to be right{end} With so few tasks, this is a rough guess."

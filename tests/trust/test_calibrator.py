@@ -106,3 +106,11 @@ def test_tempering_reaches_the_confidence_and_keeps_the_order():
     out = temper_to(proba, codes, target)
     assert (np.diff(np.take_along_axis(out, proba.argsort(axis=1), axis=1), axis=1) >= 0).all()
     np.testing.assert_allclose(out.max(axis=1), target, atol=1e-3)
+
+
+def test_one_answer_per_task_is_never_accepted_and_a_note_says_why():
+    rng = np.random.default_rng(0)
+    answers = cw.Answers.from_arrays(np.arange(300), rng.integers(0, 6, 300), rng.random(300) < 0.1)
+    result = calibrated(answers)
+    assert result.confidence.max() < 0.9
+    assert any("No task has answers from two workers" in note for note in result.notes)

@@ -90,7 +90,7 @@ def _expected_words(metrics: Mapping[str, Any]) -> list[str]:
     rough = " With so few tasks, this is a rough guess." if n_tasks < FEW_TASKS else ""
     if trust["basis"] == "none":
         reason = unchecked_reason(metrics["summary"], metrics["calibration"]["temperature"])
-        return [f"{text}, but {reason}.{rough}" if reason else f"{text}.{rough}"]
+        return [f"{text}, but {reason}.{rough}"] if reason else [f"{text}.{rough}", trust["assumes"]]
     check = "" if trust["n_gold"] or metrics["truth"] else f" {_gold_check(n_tasks)}"
     return [f"{text}.{rough}", trust["assumes"] + check]
 
