@@ -5,14 +5,14 @@ but assumes one quality for all classes. The one by the labels (`agreement_with_
 own answers influence the labels. The interval `quality_low` to `quality_high` covers the 95% Wilson intervals of both.
 `quality` is the figure by peers, capped at the upper bound of the figure by the labels.
 
-Coverage. In simulated crowds of 40 workers and 1,000 tasks with 1.5 to 5 answers each, classes even or up to 20 to 1,
-the interval holds the true accuracy 94 to 99 times in 100; with one answer per task it is nearly 0 to 1. On real tasks
-workers are misled together, which the answers cannot show. For workers with 20 answers or more and labels of
-Dawid-Skene, it holds the share of right answers this many times in 100 (in brackets: the interval by peers alone; these
-data sets were looked at when the rule was chosen): LabelMe 81 (81), Music 76 (76), product 88 (69), bluebird 97 (28),
-d_possent 94 (86), dog 70 (65), face 23 (18), fej2013 58 (47), leaves 41 (38), rte 97 (91), s_rel 74 (41), weather_cf
-100 (100), web 87 (77), zencrowd_us 88 (79). With labels of one-coin it is less: product 79, bluebird 31, s_rel 46.
-Where it fails, `quality` is mostly too high.
+Coverage, for workers with 20 answers or more. In simulated crowds of 40 workers and 1,000 tasks with 1.5 to 5 answers
+each, classes even or 20 to 1, the interval holds the share of right answers 96 to 100 times in 100; with one answer per
+task it is nearly 0 to 1. On real tasks workers are misled together, which the answers cannot show. With labels of
+`pool`, as in a run, it holds the share of right answers this many times in 100 (in brackets: with labels of Dawid-Skene;
+these data sets were looked at when the rule was chosen): LabelMe 78 (81), Music 76 (76), product 87 (88), bluebird 87
+(97), d_possent 92 (94), dog 65 (70), face 18 (23), fej2013 50 (58), leaves 45 (45), rte 97 (97), s_rel 65 (74),
+weather_cf 100 (100), web 76 (87), zencrowd_us 91 (88). The interval by peers alone holds it less often: product 69,
+bluebird 28, s_rel 41, with labels of Dawid-Skene. Where it fails, `quality` is mostly too high.
 
 A spammer answers no better than chance. The rule has three parts: `MIN_ANSWERS` answers or more; the share of answers
 that depend on the truth rather than on the worker's habit has an upper 95% bound below `MAX_HEED`; and the answers
