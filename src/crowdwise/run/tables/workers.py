@@ -9,10 +9,10 @@ Coverage, for workers with 20 answers or more. In simulated crowds of 40 workers
 each, classes even or 20 to 1, the interval holds the share of right answers 96 to 100 times in 100; with one answer per
 task it is nearly 0 to 1. On real tasks workers are misled together, which the answers cannot show. With labels of
 `pool`, as in a run, it holds the share of right answers this many times in 100 (in brackets: with labels of
-Dawid-Skene; these data sets were looked at when the rule was chosen): LabelMe 78 (81), Music 76 (76), product 87 (88), bluebird 87
-(97), d_possent 92 (94), dog 65 (70), face 18 (23), fej2013 50 (58), leaves 45 (45), rte 97 (97), s_rel 65 (74),
-weather_cf 100 (100), web 76 (87), zencrowd_us 91 (88). The interval by peers alone holds it less often: product 69,
-bluebird 28, s_rel 41, with labels of Dawid-Skene. Where it fails, `quality` is mostly too high.
+Dawid-Skene; these data sets were looked at when the rule was chosen): LabelMe 78 (81), Music 76 (76), product 87 (88),
+bluebird 87 (97), d_possent 92 (94), dog 65 (70), face 18 (23), fej2013 50 (58), leaves 45 (45), rte 97 (97), s_rel 65
+(74), weather_cf 100 (100), web 76 (87), zencrowd_us 91 (88). The interval by peers alone holds it less often: product
+69, bluebird 28, s_rel 41, with labels of Dawid-Skene. Where it fails, `quality` is mostly too high.
 
 A spammer answers no better than chance. The rule has three parts: `MIN_ANSWERS` answers or more; the share of answers
 that depend on the truth rather than on the worker's habit has an upper 95% bound below `MAX_HEED`; and the answers
