@@ -15,6 +15,7 @@ Chu, Ma and Wang, "Improve learning from crowds via generative augmentation", KD
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -103,11 +104,13 @@ class Completed(Wrapper):
 
     def _fit(self, inputs: FitInput) -> None:
         answers, base = inputs.answers, self._new_base()
-        filled = self._fill(inputs, self._filler(base))
-        self.model_ = base.fit(
-            inputs.features, answers.merge(filled, pseudo=True),
-            sample_weight=inputs.weight, gold=inputs.gold, validation=inputs.validation, callback=inputs.callback,
-        )  # fmt: skip
+        filler = self._filler(base)
+        filled = self._fill(inputs, filler)
+        with _trained_like(filler, base) if self.fill == "self" else nullcontext():
+            self.model_ = base.fit(
+                inputs.features, answers.merge(filled, pseudo=True),
+                sample_weight=inputs.weight, gold=inputs.gold, validation=inputs.validation, callback=inputs.callback,
+            )  # fmt: skip
         self.proba_ = self.model_.proba_
         self.history_.append(fill_statistics(answers, filled))
 
@@ -154,6 +157,15 @@ class Completed(Wrapper):
             answers, task=task.astype(np.int32), worker=worker.astype(np.int32), label=label,
             weight=None, pseudo=None, truth=None, removed={},
         )  # fmt: skip
+
+
+def _trained_like(filler: Any, base: CrowdClassifier) -> AbstractContextManager[None]:
+    """Make the base, which is the same learner, train for as long as its filler found."""
+    if not hasattr(filler, "training_search_"):  # not a network
+        return nullcontext()
+    from crowdwise.learn.network.learner import found_plan, use_plan  # imports torch
+
+    return use_plan(found_plan(filler), base)
 
 
 def fill_in(

@@ -13,8 +13,8 @@
 
 Rodrigues and Pereira, "Deep learning from crowds", AAAI 2018.
 
-Fails on little data: nothing ties W_w to probabilities, so it may swap classes, and then the classifier does too.
-AnnoReg or an EM learner is safer there.
+Fails with few answers per worker: nothing ties W_w to probabilities but its start, so it may swap classes, and then the
+classifier does too. AnnoReg or an EM learner is safer there.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from crowdwise.learn.network.label_check import warn_of_poor_labels
 from crowdwise.learn.network.modules import Network
 from crowdwise.learn.network.options import DEFAULTS, TrainingOptions
 from crowdwise.learn.network.prediction import held_out_log_likelihood, predict_answers, predict_mean, predict_members
-from crowdwise.learn.network.torch_support import torch
+from crowdwise.learn.network.torch_support import require_device, torch
 from crowdwise.learn.network.training import CrowdModule, Monitor, Scheduler, Settings, Trainer, rate_factor
 from crowdwise.learn.network.training_length import Candidate, Scaling, TrainingPlan, candidate_list, search_plan
 from crowdwise.learn.wrapper import Wrapper
@@ -200,6 +200,10 @@ class NetworkLearner(CrowdClassifier):
     def _round_epochs(self, epochs: int) -> int:
         """Return the nearest number of epochs that the method can train for."""
         return epochs
+
+    def _networks_per_model(self) -> int:
+        """Return how many networks a model consists of while it is trained."""
+        return 1
 
     def _after_fit(self, inputs: FitInput) -> None:
         used = training_mask(inputs.answers, inputs.weight, None)
@@ -381,15 +385,6 @@ def use_plan(plan: TrainingPlan | None, model: Any) -> Iterator[None]:
         yield
     finally:
         del model._plan
-
-
-def require_device(device: str) -> None:
-    """Raise ParameterError if the device is not available."""
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, TypeError) as error:
-        message = f"device={device!r} is not available ({str(error).splitlines()[0]}). Use 'cpu' or another device."
-        raise ParameterError(message) from None
 
 
 def reject_epoch_options(model: NetworkLearner, reason: str) -> None:

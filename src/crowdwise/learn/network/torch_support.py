@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from crowdwise.errors import MissingDependencyError
+from crowdwise.errors import MissingDependencyError, ParameterError
 
 try:
     import torch
@@ -22,4 +22,13 @@ except ImportError:  # pragma: no cover (the tests have torch)
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
     os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
-__all__ = ["Tensor", "functional", "nn", "torch"]
+__all__ = ["Tensor", "functional", "nn", "require_device", "torch"]
+
+
+def require_device(device: str) -> None:
+    """Raise ParameterError if the device is not available."""
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        message = f"device={device!r} is not available ({str(error).splitlines()[0]}). Use 'cpu' or another device."
+        raise ParameterError(message) from None

@@ -34,7 +34,7 @@ from crowdwise.learn.features import Features
 from crowdwise.learn.network import distributed
 from crowdwise.learn.network.architectures import MLP, Logistic, resolve_spec
 from crowdwise.learn.network.prediction import predict_members
-from crowdwise.learn.network.training import CrowdModule
+from crowdwise.learn.network.training import WORTH_THREADS, CrowdModule
 from crowdwise.truth.base import pick, vote_shares
 from crowdwise.truth.vote_check import log_likelihood
 
@@ -50,7 +50,7 @@ MOST_EPOCHS = 10  # may exceed MOST_STEPS on large data
 DEFAULT_STEPS = 1000  # if nothing is searched
 FIRST, GROWTH = 16, 1.25  # number of steps before the first score, and from one to the next
 PATIENCE = 2.0
-NEARLY = 0.99  # share of the best gain over chance
+NEARLY = 0.995  # share of the best gain over chance
 WEIGHT_DECAYS = (0.0, 5e-4)
 # Some losses keep the classifier from being certain, such as CrowdLayer's softmax of a softmax.
 SHARPENING = (1.0, 1.5, 2.5, 4.0, 8.0)
@@ -112,14 +112,20 @@ def search_plan(learner: NetworkLearner, inputs: FitInput) -> tuple[TrainingPlan
 
 
 def candidate_list(learner: NetworkLearner, features: Features) -> list[Candidate]:
-    """Return the settings that a learner may choose from, the default first."""
+    """Return the settings that a learner may choose from, the default first.
+
+    Small networks cost little more side by side than alone; large ones are tried with both scales only.
+    """
     spec, decay = resolve_spec(learner.network, features.shape), learner.weight_decay
     scalings: list[Scaling] = ["common" if getattr(spec, "standardise", True) == "common" else "each"]
     decays = [0.0 if decay == "auto" else decay]
     if learner.epochs == "auto" and isinstance(spec, (Logistic, MLP)):
         if spec.standardise == "auto":
             scalings = ["each", "common"]
-        if decay == "auto" and learner.optimizer != "adamw":
+        hidden = np.atleast_1d(spec.hidden) if isinstance(spec, MLP) else np.ones(1)  # widths
+        size = math.prod(features.shape) * hidden[0] + (hidden[:-1] * hidden[1:]).sum()  # weights, nearly
+        large = size * learner.batch_size * learner._networks_per_model() > WORTH_THREADS
+        if decay == "auto" and learner.optimizer != "adamw" and not large:
             decays = list(WEIGHT_DECAYS)
     return [Candidate(decay, scaling) for decay in decays for scaling in scalings]
 
@@ -164,7 +170,9 @@ class LengthSearch:
         self.next = max(self.next, steps) * GROWTH
         self.steps.append(steps)
         self.scores.append(self.measure(record["module"]))
-        if last or steps >= PATIENCE * max(self.best()[1], LEAST_STEPS):
+        gain = np.max(self.scores, axis=1) - self.chance  # (measurements,): of the best candidate
+        best = self.steps[int((gain >= NEARLY * gain.max()).argmax())]
+        if last or steps >= PATIENCE * max(best, LEAST_STEPS):
             raise SearchEnd
 
     def measure(self, module: CrowdModule) -> list[float]:
