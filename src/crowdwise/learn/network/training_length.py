@@ -52,8 +52,9 @@ FIRST, GROWTH = 16, 1.25  # number of steps before the first score, and from one
 PATIENCE = 2.0
 NEARLY = 0.995  # share of the best gain over chance
 WEIGHT_DECAYS = (0.0, 5e-4)
-# Some losses keep the classifier from being certain, such as CrowdLayer's softmax of a softmax.
-SHARPENING = (1.0, 1.5, 2.5, 4.0, 8.0)
+# Some losses keep the classifier from being certain, such as CrowdLayer's softmax of a softmax; a long training makes
+# it too certain, while its classes may still become better.
+POWERS = (0.5, 0.7, 1.0, 1.5, 2.5, 4.0, 8.0)
 
 
 class Candidate(NamedTuple):
@@ -213,15 +214,23 @@ def score(proba: Array, training: Answers, held_out: Answers) -> float:
     """Return how well class probabilities (tasks, classes) explain held-out answers: higher is better.
 
     It is their mean log-likelihood if the workers' confusion matrices are counted from the training answers, with the
-    probabilities as the truth. The probabilities may be sharpened, p^T normalised: the best T counts.
+    probabilities as the truth. The probabilities may be sharper or softer, p^T normalised: the best T counts.
     """
-    log_p, found = np.log(np.maximum(proba, 1e-12)), []
-    for power in SHARPENING:
-        sharper = np.exp(power * (log_p - log_p.max(axis=1, keepdims=True)))
-        found.append(log_likelihood(training, held_out, sharper / sharper.sum(axis=1, keepdims=True)).mean())
-        if found[-1] < max(found):
-            break
-    return float(max(found))
+    log_p = np.log(np.maximum(proba, 1e-12))
+    log_p -= log_p.max(axis=1, keepdims=True)
+
+    def at(power: float) -> float:
+        changed = np.exp(power * log_p)
+        return float(log_likelihood(training, held_out, changed / changed.sum(axis=1, keepdims=True)).mean())
+
+    middle = POWERS.index(1.0)
+    best = at(1.0)
+    for direction in (POWERS[middle + 1 :], POWERS[:middle][::-1]):
+        for power in direction:
+            if (found := at(power)) <= best:
+                break
+            best = found
+    return best
 
 
 def hold_out_tasks(answers: Answers, active: Array, seed: int) -> tuple[Answers, Answers]:
