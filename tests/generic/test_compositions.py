@@ -79,7 +79,11 @@ def test_crowdlayer_learns_from_synthetic_tasks_of_iced(crowd):
 
 def test_annoreg_learns_from_generated_answers_of_crowding(crowd):
     X, answers, X_new, truth = crowd
-    made = cw.CrowdInG(epochs=15, lr=0.01, generator_epochs=5, adversarial_epochs=3).fit(X, answers).generate(X)
+    made = (
+        cw.CrowdInG(epochs=15, lr=0.01, generator_epochs=5, adversarial_epochs=3, two_step=False)
+        .fit(X, answers)
+        .generate(X)
+    )
     both = answers.merge(made.answers, pseudo=True)  # rejects a pair that already has an answer
     assert both.n_answers == answers.n_answers + made.answers.n_answers > answers.n_answers
     with_them, without = learner("annoreg").fit(X, both), learner("annoreg").fit(X, answers)

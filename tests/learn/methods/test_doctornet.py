@@ -177,9 +177,8 @@ def test_one_worker_equals_supervised_training():
     X, truth = blobs(n_tasks=60)
     answers = cw.Answers.from_codes(np.arange(60), np.zeros(60, int), truth, tasks=60, workers=1, classes=3)
     model = DoctorNet(network="logistic", epochs=5, weighted=False).fit(X, answers)
-    start = DoctorNet(network="logistic")
-    network = start._network(open_features(X), 3)
-    module = start._module(network, answers)
+    network = model._network(open_features(X), 3)
+    module = model._module(network, answers)
     weight, bias = (p[0].detach().clone().requires_grad_() for p in (module.heads, module.bias))
     optimiser = torch.optim.Adam([weight, bias], lr=1e-3)
     for epoch in range(5):

@@ -105,7 +105,7 @@ def test_each_training_starts_from_the_initial_weights(monkeypatch):
 
 def test_the_best_epoch_of_the_last_training_is_selected():
     X, truth = blobs(180)
-    model = MBEM(epochs=6, lr=0.5, batch_size=10, select="validation")
+    model = MBEM(epochs=6, lr=0.5, batch_size=10, select="validation", random_state=1)
     model.fit(X[:60], answers_of(truth[:60], uneven()), validation=(X[60:], truth[60:]))
     scores = [record["validation"] for record in model.history_[-6:]]
     assert scores[-1] < max(scores)
