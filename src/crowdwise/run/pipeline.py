@@ -345,7 +345,10 @@ class Pipeline:
         ranking = Disagreement(labelling, quality) if fits.ranking is None else fits.ranking
         checked = checked or fits.evidence.pool is not None
         low = workers.column("quality_low").fill_null(0.0).to_numpy()
-        labels = label_table(labelling, ranking, self.options.accept, checked=checked, quality=low, gold=self.data.gold)
+        labels = label_table(
+            labelling, ranking, self.options.accept, checked=checked, by_features=selected.needs_features, quality=low,
+            gold=self.data.gold,
+        )  # fmt: skip
         proposal = self._propose(fits.models[selected.method], labelling, labels, workers)
         return Results(self._with_truth(labels), workers, proposal, ranking)
 

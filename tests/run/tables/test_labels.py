@@ -89,6 +89,12 @@ def test_a_label_that_few_or_no_answers_name_is_not_accepted():
     assert reason == [MINORITY, UNNAMED, None, UNANSWERED, None]
 
 
+def test_features_may_speak_for_a_label_that_few_answers_name_and_the_reason_says_so():
+    found, reason = verdicts(["xyyz", "yyyy"], [0.95, 0.95], by_features=True)
+    assert found == ["accept", "accept"] and reason == [MINORITY, UNNAMED]
+    assert verdicts(["xyyz"], [0.95], by_features=True, checked=False)[0] == ["review"]
+
+
 def test_gold_is_always_accepted_and_replaces_the_label():
     gold = np.full(42, -1)
     gold[0] = 2

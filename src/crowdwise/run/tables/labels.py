@@ -10,7 +10,8 @@ The verdict is the first of these that applies:
     accept              the label is gold
     needs more answers  nobody has answered the task
     accept              confidence >= accept; if no answer could be held out to check it, also two answers or more
-    review              the same, but fewer than half of the answers name the label: the model contradicts them
+    review              the same, but fewer than half of the answers name the label, and no features speak for it: with
+                        features, held-out answers have checked the model that contradicts the answers
     hopeless            confidence < `HOPELESS`, and trusted answers contradict each other (`verdict_evidence`), as more
                         answers would: rewrite the question, or drop the task
     needs more answers  needed <= `CHEAP`: a few more answers should settle it
@@ -69,6 +70,7 @@ def label_table(
     accept: float,
     *,
     checked: bool = True,
+    by_features: bool = False,
     quality: Array | None = None,
     gold: Array | None = None,
 ) -> pa.Table:
@@ -83,6 +85,8 @@ def label_table(
         Confidence from which a label is accepted.
     checked : bool
         Whether held-out answers checked the confidence.
+    by_features : bool
+        Whether the model also uses features, which may speak for a label that few answers name.
     quality : (workers,) array, optional
         Lower 95 % bound of each worker's share of right answers, such as `quality_low` of the table of workers. The
         default is the bound from the probabilities (`quality_bounds`).
@@ -93,7 +97,9 @@ def label_table(
     answers, proba, _ = labelling
     columns = label_columns(*labelling)
     share = ambiguity(ranking.scores_)
-    verdict, reason = verdicts(labelling, columns, accept, checked=checked, quality=quality, gold=gold)
+    verdict, reason = verdicts(
+        labelling, columns, accept, checked=checked, by_features=by_features, quality=quality, gold=gold
+    )
     return pa.table(
         {
             **columns,
@@ -160,6 +166,7 @@ def verdicts(
     accept: float,
     *,
     checked: bool,
+    by_features: bool,
     quality: Array | None,
     gold: Array | None,
 ) -> tuple[Array, Array]:
@@ -174,7 +181,8 @@ def verdicts(
     bound = quality_bounds(labelling.answers, labelling.proba) if quality is None else np.asarray(quality, float)
     hopeless = (confidence < min(HOPELESS, accept)) & contradicted(labelling.answers, labelling.proba, bound)
     cheap = (answers_needed(labelling, accept) <= CHEAP) | single
-    rules = [known, count == 0, sure & ~minority, sure, hopeless, cheap]
+    supported = ~minority | (by_features and checked)
+    rules = [known, count == 0, sure & supported, sure, hopeless, cheap]
     verdict = np.select(rules, [0, 2, 0, 1, 3, 2], 1).astype(np.int32)
     reasons = [known, count == 0, hopeless, agreement == 0, minority, single]
     return verdict, np.select(reasons, [GOLD, UNANSWERED, SPLIT, UNNAMED, MINORITY, SINGLE], "")
