@@ -1,5 +1,6 @@
 """Behaviour that every registered learner shares."""
 
+import dataclasses
 import json
 import pickle
 
@@ -188,6 +189,16 @@ def test_a_task_and_a_worker_without_answers_are_allowed(name, data):
     assert np.isfinite(model.proba_).all()
     np.testing.assert_allclose(model.proba_[7].sum(), 1, atol=1e-6)
     assert np.isfinite(model.answer_proba(X[:3], worker=3)).all()
+
+
+def test_answer_of_weight_zero_is_the_same_as_none(name, data):
+    X, answers, _ = data
+    kept = np.random.default_rng(7).random(answers.n_answers) < 0.7
+    zero = dataclasses.replace(answers, weight=np.where(kept, 1.0, 0.0))
+    none = dataclasses.replace(answers, weight=np.ones(answers.n_answers)).take(np.flatnonzero(kept))
+    first, second = quick(name).fit(X, zero), quick(name).fit(X, none)
+    np.testing.assert_array_equal(first.proba_, second.proba_)
+    np.testing.assert_array_equal(first.predict_proba(X), second.predict_proba(X))
 
 
 def test_answers_to_a_task_of_weight_zero_do_not_matter(name, data):

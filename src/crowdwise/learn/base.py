@@ -100,7 +100,8 @@ class CrowdClassifier(FittedModel):
             Features, one row per task in the order of `answers.tasks`. Tables with task ids and folders of images are
             matched to the tasks by id; `open_features` describes all kinds.
         answers : Answers or data frame
-            The workers' answers. A pandas, polars or Arrow table is read as `Answers.from_frame` reads it.
+            The workers' answers. A pandas, polars or Arrow table is read as `Answers.from_frame` reads it. An answer of
+            weight 0 is the same as none, and is left out of `answers_`.
         sample_weight : (tasks,) array, optional
             Weight of each task; 0 excludes it. Only ratios matter.
         gold : mapping of task to class, or codes in task order (-1 unknown), optional
@@ -117,6 +118,8 @@ class CrowdClassifier(FittedModel):
         if self.binary_only and answers.n_classes > 2:
             message = f"{self} supports two classes; the answers have {answers.n_classes}. Choose another method."
             raise ParameterError(message)
+        if answers.weight is not None and not answers.weight.all():  # else they would count for batches and folds
+            answers = answers.take(np.flatnonzero(answers.weight))
         self._check_flags()
         self._check_parameters()
         if validation is not None and not self._takes_validation():
