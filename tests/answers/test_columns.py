@@ -51,5 +51,7 @@ def test_unusual_frames_are_read_or_rejected_with_a_reason():
 def _check_wide_integers(pl, columns):
     wide = pl.DataFrame(columns | {"task": pl.Series([1, 2], dtype=pl.Int128)})
     assert Answers.from_frame(wide) == Answers.from_frame(columns)
+    weighted = Answers.from_frame(columns | {"weight": pl.Series([1, 2], dtype=pl.Int128)})
+    assert weighted.weight.tolist() == [1, 2]
     with pytest.raises(errors.IdTypeError, match="64-bit"):
         Answers.from_frame(columns | {"task": pl.Series([1, 2**100], dtype=pl.Int128)})

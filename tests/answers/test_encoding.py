@@ -89,6 +89,19 @@ def test_dictionaries_from_elsewhere_may_repeat_values_or_contain_null(tmp_path)
     assert Answers.from_frame(table, classes=_dictionary(["dog", "cat"], [0, 1])).classes.tolist() == ["dog", "cat"]
 
 
+def test_dictionaries_of_floats_with_nan_and_chunks_with_null():
+    floats = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2]), pa.array([2.0, float("nan"), 2.0]))
+    assert as_arrow(floats, "label").to_pylist() == [2, None, 2]
+    chunks = pa.chunked_array([_dictionary(["p", None], [0, 1]), _dictionary(["q", "p"], [0, 1])])
+    assert as_arrow(chunks, "label").to_pylist() == ["p", None, "q", "p"]
+
+
+@pytest.mark.parametrize("index", [9, -1])
+def test_dictionary_indices_out_of_bounds_are_rejected(index):
+    with pytest.raises(IdTypeError, match=r"label ids are an invalid Arrow array.* out of bounds"):
+        Answers.from_arrays([1, 1, 2], ["a", "b", "a"], _dictionary(["p", "q"], [0, index, 1]))
+
+
 def test_preview_counts_the_remaining_values():
     assert preview(["a"]) == "'a'"
     assert preview(np.arange(5)) == "0, 1, 2 and 2 more"

@@ -86,6 +86,8 @@ def combine_chunks(column: pa.ChunkedArray) -> pa.Array:
     if not column.num_chunks:
         return pa.nulls(0, column.type)  # Arrow up to version 21 cannot combine an empty list of dictionaries
     if pa.types.is_dictionary(column.type):
+        if any(chunk.dictionary.null_count for chunk in column.chunks):  # Arrow cannot unify these
+            return pa.chunked_array([chunk.dictionary_decode() for chunk in column.chunks]).combine_chunks()
         column = column.unify_dictionaries()
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
@@ -134,7 +136,13 @@ def _from_objects(values: list[Any], what: str) -> pa.Array:
 def _canonical(array: pa.Array, what: str) -> pa.Array:
     kind = array.type
     if pa.types.is_dictionary(kind):
-        if array.dictionary.null_count:  # rows that point to a null are missing, which Arrow does not count as such
+        try:
+            array.validate(full=True)  # rows that point outside the dictionary would read and write any memory
+        except pa.ArrowInvalid as error:
+            message = f"the {what} ids are an invalid Arrow array: {error}."
+            raise IdTypeError(message) from None
+        values = array.dictionary
+        if values.null_count or pa.types.is_floating(values.type):  # rows that point to a null or NaN are missing
             return _canonical(array.dictionary_decode(), what)
         return array
     if pa.types.is_integer(kind):

@@ -89,6 +89,8 @@ def as_floats(values: Any) -> Array:
     """Return values of an Arrow column or any sequence as numpy floats; a missing one becomes NaN."""
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
         return np.asarray(cast_column(values, "weight", "weight"))
+    if hasattr(values, "to_list") and str(getattr(values, "dtype", "")) in ("Int128", "UInt128"):  # polars
+        values = values.to_list()
     try:
         if np.iscomplexobj(values):
             problem = "they are complex"
