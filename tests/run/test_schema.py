@@ -52,6 +52,7 @@ def forged(folder, name, place, value):
         (["words"], [1], r"'words\[0\]' is 1, not a text"),
         (["trust", "families"], [{"workers": "w1", "rho": 0.5}], r"'trust.families\[0\].workers' is 'w1', not names"),
         (["trust", "range"], {"low": 0.5}, "'trust.range.high' is missing"),
+        (["expected_accuracy"], 10**400, "'expected_accuracy' is 1000.*, not a number"),
         (["curve"], [{}], r"'curve\[0\].answers' is missing"),
     ],
 )

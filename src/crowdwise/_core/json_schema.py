@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isfinite
+from sys import float_info
 from typing import Any, NamedTuple
 
 NUMBER = (int, float)
+LARGEST = float_info.max  # JSON may hold larger integers, which cannot become floats
 
 
 class Field(NamedTuple):
@@ -59,7 +60,8 @@ def check(content: Any, fields: Mapping[str, Field], *, allow_unknown: bool = Fa
 
 
 def _check_value(value: Any, field: Field, place: str, *, allow_unknown: bool) -> None:
-    if not is_instance(value, field.kind) or (isinstance(value, float) and not isfinite(value)):
+    too_large = isinstance(value, NUMBER) and not abs(value) <= LARGEST  # also NaN
+    if not is_instance(value, field.kind) or too_large:
         message = f"{place!r} is {value!r:.60}, not {field.description}"
         raise ValueError(message)
     inside = field.inside
