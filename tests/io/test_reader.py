@@ -266,6 +266,12 @@ def test_read_truth_converts_ids_to_the_types_of_the_answers(put):
         read_truth(put("u.csv", "task,truth\none,1\n"), like=numbers)
 
 
+def test_known_labels_without_rows_are_an_error(put):
+    answers = read(put("a.csv", CSV.replace("1,", "x,")))
+    with pytest.raises(errors.GoldError, match=r"t\.csv: none of its 0 tasks occurs in the answers"):
+        attach_truth(answers, put("t.csv", "task,label\n"))
+
+
 def test_read_truth_rejects_invalid_files(put):
     with pytest.raises(errors.DuplicateError, match=r"3 has two known labels"):
         read_truth(put("a.csv", "task,truth\n3,1\n3,2\n"))

@@ -119,7 +119,7 @@ def with_truth(answers: AnswerCodes, truth: Any, *, ignore_unknown: bool) -> dic
         tasks, labels = (decode_dictionary(as_arrow(truth[i], what)) for i, what in enumerate(("task", "class")))
         if ignore_unknown and tasks.type == answers.task_ids.type:
             known = pc.is_in(tasks, value_set=answers.task_ids)
-            n_unknown = len(tasks) - pc.sum(known).as_py()
+            n_unknown = len(tasks) - pc.sum(known, min_count=0).as_py()
             tasks, labels = tasks.filter(known), labels.filter(known)
             if n_unknown:
                 changed["removed"] = {**answers.removed, "known labels of tasks without answers": n_unknown}
