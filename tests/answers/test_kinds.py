@@ -25,6 +25,8 @@ SENTENCES = [f"the man number {i} walks a dog" for i in range(30)]
         (["0.25", "1", "3.5e-1"] * 5, "numbers"),
         ([f"{x:.2f}" for x in np.linspace(0, 9, 300)], "numbers"),
         (['["cat", "dog"]', "[]", '["cat"]'] * 5, "lists of labels"),
+        (["['cat', 'dog']", "[]", "['cat']"] * 5, "lists of labels"),
+        (["0,25", "1", "3,5"] * 5, "numbers"),
         (SENTENCES, "free text"),
     ],
 )
@@ -44,6 +46,10 @@ def test_what_is_not_a_class_is_an_error_unless_it_is_declared_one(labels, kind,
     ("labels", "name", "words"),
     [
         ([1, 2, 3, 4, 5], "label", "a rating scale from 1 to 5"),
+        (["1", "2", "3", "4", "5"], "label", "a rating scale from 1 to 5"),
+        (["1.0", "2.0", "3.0", "4.0", "10.0", "9.0", "8.0", "7.0", "6.0", "5.0"], "label", "from 1 to 10"),
+        (list(range(11)), "label", "a rating scale from 0 to 10"),
+        ([-2, -1, 0, 1, 2], "label", "a rating scale from -2 to 2"),
         ([0, 2, 3], "Score", "a rating scale from 0 to 3"),
         (list(range(0, 100, 4)), "label", "25 different integers from 0 to 96"),
     ],
@@ -54,9 +60,18 @@ def test_scales_of_integers_are_a_warning(labels, name, words):
     assert crowd(labels * 3, name, as_classes=True).n_classes == len(labels)
 
 
+@pytest.mark.parametrize("separator", ["|", "; ", ","])
+def test_several_labels_in_a_cell_are_a_warning(separator):
+    labels = ["cat", "dog", separator.join(["cat", "dog"])]
+    with pytest.warns(errors.AnswerKindWarning, match="several labels at once"):
+        crowd(labels * 3)
+    assert crowd(labels * 3, as_classes=True).n_classes == 3
+
+
 @pytest.mark.parametrize(
     "labels",
     [
+        ["red, large", "red, small", "blue, large", "blue, small"], [-1, 0, 1], ["01", "02", "03", "04", "05"],
         [0, 1, 2, 3, 4], [1, 2], [1, 2, 3], list(range(100)), ["1.0", "2.0", "v1"], ["a", "b"], [True, False],
         ["[draft]", "[final]"], ["a cat and a dog", "a man on a bike"] * 20, SENTENCES[:10],
     ],

@@ -8,21 +8,25 @@ is one, and what may be a scale is a warning.
 from __future__ import annotations
 
 import json
+import re
 import warnings
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise.answers.encoding import decode_dictionary, preview
+from crowdwise.answers.encoding import decode_dictionary, preview, short_repr
 from crowdwise.errors import AnswerKindError, AnswerKindWarning
 
 RATING_NAMES = ("rating", "score", "grade", "stars", "likert")
-MIN_LEVELS, MAX_LEVELS = 4, 10  # of a rating scale, whose lowest level is usually 1
+MIN_LEVELS, MAX_LEVELS = 4, 10  # of a rating scale from 1; others are usually from 0 to 10, or from -n to n
 MANY_INTEGERS = 20  # distinct integers from which the labels may be measurements
 FREE_TEXT = 20  # distinct labels from which they may be free text
-_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-_FRACTION = r"^[+-]?[0-9]*\.[0-9]*[1-9]"
+_NUMBER = r"^[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?$"
+_FRACTION = r"^[+-]?[0-9]*[.,][0-9]*[1-9]"
+_INTEGER = r"^[+-]?(0|[1-9][0-9]{0,8})([.,]0*)?$"
+SEPARATORS = ("|", ";", ",")  # of several labels in one cell
 _REMEDY = "To treat each distinct value as a class all the same, pass as_classes=True (--as-classes)."
 
 
@@ -59,13 +63,19 @@ def check_kind(class_ids: pa.Array, name: str, n_rows: int) -> None:
         if kind is not None:
             message = f"column {name!r} holds {kind} ({shown}), not classes. {_REMEDY}"
             raise AnswerKindError(message)
+        if _all(class_ids, _INTEGER):
+            _warn_of_scale(np.sort([int(re.split("[.,]", text)[0]) for text in class_ids.to_pylist()]), name)
+        else:
+            _warn_of_sets(class_ids.to_pylist(), name)
 
 
 def _warn_of_scale(values: np.ndarray, name: str) -> None:
     first, last = int(values[0]), int(values[-1])
     consecutive = last - first + 1 == len(values)
     named = any(word in name.lower() for word in RATING_NAMES)
-    if (named and len(values) > 2) or (first == 1 and consecutive and MIN_LEVELS <= len(values) <= MAX_LEVELS):
+    from_one = first == 1 and MIN_LEVELS <= len(values) <= MAX_LEVELS
+    usual = from_one or (first, last) == (0, 10) or -first == last > 1
+    if (named and len(values) > 2) or (usual and consecutive):
         what = f"look like a rating scale from {first} to {last}"
     elif len(values) > MANY_INTEGERS and not consecutive:
         what = f"are {len(values)} different integers from {first} to {last}, which may be measurements"
@@ -78,6 +88,22 @@ def _warn_of_scale(values: np.ndarray, name: str) -> None:
     warnings.warn(message, AnswerKindWarning, stacklevel=2)
 
 
+def _warn_of_sets(labels: list[str], name: str) -> None:
+    """Warn if a label consists of other labels, such as "cat|dog" besides "cat" and "dog"."""
+    known = {label.strip() for label in labels}
+    for separator in SEPARATORS:
+        for label in labels:
+            parts = label.split(separator)
+            if len(parts) > 1 and all(part.strip() in known for part in parts):
+                message = (
+                    f"the labels in {name!r} look like several labels at once, joined by {separator!r}: "
+                    f"{short_repr(label)}. Each combination is treated as a class of its own, unrelated to the others. "
+                    "as_classes=True (--as-classes) silences this warning."
+                )
+                warnings.warn(message, AnswerKindWarning, stacklevel=2)
+                return
+
+
 def _all(texts: pa.Array, pattern: str) -> bool:
     return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
 
@@ -87,10 +113,10 @@ def _any(texts: pa.Array, pattern: str) -> bool:
 
 
 def _is_list(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), list)
-    except ValueError:
-        return False
+    for candidate in (text, text.replace("'", '"')):  # as JSON, or as Python writes lists
+        with suppress(ValueError):
+            return isinstance(json.loads(candidate), list)
+    return False
 
 
 def _is_free_text(texts: pa.Array, n_rows: int) -> bool:
