@@ -78,11 +78,15 @@ def assumption(basis: str, n_gold: int, *, planned: bool = False) -> str:
 def gold_needed(expected: float, n_tasks: int) -> int:
     """Return the number of gold labels after which the accuracy is known within 5 points, about.
 
-    >>> gold_needed(0.9, 10_000), gold_needed(0.5, 200)
-    (140, 200)
+    The accuracy is that of these tasks, so a sample of many of them needs fewer labels than its variance says.
+
+    >>> gold_needed(0.9, 100_000), gold_needed(0.5, 200), gold_needed(0.5, 20)
+    (140, 140, 20)
     """
     variance = max(expected * (1 - expected), 0.05)
-    return min(n_tasks, int(np.ceil(1.96**2 * variance / HALF_WIDTH**2 / 10)) * 10)
+    of_many = 1.96**2 * variance / HALF_WIDTH**2
+    needed = of_many / (1 + of_many / max(n_tasks, 1))  # the finite population correction
+    return min(n_tasks, int(np.ceil(needed / 10)) * 10)
 
 
 def _if_independent(selected: Selected, evidence: Evidence) -> float | None:
