@@ -100,6 +100,9 @@ def test_a_range_is_given_where_shared_mistakes_may_spoil_the_labels():
     text = words(trust=trust(range={"low": 0.52, "high": 0.93}, gold_needed=390))[0]
     assert text.startswith("Between 52% and 93% of the 10,000 labels are expected to be right: 52% if workers share")
     assert "about 390 gold labels would settle it" in text
+    few = {"accept": 0, "review": 65, "needs more answers": 0, "hopeless": 0}
+    text = words(trust=trust(range={"low": 0.52, "high": 0.93}, gold_needed=65), counts=few)[0]
+    assert "gold labels of all 65 tasks (`--gold`) would." in text and "next --gold" not in text
 
 
 def test_gold_measures_the_accuracy_and_chooses_the_method():
@@ -211,7 +214,7 @@ def test_reasons_for_majority_vote_and_without_a_comparison():
     )  # fmt: skip
     for requested in (None, "glad"):
         text, beats = why_chosen(None, selected("majority-vote"), requested)
-        assert re.search("[Tt]oo few tasks have two answers", text) and not beats
+        assert re.search("too few answers to compare", text) and not beats
 
 
 @pytest.mark.parametrize(("answer_weight", "mentioned"), [(None, False), (1.0, False), (0.42, True)])

@@ -101,8 +101,8 @@ def choose(
     rows = np.flatnonzero(splits[0] >= 0)  # the same in each repeat
     if len(rows) < MIN_HELD_OUT:
         message = (
-            f"only {len(rows)} answers can be held out, but {MIN_HELD_OUT} are needed: too few tasks have more than "
-            "one answer."
+            f"only {len(rows)} answers can be held out, but {MIN_HELD_OUT} are needed. Only answers to tasks with more "
+            "than one can be."
         )
         raise CrowdwiseError(message)
     most = int(splits[0].max()) + 1  # folds with answers

@@ -79,6 +79,8 @@ def _expected_words(metrics: Mapping[str, Any]) -> list[str]:
         low, high = share(spread["low"], 0), share(spread["high"], 0)
         n_gold = trust["gold_needed"]
         needed = f"about {n_gold:,} gold labels would settle it (`crowdwise next --gold {n_gold}` chooses the tasks)"
+        if n_gold == n_tasks:
+            needed = f"gold labels of all {n_tasks:,} tasks (`--gold`) would"
         return [
             f"Between {low} and {high} of the {n_tasks:,} labels are expected to be right: {low} if workers share "
             f"mistakes as much as they appear to, {high} if they share none. The answers cannot tell which; {needed}."
@@ -191,12 +193,12 @@ def why_chosen(choice: Choice | None, selected: Selected, requested: str | None)
     beats = best != VOTE and lead is not None and error is not None and lead > error
     if requested is not None:
         if choice is None:
-            return f"{requested} was requested. Too few tasks have two answers to compare it with majority vote.", False
+            return f"{requested} was requested. There are too few answers to compare it with majority vote.", False
         return _why_requested(best, lead, error, beats=beats), beats
     if best == POOL:
         return f"The labels come from {POOL}, the average of eight methods.{_pool_gain(lead, error)}", beats
     if choice is None:
-        return "The labels come from majority vote: too few tasks have two answers to compare methods.", False
+        return "The labels come from majority vote: there are too few answers to compare methods.", False
     if selected.doubts:
         name, reason = next(iter(selected.doubts.items()))
         return f"Held-out answers prefer {name}, but {reason}. The labels come from {best} instead.", beats
