@@ -45,7 +45,9 @@ def test_feedback_for_one_worker_equals_that_of_the_library(today):
 
 def test_without_a_worker_those_in_need_are_listed(today):
     shown = run(f"feedback {today}")
-    rows = [line.split() for line in shown.stdout.splitlines()[2:]]
+    flagged, listed = shown.stdout.split("\n\n")
+    assert f"should not be relied on: {GUESSES} (" in flagged
+    rows = [line.split() for line in listed.splitlines()[2:]]
     expected = workers_below_crowd(Run(today)).column("worker").to_pylist()
     assert [int(row[0]) for row in rows] == expected
     assert expected[0] == GUESSES

@@ -139,7 +139,7 @@ def test_few_answers_give_no_figures(tmp_path):
     for worker in "abc":
         result = feedback(run, worker)
         assert result.confusions == result.good_at == ()
-        assert "You answered 1 task. Too few" in str(result)
+        assert "You answered 1 task. The answers of others are too few" in str(result)
         assert "%" not in str(result)
     nobody = feedback(run, "d")
     assert nobody.words == ["You have not answered any task yet."]
@@ -166,7 +166,7 @@ def test_a_spammer_is_not_praised(tmp_path):
     result = feedback(run, 0)
     assert result.spammer
     assert result.good_at == ()
-    assert "Thank you" not in str(result)
+    assert "Thank you" not in str(result) and "of your answers are right" not in str(result)
     assert any(feedback(run, worker).good_at for worker in range(1, 12))
 
 

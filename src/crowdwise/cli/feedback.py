@@ -73,7 +73,7 @@ def feedback(
         if json:
             as_json({"run": str(run), "workers": listed.to_pylist()})
         else:
-            show_list(listed)
+            show_list(listed, result.workers.to_pylist())
         return
     messages = feedback_all(result, None if everybody else [worker])
     if out is not None:
@@ -146,11 +146,18 @@ def confusion_rows(messages: list[Feedback]) -> pa.Table:
     return pa.table({name: pa.array([row[name] for row in rows], kind) for name in columns})
 
 
-def show_list(listed: pa.Table) -> None:
-    """Print the workers who need feedback most."""
+def show_list(listed: pa.Table, workers: list[dict[str, Any]]) -> None:
+    """Print the workers who need feedback most: the flagged ones, then those who are clearly worse than the crowd."""
+    from crowdwise.run.messages import flag_words
+
+    flagged = flag_words(workers) if workers and "flag" in workers[0] else []
+    for sentence in flagged:
+        say(sentence)
     if listed.num_rows == 0:
-        say("No worker is clearly worse than the crowd.")
+        say(f"No {'other ' if flagged else ''}worker is clearly worse than the crowd.")
         return
+    if flagged:
+        say()
     rows = [
         [str(row["worker"]), row["worst_confusion"] or "", f"{row['answers']:,}",
          f"{row['quality']:.0%} ({row['quality_low']:.0%} to {row['quality_high']:.0%})", f"{row['lost']:.0f}",

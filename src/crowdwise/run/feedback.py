@@ -153,8 +153,10 @@ class Feedback:
         if self.quality is None or self.crowd_quality is None:
             return "You have not answered any task yet."
         start = f"You answered {self.answers:,} {_tasks(self.answers)}."
+        if self.spammer:  # whoever repeats the most frequent class is often right, which says nothing about them
+            return start
         if self.quality_high - self.quality_low > WIDE:
-            return f"{start} Too few of them were also answered by others to say how many you got right."
+            return f"{start} The answers of others are too few, or differ too much, to say how many you got right."
         return (
             f"{start} {_about(self.quality)} of your answers are right ({_percent(self.quality_low)} to "
             f"{_percent(self.quality_high)}); of all workers' answers, {_percent(self.crowd_quality)} are."
@@ -243,6 +245,8 @@ class _FeedbackWriter:
         self.text_row = pc.index_in(answers.task_ids, run.tasks.column("task").combine_chunks())  # (tasks,)
         names = ("answers", "quality", "quality_low", "quality_high", "spammer")
         self.workers = {name: run.workers.column(name).to_pylist() for name in names}
+        flagged = "flag" in run.workers.column_names  # not in runs of earlier versions
+        self.flags = run.workers.column("flag").to_pylist() if flagged else [None] * len(self.ids)
         self.quality = _crowd_quality(run.workers)
         quality = np.clip(run.workers.column("quality").fill_null(0.5).to_numpy(), EDGE, 1 - EDGE)
         wrong = error_distribution(smoothed(self.total))
@@ -278,7 +282,7 @@ class _FeedbackWriter:
             **row,
             crowd_quality=self.quality,
             confusions=tuple(self._confusion(each, rows, examples) for each in own),
-            good_at=() if row["spammer"] or unknown else self._good_at(code),
+            good_at=() if row["spammer"] or self.flags[code] or unknown else self._good_at(code),
         )
 
     def _find_confusions(self) -> Array:
