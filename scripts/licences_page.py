@@ -35,6 +35,7 @@ WHAT_FOR = {
     "safetensors": "models on disk, read without executing code",
     "scikit-learn": "the shape of estimators, neighbours, the digits of the demo",
     "scipy": "special functions, sparse matrices, optimisers",
+    "threadpoolctl": "one BLAS thread within a fit",
     "tokenizers": "sentences into word pieces",
     "torch": "networks",
     "transformers": "the network that turns sentences into features",

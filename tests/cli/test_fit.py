@@ -107,7 +107,7 @@ def test_a_fit_resumes_from_its_checkpoint():
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_tables_are_matched_by_id(digits, suffix):
-    X, answers = digits
+    X, _ = digits
     write(renamed(digits, lambda task: f"img{task}"), "answers.csv")
     order = np.random.default_rng(0).permutation(150)
     columns = {f"f{i}": X[order, i] for i in range(64)}

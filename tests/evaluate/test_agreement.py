@@ -65,7 +65,7 @@ VOTES = (
 
 def test_alpha_matches_a_published_example():
     table = np.array([list(coder) for coder in CODERS]).T  # units x coders
-    assert krippendorff_alpha(Answers.from_wide(table, missing="*")) == pytest.approx(0.691, abs=5e-4)
+    assert krippendorff_alpha(Answers.from_wide(table, missing="*", as_classes=True)) == pytest.approx(0.691, abs=5e-4)
 
 
 def test_kappa_matches_a_published_example():

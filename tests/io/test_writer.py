@@ -37,7 +37,7 @@ def _build(drawn):
     rng = np.random.default_rng(seed)
     pairs = [(t, w) for t in tasks for w in workers]
     label = [classes[k] for k in rng.integers(len(classes), size=len(pairs))]
-    return Answers.from_arrays([t for t, _ in pairs], [w for _, w in pairs], label)
+    return Answers.from_arrays([t for t, _ in pairs], [w for _, w in pairs], label, as_classes=True)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -45,7 +45,7 @@ def _build(drawn):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 def test_ids_survive_the_round_trip(tmp_path, suffix, answers):
     write(answers, tmp_path / f"answers{suffix}")
-    assert read(tmp_path / f"answers{suffix}", multiline=True) == answers
+    assert read(tmp_path / f"answers{suffix}", multiline=True, as_classes=True) == answers
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

@@ -223,6 +223,7 @@ def test_answers_to_a_task_of_weight_zero_do_not_matter(name, data):
     np.testing.assert_allclose(first.predict_proba(X), second.predict_proba(X), atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::crowdwise.errors.DivergenceWarning")  # CrowdInG hardly trained
 def test_the_loss_with_weight_zero_equals_the_loss_without_the_task(name, data):
     if not trains_networks(quick(name)) or hasattr(quick(name), "base"):
         pytest.skip("has no loss, or a loss on pseudo-answers too")

@@ -161,7 +161,7 @@ def test_epochs_before_the_weights_are_trained_are_not_chosen(problem: Problem) 
 
 
 def test_curves_of_self_training_follow_its_iterations(problem: Problem) -> None:
-    model = cw.DASC(small(), iterations=2, hidden=0.0, apart=True)
+    model = cw.DASC(small().set_params(epochs=20), iterations=2, hidden=0.0, apart=True)
     found = measure(model, problem)
     for each in found:
         assert len(each["imbalance"]) == len(each["test"]) == 3

@@ -131,5 +131,5 @@ def test_refusals(answers, vote):
         estimate(vote, gold, inclusion=np.zeros(N))
     with pytest.raises(UnknownIdError, match="no worker 'x'"):
         estimate(vote, gold).difference("x", 1)
-    with pytest.raises(ParameterError, match="not list"):
+    with pytest.raises(ParameterError, match="list is not a table of answers"):
         estimate([1, 2], gold)

@@ -106,6 +106,9 @@ class WAUM(MarginRecorder):
     def _trial(self) -> Self:
         return super()._trial().set_params(trust=None, per_worker=False)
 
+    def _before_fit(self, inputs: FitInput) -> None:
+        super()._before_fit(inputs._replace(gold=None))  # gold is for the model behind `trust`
+
     def _fit(self, inputs: FitInput) -> None:
         answers = inputs.answers
         accuracy = self._worker_accuracy(inputs)  # (workers, classes)

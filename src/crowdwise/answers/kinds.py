@@ -94,7 +94,7 @@ def _warn_of_sets(labels: list[str], name: str) -> None:
     for separator in SEPARATORS:
         for label in labels:
             parts = label.split(separator)
-            if len(parts) > 1 and all(part.strip() in known for part in parts):
+            if len(parts) > 1 and all(part.strip() and part.strip() in known for part in parts):
                 message = (
                     f"the labels in {name!r} look like several labels at once, joined by {separator!r}: "
                     f"{short_repr(label)}. Each combination is treated as a class of its own, unrelated to the others. "

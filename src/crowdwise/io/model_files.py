@@ -12,7 +12,8 @@ names its kind:
     {"fitted": {...}}    a model that another one fitted, with its results
     {"module": class}    a user-defined torch module: its parameters are in the file, its code is not
 
-Version 2 added the checksum and the list of tensors. Files of version 1 can still be read.
+Version 2 added the checksum and the list of tensors, version 3 how long a network was trained. Older
+files can still be read.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from crowdwise.answers import Answers
 from crowdwise.errors import CrowdwiseError, MissingDependencyError, ModelFileError, ParameterError
 from crowdwise.io.id_bytes import ids_from_bytes, ids_to_bytes
 
-VERSION = 2
+VERSION = 3
 REMEDY = "Restore it from a backup, or refit the model."
 SPEC_FIELDS = {
     "method": Field(str, "a name listed by `methods()`, or the name of a public class"),
@@ -252,7 +253,7 @@ class _Reader:
         """Rebuild the model of a file."""
         listed = header.get("tensors", {})
         _expect(
-            header["version"] < VERSION or listed.keys() == self.tensors.keys(),
+            header["version"] < 2 or listed.keys() == self.tensors.keys(),
             "its tensors do not match the list in its header",
         )
         for name, (kind, *shape) in listed.items():

@@ -14,8 +14,8 @@
     report.html         all of this on one page
 
 Every file is written atomically. Since format 2, `metrics.json` keeps a checksum of itself and of each file that `Run`
-reads, so damage is detected; format 1 is read without this check. Format 3 (the current one) adds `trust` to
-`metrics.json`, `reason` to the labels and `flag` to the workers.
+reads, so damage is detected; format 1 is read without this check. Format 3 adds `trust` to
+`metrics.json`, `reason` to the labels and `flag` to the workers; format 4 (the current one) adds `wrong`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-FORMAT = 3
+FORMAT = 4
 CONFIG, METRICS, TIMES = "config.json", "metrics.json", "times.json"
 LABELS, LABELS_CSV, WORKERS, TASKS, NEXT = "labels.parquet", "labels.csv", "workers.csv", "tasks.csv", "next.csv"
 GOLD = "gold.csv"

@@ -117,7 +117,8 @@ def test_the_warning_points_at_the_line_that_calls_fit():
         model = cw.JointEM(classifier, features="plain", class_prior={0: 0.05, 1: 0.05, 2: 0.9}, max_iter=4)
         with pytest.warns(ClassPriorWarning) as caught:
             model.fit(X, answers)
-        assert Path(caught[0].filename).name == Path(__file__).name
+        found = [each for each in caught if issubclass(each.category, ClassPriorWarning)]
+        assert [Path(each.filename).name for each in found] == [Path(__file__).name]
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -100,14 +100,16 @@ def pack(table: pa.Table, n_classes: int, duplicates: Duplicates, weighted: bool
     rule: Duplicates = "first" if duplicates == "error" else duplicates  # the driver raises the error, with ids
     place = np.arange(len(row))
     kept = sort_rows(codes, tables, weight=place, pseudo=None, truth=None, duplicates=rule, removed={})
-    pair, of_answer = np.unique(workers[kept["worker"]] * n_classes + kept["label"], return_inverse=True)
+    weight = column(table, "weight").to_numpy()[kept["weight"]] if weighted else None
+    used = slice(None) if weight is None else np.flatnonzero(weight)  # an answer of weight 0 is the same as none
+    pair, of_answer = np.unique(workers[kept["worker"][used]] * n_classes + kept["label"][used], return_inverse=True)
     arrays = {
-        "starts": starts_of(kept["task"], len(task_ids)),
+        "starts": starts_of(kept["task"][used], len(task_ids)),
         "of_answer": of_answer.astype(np.int32),
         "pair": pair.astype(np.int64),
     }
-    if weighted:
-        arrays["weight"] = column(table, "weight").to_numpy()[kept["weight"]]
+    if weight is not None:
+        arrays["weight"] = weight[used]
     at = pc.index_in(column(known, "task").cast(task_ids.type), value_set=task_ids)
     if golden:
         arrays["gold"] = np.full(len(task_ids), -1, np.int32)

@@ -249,7 +249,7 @@ def epochs_for(steps: int, n_batches: int) -> int:
     """Return the number of epochs nearest to a number of steps, within the limits.
 
     >>> epochs_for(400, 16), epochs_for(10, 16), epochs_for(400, 1000)
-    (25, 7, 1)
+    (25, 6, 1)
     """
     return max(round(max(steps, LEAST_STEPS) / n_batches), 1)
 

@@ -24,7 +24,8 @@ def find_swallowing_class(answers: Answers, labels: Array) -> tuple[int, float] 
 
     Examples
     --------
-    >>> answers = Answers.from_codes(np.arange(100), np.arange(100) % 4, np.arange(100) % 2, 100, 4, 2)
+    >>> task = np.arange(100)
+    >>> answers = Answers.from_codes(task, task % 4, task % 2, tasks=100, workers=4, classes=2)
     >>> find_swallowing_class(answers, np.arange(100) % 2), find_swallowing_class(answers, np.arange(100) % 5 // 4)
     (None, (0, 0.5))
     """
