@@ -38,9 +38,9 @@ def content(folder):
 
 
 def test_parallel_fits_give_the_same_files_as_serial_ones(tmp_path, monkeypatch):
-    monkeypatch.setattr("crowdwise.run.pipeline.find_spec", lambda name: None)  # no WAUM: importing torch is slow
+    monkeypatch.setattr("crowdwise.run.steps.fit.find_spec", lambda name: None)  # no WAUM: importing torch is slow
     (answers, X), results = crowd(), []
-    with patch("crowdwise.run.pipeline.parallel", wraps=parallel) as pool:
+    with patch("crowdwise.run.steps.fit.parallel", wraps=parallel) as pool:
         for n_jobs in (2, 1):
             folder = tmp_path / str(n_jobs) / "run"
             results.append(content(run(answers, folder, features=X, method=METHODS, folds=2, n_jobs=n_jobs).path))

@@ -15,68 +15,33 @@ Known truth (`truth=`) is used for scores only: no choice, fit, calibration or v
 
 from __future__ import annotations
 
-import copy
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from joblib import delayed
 
 from crowdwise._core.atomic_io import exclusive_access, remove_partial_files
-from crowdwise._core.child_processes import Process, current_process, exit_with_parent, parallel
-from crowdwise.acquire import propose
-from crowdwise.ambiguity.ranking import TaskRanker
 from crowdwise.answers import Answers
-from crowdwise.choose import Choice, choose
-from crowdwise.choose.candidates import MANY_ANSWERS, POOL, VOTE, Candidates, select_candidates
-from crowdwise.choose.scores import Criterion
-from crowdwise.errors import (
-    ClassPriorWarning,
-    CrowdwiseError,
-    CrowdwiseWarning,
-    MissingDependencyError,
-    UnwritableError,
-)
-from crowdwise.io import write
-from crowdwise.io.model_files import load
-from crowdwise.learn.base import CrowdClassifier
+from crowdwise.choose.candidates import select_candidates
+from crowdwise.errors import CrowdwiseWarning, MissingDependencyError
 from crowdwise.learn.joint_em.class_prior import ClassPrior
 from crowdwise.report.source import REPORT_FILE
-from crowdwise.run import folder, messages, metrics
-from crowdwise.run.confidence import (
-    Evidence,
-    anchor_pool,
-    find_copies,
-    independent_votes,
-    make_labelling,
-    measure_dependence,
-)
+from crowdwise.run import folder, metrics
 from crowdwise.run.folder import Run
-from crowdwise.run.forecast import accuracy_curve, accuracy_forecast, self_training_history
-from crowdwise.run.inputs import RunInput, RunOptions, read_inputs
+from crowdwise.run.inputs import RunOptions, read_inputs
 from crowdwise.run.progress import Callback, OutputFolder, RunProgress, make_config
-from crowdwise.run.selection import Selected, Selector, fit_model
-from crowdwise.run.tables.labels import ACCEPT, Labelling, label_table
-from crowdwise.run.tables.tasks import Disagreement, task_table, write_thumbnails
-from crowdwise.run.tables.workers import rate_workers
-from crowdwise.run.trust_figures import trust_metrics
-from crowdwise.trust import Dependence
-from crowdwise.trust.calibrator import confidence_notes, label_confidence
-from crowdwise.trust.gold_design import gold_table
-from crowdwise.truth.base import TruthModel
-from crowdwise.truth.methods.pool import Pool
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from crowdwise.run.selection import Selector
+from crowdwise.run.steps.compare import compare_methods, measure_dependence
+from crowdwise.run.steps.context import RunContext
+from crowdwise.run.steps.figures import write_metrics
+from crowdwise.run.steps.fit import fit_methods
+from crowdwise.run.steps.tables import make_tables, write_tables
+from crowdwise.run.tables.labels import ACCEPT
 
 STEPS = 6
-RANKING = "the ranking of the tasks"  # fitted along with the methods
-FEW_SHARED = 0.1  # share of answers to tasks with two or more, below which features alone must predict answers
 
 
 def run(
@@ -180,302 +145,43 @@ def run(
     with exclusive_access(target.path):
         remove_partial_files(target.path)
         progress = RunProgress(target.path, config, resume=resume, steps=STEPS, callback=callback)
-        return Pipeline(data, options, candidates, progress).execute()
+        return execute(RunContext(data, options, candidates, progress, [*data.notes, *candidates.notes]))
 
 
-class Fits(NamedTuple):
-    """What step 3 fitted."""
+def execute(context: RunContext) -> Run:
+    """Take all steps, or write only the missing report if the run is complete."""
+    data, progress = context.data, context.progress
+    if progress.finished:
+        result = _write_report(context.folder)
+    else:
+        with progress.step("Summarising the answers"):
+            summary = metrics.answer_summary(data.answers)
+        with progress.step("Comparing methods on held-out answers"):
+            choice = compare_methods(context)
+            found = measure_dependence(context)
+        with progress.step("Fitting the methods on all answers"):
+            fits = fit_methods(context, choice, found)
+            selection = Selector(data, context.candidates, choice, fits.evidence, context.options.seed)
+            selected = selection.select(fits.models)
+        with progress.step("Labelling tasks and rating workers"):
+            results = make_tables(context, fits, selected, checked=choice is not None)
+            write_tables(context, results, fits, selected.method, choice)
+        with progress.step("Computing figures and forecasts"):
+            write_metrics(context, summary, choice, selected, fits, results)
+        with progress.step("Writing the report"):
+            result = _write_report(context.folder)
+    if not (context.folder / folder.TIMES).is_file():  # missing if the run was killed right after it was complete
+        progress.write_json(folder.TIMES, progress.times)
+    progress.clear()
+    return result
 
-    models: dict[str, Any]
-    evidence: Evidence
-    ranking: TaskRanker | None  # None without features
 
-
-class Results(NamedTuple):
-    """The tables of step 4."""
-
-    labels: pa.Table
-    workers: pa.Table
-    proposal: pa.Table
-    ranking: TaskRanker
-
-
-class Pipeline:
-    """The steps of a run.
-
-    Parameters
-    ----------
-    data : RunInput
-    options : RunOptions
-        With all defaults filled in.
-    candidates : Candidates
-        The methods to compare.
-    progress : RunProgress
-        The folder, and what is already done in it.
-    """
-
-    def __init__(self, data: RunInput, options: RunOptions, candidates: Candidates, progress: RunProgress) -> None:
-        self.data, self.options, self.candidates, self.progress = data, options, candidates, progress
-        self.folder = progress.folder
-        self.n_jobs = options.n_jobs or 1
-        self.notes = [*data.notes, *candidates.notes]
-
-    def execute(self) -> Run:
-        """Run all steps, or only the missing report if the run is complete."""
-        progress = self.progress
-        if progress.finished:
-            result = self._write_report()
-        else:
-            with progress.step("Summarising the answers"):
-                summary = metrics.answer_summary(self.data.answers)
-            with progress.step("Comparing methods on held-out answers"):
-                choice = self._compare_methods()
-                found = self._measure_dependence()
-            with progress.step("Fitting the methods on all answers"):
-                fits = self._fit_methods(choice, found)
-                selection = Selector(self.data, self.candidates, choice, fits.evidence, self.options.seed)
-                selected = selection.select(fits.models)
-            with progress.step("Labelling tasks and rating workers"):
-                results = self._make_tables(fits, selected, checked=choice is not None)
-                self._write_tables(results, fits, selected.method, choice)
-            with progress.step("Computing figures and forecasts"):
-                self._write_metrics(summary, choice, selected, fits, results)
-            with progress.step("Writing the report"):
-                result = self._write_report()
-        if not (self.folder / folder.TIMES).is_file():  # missing if the run was killed right after it was complete
-            progress.write_json(folder.TIMES, progress.times)
-        progress.clear()
-        return result
-
-    # Step 2
-
-    def _compare_methods(self) -> Choice | None:
-        """Compare the candidates on held-out answers; None if too few answers can be held out."""
-        answers, X, options = self.data.answers, self.data.X, self.options
-        shared = np.diff(answers.task_starts)[answers.task] > 1
-        criterion: Criterion = "tasks" if X is not None and shared.mean() < FEW_SHARED else "common"
-        seconds: list[float] = []
-
-        def report(fit: Mapping[str, Any]) -> None:
-            seconds.append(fit["seconds"])
-            left = np.mean(seconds) * (fit["total"] - fit["done"] + len(self.candidates.models)) / self.n_jobs
-            self.progress.report(f"Comparing methods: {fit['candidate']}", fit["done"], fit["total"], float(left))
-
+def _write_report(place: Path) -> Run:
+    """Write the report if it is missing and its dependencies are installed."""
+    result = Run(place)
+    if not (place / REPORT_FILE).is_file():
         try:
-            choice = choose(
-                answers, X, self.candidates.models, default=self.candidates.default, criterion=criterion,
-                folds=options.folds, random_state=options.seed, n_jobs=self.n_jobs, callback=report,
-                checkpoint=self.progress.work / "choose", time_budget=options.time_budget,
-            )  # fmt: skip
-        except UnwritableError:  # a full disk is not a result: a resumed run must not depend on it
-            raise
-        except CrowdwiseError as error:
-            self.notes.append(f"Methods could not be compared on held-out answers: {error}")
-            return None
-        caught = (warning for entry in choice.entries for warning in entry.warnings)
-        about_prior = [each.text for each in caught if each.category == ClassPriorWarning.__name__]
-        self.notes += [f"{text[0].upper()}{text[1:]}" for text in about_prior[:1]]
-        return choice
-
-    def _measure_dependence(self) -> Dependence | None:
-        """Return how far workers make the same mistakes; None, with a note, if it cannot be measured."""
-        data = self.data
-        found, reason = measure_dependence(data.answers, data.gold, data.sample, data.families, self.options.seed)
-        self.notes += [] if reason is None else [reason]
-        return found
-
-    # Step 3
-
-    def _fit_methods(self, choice: Choice | None, found: Dependence | None) -> Fits:
-        """Fit on all answers and gold: every method that could be scored, the pool and, with features, the ranking."""
-        failed = set() if choice is None else {entry.candidate for entry in choice.entries if entry.failure}
-        needed = {VOTE, self.candidates.requested}
-        models = {name: model for name, model in self.candidates.models.items() if name not in failed - needed}
-        comparable = choice is not None and choice.criterion != "tasks"  # tasks have answers of several workers
-        if not comparable:
-            models.pop(POOL, None)
-        elif self.data.answers.n_answers <= MANY_ANSWERS:
-            models.setdefault(POOL, Pool(random_state=self.options.seed))  # what the confidence rests on
-        if self.data.X is not None and find_spec("torch") is not None:
-            from crowdwise.ambiguity.waum import WAUM
-
-            models[RANKING] = WAUM(random_state=self.options.seed)
-        files = {name: self.progress.work / f"{number}.safetensors" for number, name in enumerate(models)}
-        self._fit_missing(models, files, choice, found)
-        fitted = {name: load(file) for name, file in files.items()}
-        ranking = fitted.pop(RANKING, None)
-        return Fits(fitted, Evidence(found).with_pool(fitted.get(POOL)), ranking)
-
-    def _fit_missing(
-        self, models: Mapping[str, Any], files: Mapping[str, Path], choice: Choice | None, found: Dependence | None
-    ) -> None:
-        """Fit the models that have no file yet, in parallel."""
-        data, named = self.data, self.data.families is not None
-        votes = {
-            POOL: independent_votes(data.answers, found, named=named)
-        }  # other methods take the answers as they are
-        gold = {POOL: None}  # its labels are anchored to gold afterwards
-        missing = [name for name in models if not files[name].is_file()]
-        entries = [] if choice is None else choice.entries
-        seconds = {entry.candidate: entry.seconds / self.options.folds for entry in entries}
-        typical = float(np.mean(list(seconds.values()))) if seconds else 1.0
-        results = parallel(self.n_jobs)(
-            delayed(_fit_in_child)(
-                current_process(),
-                models[name],
-                data.X,
-                votes.get(name, data.answers),
-                gold.get(name, data.gold),
-                files[name],
-            )
-            for name in missing
-        )
-        for done, (name, _) in enumerate(zip(missing, results, strict=True), 1):
-            left = sum(seconds.get(other, typical) for other in missing[done:]) / self.n_jobs
-            self.progress.report(f"Fitting {name}", done, len(missing), left)
-
-    # Step 4
-
-    def _make_tables(self, fits: Fits, selected: Selected, *, checked: bool) -> Results:
-        """Label the tasks, rate the workers and propose answers to buy."""
-        labelling = selected.labelling
-        copies = find_copies(self.data.answers, fits.evidence.dependence)
-        workers = rate_workers(*labelling, seconds=self.data.seconds, copies=copies)
-        quality = workers.column("quality").fill_null(0.5).to_numpy()
-        ranking = Disagreement(labelling, quality) if fits.ranking is None else fits.ranking
-        checked = checked or fits.evidence.pool is not None
-        low = workers.column("quality_low").fill_null(0.0).to_numpy()
-        labels = label_table(
-            labelling, ranking, self.options.accept, checked=checked, by_features=selected.needs_features, quality=low,
-            gold=self.data.gold,
-        )  # fmt: skip
-        proposal = self._propose(fits.models[selected.method], labelling, labels, workers)
-        return Results(self._with_truth(labels), workers, proposal, ranking)
-
-    def _with_truth(self, labels: pa.Table) -> pa.Table:
-        """Return the labels with a column of known truth after the verdict, if any is known."""
-        if self.data.truth is None:
-            return labels
-        names = self.data.class_names
-        column = pa.array([names[code] if code >= 0 else None for code in self.data.truth.tolist()])
-        return labels.add_column(labels.column_names.index("verdict") + 1, "truth", column)
-
-    def _propose(self, model: Any, labelling: Labelling, labels: pa.Table, workers: pa.Table) -> pa.Table:
-        """Propose answers to buy: none for hopeless tasks, and none by flagged workers if there are others."""
-        proba, rows = labelling.proba.copy(), np.arange(len(labelling.codes))
-        highest = labelling.proba.max(axis=1) * (1 + 1e-9)  # breaks ties in favour of the label
-        proba[rows, labelling.codes] = np.maximum(proba[rows, labelling.codes], highest)
-        hopeless = np.array([verdict == "hopeless" for verdict in labels.column("verdict").to_pylist()])
-        budget = self.options.budget or 1
-        trusted = workers.filter(pc.is_null(workers.column("flag"))).column("worker").to_pylist()
-        return propose(
-            model, budget, proba=proba, hopeless=hopeless, per_worker="fair", workers=trusted or None,
-            random_state=self.options.seed,
-        ).table  # fmt: skip
-
-    def _write_tables(self, results: Results, fits: Fits, best: str, choice: Choice | None) -> None:
-        """Write the tables, the images and the models of the folder."""
-        model = fits.models[best]
-        place, data, labels = self.folder, self.data, results.labels
-        write(labels, place / folder.LABELS)
-        plain = [name for name in labels.column_names if not name.startswith(folder.PROBA)]
-        write(labels.select(plain), place / folder.LABELS_CSV)
-        write(results.workers, place / folder.WORKERS)
-        order = np.argsort(results.ranking.scores_, kind="stable")
-        images = {} if data.images is None else write_thumbnails(data.images, order.tolist(), place)
-        write(task_table(results.ranking, data.texts, images), place / folder.TASKS)
-        write(results.proposal, place / folder.NEXT)
-        if data.gold is not None:
-            write(gold_table(data.answers, data.gold, data.design), place / folder.GOLD)
-        model.save(place / folder.MODEL)
-        if isinstance(model, TruthModel) and data.X is not None:
-            self._best_classifier(fits, best, choice).save(place / folder.CLASSIFIER)
-
-    def _best_classifier(self, fits: Fits, best: str, choice: Choice | None) -> Any:
-        """Return the learner that predicts held-out answers best, or a classifier of the labels if there is none."""
-        ranking = [] if choice is None else choice.ranking_
-        learners = [name for name in ranking if isinstance(fits.models.get(name), CrowdClassifier)]
-        if learners:
-            return fits.models[learners[0]]
-        from crowdwise.learn.methods.aggregated import Aggregated
-
-        classifier = Aggregated(copy.deepcopy(self.candidates.models[best]), random_state=self.options.seed)
-        return fit_model(classifier, self.data.X, self.data.answers, self.data.gold)
-
-    # Steps 5 and 6
-
-    def _write_metrics(
-        self, summary: Mapping[str, Any], choice: Choice | None, selected: Selected, fits: Fits, results: Results
-    ) -> None:
-        """Write metrics.json, which makes the run complete."""
-        truth, best, labelling = self.data.truth, selected.method, selected.labelling
-        labellings = {
-            name: make_labelling(name, model, self.data.answers, choice, fits.evidence, self.data.gold)
-            for name, model in fits.models.items()
-        } | {best: labelling}
-        curve_method, curve = self._curve(choice, selected, fits)
-        calibration = self._calibration(choice, selected, fits, summary)
-        why, beats_vote = messages.why_chosen(choice, selected, self.candidates.requested)
-        spammers = sum(results.workers.column("spammer").to_pylist())
-        figures = {
-            "method": best, "notes": self.notes, "summary": summary,
-            **metrics.label_metrics(results.labels, labellings, best, truth, self.options.accept),
-            **metrics.choice_metrics(choice, fits.models, labellings, best, truth, calibration),
-            "wrong": metrics.wrong_labels(
-                results.labels, self.data.class_names, selected.predictions, self.data.gold
-            ),
-            "trust": trust_metrics(self.data, selected, fits.evidence, summary, checked=choice is not None),
-            "spammers": spammers, "ambiguity": messages.ambiguity_words(results.ranking),
-            "forecast": accuracy_forecast(results.proposal, labelling),
-            "curve": curve, "curve_method": curve_method, **self_training_history(fits.models),
-            "why": why, "beats_vote": beats_vote,
-        }  # fmt: skip
-        figures["words"] = messages.headline(figures, why, results.workers.to_pylist())
-        self.progress.write_json(folder.METRICS, folder.seal_metrics(figures, self.folder))
-
-    def _calibration(
-        self, choice: Choice | None, selected: Selected, fits: Fits, summary: Mapping[str, Any]
-    ) -> tuple[float | None, str]:
-        """Return the temperature of the confidences, if they have one, and what they rest on in words."""
-        evidence, gold = fits.evidence, self.data.gold
-        if evidence.values is not None and (gold is not None or not selected.needs_features):
-            _, distance = label_confidence(evidence.values)
-            n_gold = 0 if gold is None else int((gold >= 0).sum())
-            return None, " ".join(confidence_notes(self.data.answers, evidence.values, distance, n_gold))
-        temperature = None if choice is None else choice.temperatures.get(selected.method)
-        answer_weight = getattr(fits.models[selected.method], "answer_weight_", None)  # only JointEM estimates it
-        return temperature, messages.calibration_words(summary, temperature, answer_weight)
-
-    def _curve(self, choice: Choice | None, selected: Selected, fits: Fits) -> tuple[str, list[dict[str, Any]]]:
-        """Return accuracy with fewer answers and the method: the selected one, if it needs no features."""
-        ranking = [selected.method, *([VOTE] if choice is None else choice.ranking_)]
-        name = next((name for name in ranking if isinstance(fits.models.get(name), TruthModel)), VOTE)
-        model = fits.models[name]
-
-        def label(part: Answers) -> Labelling:
-            gold, evidence, sample = self.data.gold, fits.evidence, self.data.sample
-            fitted = fit_model(copy.deepcopy(model), None, part, None if name == POOL else gold)
-            if evidence.pool is not None:
-                evidence = evidence.with_pool(fitted if name == POOL else Pool().fit(part))
-            if name == POOL and gold is not None and sample is not None:
-                return anchor_pool(fitted, part, evidence, gold, sample.weight, self.options.seed)[0]
-            scaling = selected.scaling if name == selected.method else None
-            return make_labelling(name, fitted, part, choice, evidence, gold, scaling)
-
-        return name, accuracy_curve(self.data.answers, self.data.truth, label, self.options.seed)
-
-    def _write_report(self) -> Run:
-        """Write the report if it is missing and its dependencies are installed."""
-        result = Run(self.folder)
-        if not (self.folder / REPORT_FILE).is_file():
-            try:
-                result.report()
-            except MissingDependencyError as error:
-                warnings.warn(f"No report was written: {error}", CrowdwiseWarning, stacklevel=4)
-        return result
-
-
-def _fit_in_child(parent: Process, model: Any, X: Any, answers: Answers, gold: Array | None, file: Path) -> None:
-    """Fit and save a model in a process that ends with its parent."""
-    exit_with_parent(parent)
-    fit_model(model, X, answers, gold).save(file)
+            result.report()
+        except MissingDependencyError as error:
+            warnings.warn(f"No report was written: {error}", CrowdwiseWarning, stacklevel=4)
+    return result
