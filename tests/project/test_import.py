@@ -16,6 +16,17 @@ def test_import_is_light():
     assert out.strip() == "set()"
 
 
+def test_a_truth_model_needs_neither_scipy_nor_scikit_learn():
+    """Importing them takes longer than fitting a small table."""
+    code = """if True:
+        import sys
+        import crowdwise as cw
+        answers = cw.Answers.from_arrays([1, 1, 2, 2], [3, 4, 3, 4], ["x", "y", "x", "x"])
+        print(cw.DawidSkene().fit(answers).labels_[1], {'scipy.special', 'sklearn'} & set(sys.modules))"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "x set()"
+
+
 def test_the_core_works_without_extras(tmp_path):
     """All modules are hidden except those of the direct and indirect dependencies of the core."""
     root = Path(__file__).parents[2]

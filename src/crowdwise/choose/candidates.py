@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-from sklearn.base import BaseEstimator
-
 from crowdwise._core.registry import find_method, make
 from crowdwise._core.validation import require
 from crowdwise.answers import Answers
@@ -126,7 +124,7 @@ def _names_by_size(answers: Answers, with_features: bool) -> tuple[list[str], li
     return names, notes
 
 
-def _build_model(name: str, seed: int) -> BaseEstimator:
+def _build_model(name: str, seed: int) -> Any:
     """Build a method by name, with this seed in every part of it."""
     from crowdwise.learn.wrapper import resolve_base
 

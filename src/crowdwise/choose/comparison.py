@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
+from crowdwise._core.parameters import is_model
 from crowdwise._core.registry import find_method
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import as_answers
@@ -139,7 +139,7 @@ def _label_candidates(candidates: Any, with_features: bool) -> dict[str, Candida
     """Return the candidates by label, majority vote first."""
     if candidates is None:
         candidates = default_candidates(with_features)
-    if isinstance(candidates, (str, BaseEstimator)):
+    if isinstance(candidates, str) or is_model(candidates):
         candidates = [candidates]
     if isinstance(candidates, Mapping):
         pairs = [(str(label), candidate) for label, candidate in candidates.items()]

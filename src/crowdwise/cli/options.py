@@ -395,7 +395,6 @@ def build(method: str, parameters: dict[str, Any], seed: int, *, features: bool 
     A parameter that a framework such as `dasc(crowdlayer)` does not have is passed to its learner.
     """
     from crowdwise._core.registry import find_method, make
-    from crowdwise.learn.wrapper import resolve_base
 
     if find_method(method).needs_features != features:
         message = f"{method} does not use features. Run `crowdwise aggregate --method {method}` instead."
@@ -403,7 +402,11 @@ def build(method: str, parameters: dict[str, Any], seed: int, *, features: bool 
             name = shlex.quote(method)
             message = f"{method} needs features. Run `crowdwise fit --method {name} --features FILE` instead."
         raise ParameterError(message)
-    model = resolve_base(make(method))
+    model = make(method)
+    if features:
+        from crowdwise.learn.wrapper import resolve_base  # imports scikit-learn
+
+        model = resolve_base(model)
     known = model.get_params()
     parameters = {_within(name, known): value for name, value in parameters.items()}
     for depth in range(5):  # first network, then network__hidden and base__network, then base__network__hidden, ...

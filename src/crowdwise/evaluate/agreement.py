@@ -20,8 +20,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numba import njit
-from scipy.special import entr
 
+from crowdwise._core.logarithms import x_log_y
 from crowdwise.answers import Answers, as_answers
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -139,7 +139,8 @@ def uncertainty(answers: Answers, skill: Array | None = None, by: Literal["task"
     votes = np.bincount(cell, right - wrong, minlength=n * k).reshape(n, k)
     votes += np.bincount(group, wrong, minlength=n)[:, None]
     total = votes.sum(axis=1, keepdims=True)
-    return entr(np.where(total > 0, votes, 1.0) / np.where(total > 0, total, k)).sum(axis=1)
+    share = np.where(total > 0, votes, 1.0) / np.where(total > 0, total, k)
+    return 0.0 - x_log_y(share, share).sum(axis=1)  # never -0.0
 
 
 @njit(cache=True, error_model="numpy")

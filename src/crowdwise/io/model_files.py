@@ -28,11 +28,11 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
-from sklearn.base import BaseEstimator
 
 from crowdwise._core import checksums
 from crowdwise._core.atomic_io import atomic_write
 from crowdwise._core.json_schema import Field, check
+from crowdwise._core.parameters import is_model
 from crowdwise._core.registry import MODELS, NETWORKS, load_class, make, methods
 from crowdwise.answers import Answers
 from crowdwise.errors import CrowdwiseError, MissingDependencyError, ModelFileError, ParameterError
@@ -67,7 +67,7 @@ _COLUMNS = ("task", "worker", "label", "weight", "pseudo", "truth")
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def save(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
+def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to one file, atomically."""
     writer = _Writer()
     header = {"version": VERSION, **writer.write_fitted(model, "")}
@@ -186,7 +186,7 @@ class _Writer:
             self.add_tensor(f"{prefix}module/{name}", tensor)
         return out
 
-    def write_spec(self, model: BaseEstimator, prefix: str) -> dict[str, Any]:
+    def write_spec(self, model: Any, prefix: str) -> dict[str, Any]:
         """Convert the name and parameters of a model."""
         cls = type(model).__name__
         parameters = {
@@ -225,7 +225,7 @@ class _Writer:
         if _is_module(value):
             return {"module": type(value).__name__}
         remedy = "leave it out"
-        if isinstance(value, BaseEstimator):
+        if is_model(value):
             remedy = "use 'logistic' or, for methods that train networks, 'mlp' instead"
             if hasattr(value, "transform"):
                 remedy = "use a named view such as 'rank' instead"

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from crowdwise._core.blas_threads import one_blas_thread
 from crowdwise._core.validation import require
@@ -45,7 +46,7 @@ class FitInput(NamedTuple):
     callback: Callback | None
 
 
-class CrowdClassifier(FittedModel):
+class CrowdClassifier(FittedModel, BaseEstimator):
     """A classifier of tasks by their features, learned from the answers of many workers.
 
     Answers take the place of scikit-learn's `y`, so `cross_val_score`, `GridSearchCV` and `clone` work. The class does

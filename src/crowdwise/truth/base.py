@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from crowdwise._core.parameters import HasParameters
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers, as_answers
 from crowdwise.answers.rows import Duplicates
@@ -24,7 +25,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Callback = Callable[[int, float], None]
 
 
-class TruthModel(FittedModel):
+class TruthModel(FittedModel, HasParameters):
     """Infer the true class of each task from the workers' answers.
 
     A subclass implements `_fit`, which sets `proba_`. This class does the rest.

@@ -7,7 +7,6 @@ import os
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from crowdwise.answers import Answers
 from crowdwise.errors import NotFittedError, ParameterError
@@ -15,7 +14,7 @@ from crowdwise.errors import NotFittedError, ParameterError
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class FittedModel(BaseEstimator):
+class FittedModel:
     """Labels and ids of a fitted model, and saving to disk."""
 
     answers_: Answers

@@ -35,8 +35,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from scipy.special import xlogy
 
+from crowdwise._core.logarithms import x_log_y
 from crowdwise.answers import Answers
 from crowdwise.truth.base import Array
 
@@ -88,8 +88,8 @@ def peer_quality_of(answers: Answers, proba: Array) -> PeerQuality:
         total = tasks_per_class(answers, counts)[pair_worker]
         channel = counts / np.maximum(total, EDGE**2)  # (pairs, classes): P(label | class)
         _, _, counts, nats = judge_by_peers(answers, said, base, wrong, channel)
-    nats = nats - np.bincount(pair_worker, xlogy(pair_size, pair_size / n[pair_worker]), len(n))
-    unknown = xlogy(n, n) - xlogy(seen, seen).sum(axis=1)
+    nats = nats - np.bincount(pair_worker, x_log_y(pair_size, pair_size / n[pair_worker]), len(n))
+    unknown = x_log_y(n, n) - x_log_y(seen, seen).sum(axis=1)
     freedom = np.maximum((seen > 0.5).sum(axis=1) - 1, 0) * np.maximum(np.diff(pairs.worker_starts) - 1, 0)
     return PeerQuality(quality, known, *attention, nats, unknown, freedom, seen)
 

@@ -29,8 +29,8 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 from numba import njit
-from scipy.special import rel_entr
 
+from crowdwise._core.logarithms import x_log_y
 from crowdwise.answers import Answers, Pairs
 from crowdwise.answers.encoding import take_by_code
 from crowdwise.truth import peer_quality
@@ -198,7 +198,9 @@ def information(confusion: Array, class_prior: Array) -> Array:
     """
     joint = class_prior[:, None] * confusion  # (workers, truth, labels)
     marginal = joint.sum(axis=1, keepdims=True)  # (workers, 1, labels)
-    return np.maximum(rel_entr(joint, class_prior[:, None] * marginal).sum(axis=(1, 2)) / np.log(2), 0.0)
+    independent = class_prior[:, None] * marginal  # (workers, truth, labels)
+    nats = x_log_y(joint, joint / np.where(joint > 0, independent, 1)).sum(axis=(1, 2))
+    return np.maximum(nats / np.log(2), 0.0)
 
 
 def _information(model: TruthModel) -> Array | None:

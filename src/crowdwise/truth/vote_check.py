@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
 
+from crowdwise._core.parameters import unfitted
 from crowdwise.answers import Answers
 from crowdwise.errors import CrowdwiseError
 from crowdwise.truth.base import Array, vote_shares
@@ -69,7 +69,7 @@ def check_against_vote(
 ) -> VoteCheck:
     """Fit a copy of the model without a share `hidden` of the answers and compare its predictions with the vote's."""
     training, held_out = split_answers(answers, hidden, seed)
-    fitted = clone(model).fit(training, None if gold is None else answers.codes_of_truth(gold))
+    fitted = unfitted(model).fit(training, None if gold is None else answers.codes_of_truth(gold))
     shares = vote_shares(training)
     winners = (shares == shares.max(axis=1, keepdims=True)).astype(float)
     vote = max(

@@ -24,7 +24,7 @@ from crowdwise.engines.spark.packing import PackedAnswers
 from crowdwise.engines.spark.results import FitResult
 from crowdwise.engines.spark.worker_tables import column_frame, confusion_frame, information_frame, make_blocks
 from crowdwise.truth.base import Array, Callback
-from crowdwise.truth.em import EMModel, EMSteps, run_em
+from crowdwise.truth.em import EMSteps, run_em
 from crowdwise.truth.methods import dawid_skene, ibcc, majority_vote, naive_soft, one_coin, wds
 from crowdwise.truth.methods import glad as truth_glad
 
@@ -48,7 +48,7 @@ class NaiveSoft(SparkModel):
 class SparkEMModel(SparkModel):
     """A model on Spark that is fitted by EM, with checkpoints."""
 
-    model: EMModel
+    model: Any  # an EMModel, with the attributes of its class
 
     def _run_em(
         self, data: PackedAnswers, em_steps: EMSteps, work: Any, start: Callable[[], Any], kind: Any, file: Path | None,
@@ -104,7 +104,7 @@ class DriverEM(SparkEMModel):
         self, data: PackedAnswers, file: Path | None, resume: bool, callback: Callback | None
     ) -> FitResult:
         model, (work, cluster) = self.model, self._work(data)
-        start = partial(model._initialise, work, Votes(cluster))  # type: ignore[arg-type]
+        start = partial(model._initialise, work, Votes(cluster))
         parameters = self._run_em(data, model, work, start, self.parameters, file, resume, callback)
         model._store(work, parameters)
         return FitResult(type(self).posterior, cluster.last, getattr(cluster, "shared", None))

@@ -11,13 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from crowdwise.errors import FormatError
 from crowdwise.io.files import is_parquet
-from crowdwise.io.formats.parquet import check_rows
 from crowdwise.io.json_records import AnswerCollector, check_type, choose_question, first_field, read_json_records
-from crowdwise.io.parquet_pages import check_pages, read_texts_once
 from crowdwise.io.raw_columns import ChooseColumns, RawColumns
 
 SUFFIX = ".responses"
@@ -44,6 +40,11 @@ def _records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     if not is_parquet(path):
         yield from read_json_records(path)
         return
+    import pyarrow.parquet as pq  # only here: the detection of formats imports this module
+
+    from crowdwise.io.formats.parquet import check_rows
+    from crowdwise.io.parquet_pages import check_pages, read_texts_once
+
     with pq.ParquetFile(path) as file:
         check_rows(file, 100 * len(file.schema_arrow.names))  # as Python objects
         check_pages(path, file)

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
+from crowdwise._core.parameters import unfitted
 from crowdwise._core.validation import require
 from crowdwise.answers import Answers
 from crowdwise.answers.encoding import take_by_code
@@ -61,7 +61,7 @@ class WDS(TruthModel):
         require(fits, "base", self.base, "a model with confusion matrices, such as DawidSkene() or IBCC()")
 
     def _fit(self, answers: Answers, gold: Array | None, rng: np.random.Generator, callback: Callback | None) -> None:
-        base: Any = DawidSkene() if self.base is None else clone(self.base)
+        base: Any = DawidSkene() if self.base is None else unfitted(self.base)
         base.fit(answers, gold, callback=callback)
         self.history_, self.n_iter_, self.converged_ = base.history_, base.n_iter_, base.converged_
         self.table_, self.prior_, self.totals_ = base.table_, base.prior_, base.totals_
