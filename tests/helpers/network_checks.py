@@ -97,5 +97,5 @@ def assert_members_differ(model, X):
     members = model.member_proba(X)
     assert members.shape[0] == 3
     assert np.isfinite(members).all()
-    assert np.abs(members[0] - members[1]).max() > 1e-6
-    assert np.abs(members[1] - members[2]).max() > 1e-6
+    assert np.abs(members[0] - members[1]).max() > 1e-3
+    assert np.abs(members[1] - members[2]).max() > 1e-3

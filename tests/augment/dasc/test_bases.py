@@ -24,6 +24,7 @@ def data():
     return crowd()[:2]
 
 
+@pytest.mark.filterwarnings("ignore::crowdwise.errors.OneClassWarning")  # two epochs
 @pytest.mark.parametrize("name", LEARNERS)
 def test_over_any_learner(name, data):
     X, answers = data
@@ -121,8 +122,7 @@ def test_rare_classes_gain_accuracy():
         accuracy.append([np.mean(m.predict(X_new) == new) for m in models])
         imbalance.append([m.history_[-1]["imbalance"] for m in models])
     ratio = np.array(imbalance)
-    assert (ratio[:, 0] < ratio[:, 1]).sum() >= 5
-    assert (ratio[:, 0] < ratio[:, 2]).sum() >= 5
+    assert (ratio[:, :1] < ratio[:, 1:]).all()
     gain = np.array(accuracy)[:, :1] - np.array(accuracy)[:, 1:]  # (seeds, against)
     assert (gain.mean(axis=0) > 2 * gain.std(axis=0, ddof=1) / np.sqrt(len(gain))).all()
 

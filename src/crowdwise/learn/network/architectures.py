@@ -7,8 +7,8 @@ tensor has a leading axis of models, so that five seeds of a small network cost 
     embed(x)   (models, rows, width)        the last hidden layer
     module(x)  (models, rows, classes)      logits
 
-The last layer starts at zero, so a network starts without an opinion: the first steps then order the classes as the
-answers do, and workers' layers, which start at the identity, have nothing to swap.
+The last layer starts at half the usual size, so a network starts with a weak opinion: the first steps then order the
+classes as the answers do, and workers' layers, which start at the identity, have little to swap.
 
 Your own `torch.nn.Module` takes (rows, *shape) and returns logits (rows, classes), not probabilities. If it has a
 method `embed` and a layer `head`, learners that need a hidden layer use them; otherwise they use its logits.
@@ -52,7 +52,7 @@ class Logistic(BaseEstimator):
 
         require_standardise(self.standardise)
         network = Dense(math.prod(shape), [], n_classes, n_models, seed, standardise=bool(self.standardise))
-        return network.start_at_zero()
+        return network.start_undecided()
 
 
 class MLP(BaseEstimator):
@@ -95,7 +95,7 @@ class MLP(BaseEstimator):
             math.prod(shape), hidden, n_classes, n_models, seed,
             dropout=self.dropout, batchnorm=self.batchnorm, standardise=bool(self.standardise),
         )  # fmt: skip
-        return network.start_at_zero()
+        return network.start_undecided()
 
 
 class CNN(BaseEstimator):
@@ -129,7 +129,7 @@ class CNN(BaseEstimator):
             Convolutions(shape, list(self.channels), self.hidden, n_classes, self.dropout, [seed, m])
             for m in range(n_models)
         ]
-        return NetworkList(members, self.hidden, n_classes).start_at_zero()
+        return NetworkList(members, self.hidden, n_classes).start_undecided()
 
 
 NAMED = {"logistic": Logistic, "mlp": MLP, "cnn": CNN}

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from crowdwise.learn.network.distributed import Part
 
 
+START = 0.5  # scale of the last layer at the start: nearer 0, Adam amplifies the rounding of small gradients
+
+
 class Network(nn.Module):
     """Logits (models, rows, classes) from features (models, rows, *shape)."""
 
@@ -49,11 +52,11 @@ class Network(nn.Module):
     def keep(self, models: list[int]) -> None:
         """Keep only some of the models."""
 
-    def start_at_zero(self) -> Self:
-        """Set the last layer to zero, so that all classes are equally probable; return the network."""
+    def start_undecided(self) -> Self:
+        """Shrink the last layer, so that all classes are nearly equally probable; return the network."""
         with torch.no_grad():
             for parameter in self.last_layer_parameters():
-                parameter.zero_()
+                parameter.mul_(START)
         return self
 
     def last_layer_parameters(self) -> list[nn.Parameter]:
