@@ -14,7 +14,7 @@ from crowdwise.ambiguity.ranking import TaskRanker
 from crowdwise.choose import Choice
 from crowdwise.io import write
 from crowdwise.learn.base import CrowdClassifier
-from crowdwise.run import folder
+from crowdwise.run import stored_files as files
 from crowdwise.run.confidence import find_copies
 from crowdwise.run.selection import Selected, fit_model
 from crowdwise.run.steps.context import RunContext
@@ -79,19 +79,19 @@ def write_tables(context: RunContext, results: Results, fits: Fits, best: str, c
     """Write the tables, the images and the models of the folder."""
     model = fits.models[best]
     place, data, labels = context.folder, context.data, results.labels
-    write(labels, place / folder.LABELS)
-    plain = [name for name in labels.column_names if not name.startswith(folder.PROBA)]
-    write(labels.select(plain), place / folder.LABELS_CSV)
-    write(results.workers, place / folder.WORKERS)
+    write(labels, place / files.LABELS)
+    plain = [name for name in labels.column_names if not name.startswith(files.PROBA)]
+    write(labels.select(plain), place / files.LABELS_CSV)
+    write(results.workers, place / files.WORKERS)
     order = np.argsort(results.ranking.scores_, kind="stable")
     images = {} if data.images is None else write_thumbnails(data.images, order.tolist(), place)
-    write(task_table(results.ranking, data.texts, images), place / folder.TASKS)
-    write(results.proposal, place / folder.NEXT)
+    write(task_table(results.ranking, data.texts, images), place / files.TASKS)
+    write(results.proposal, place / files.NEXT)
     if data.gold is not None:
-        write(gold_table(data.answers, data.gold, data.design), place / folder.GOLD)
-    model.save(place / folder.MODEL)
+        write(gold_table(data.answers, data.gold, data.design), place / files.GOLD)
+    model.save(place / files.MODEL)
     if isinstance(model, TruthModel) and data.X is not None:
-        _best_classifier(context, fits, best, choice).save(place / folder.CLASSIFIER)
+        _best_classifier(context, fits, best, choice).save(place / files.CLASSIFIER)
 
 
 def _best_classifier(context: RunContext, fits: Fits, best: str, choice: Choice | None) -> Any:

@@ -33,7 +33,7 @@ from crowdwise.ambiguity.ranking import TaskRanker
 from crowdwise.answers import Answers
 from crowdwise.errors import ParameterError
 from crowdwise.report.source import VERDICTS
-from crowdwise.run.folder import PROBA
+from crowdwise.run.stored_files import PROBA
 from crowdwise.run.tables.verdict_evidence import contradicted, quality_bounds
 from crowdwise.truth.tables import label_columns
 
