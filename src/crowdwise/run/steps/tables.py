@@ -39,14 +39,17 @@ def make_tables(context: RunContext, fits: Fits, selected: Selected, *, checked:
     """Label the tasks, rate the workers and propose answers to buy."""
     labelling = selected.labelling
     copies = find_copies(context.data.answers, fits.evidence.dependence)
-    workers = rate_workers(*labelling, seconds=context.data.seconds, copies=copies)
+    workers = rate_workers(
+        *labelling, seconds=context.data.seconds, copies=copies, calibrated=fits.evidence.pool is not None,
+        gold=context.data.gold,
+    )  # fmt: skip
     quality = workers.column("quality").fill_null(0.5).to_numpy()
     ranking = Disagreement(labelling, quality) if fits.ranking is None else fits.ranking
     checked = checked or fits.evidence.pool is not None
     low = workers.column("quality_low").fill_null(0.0).to_numpy()
     labels = label_table(
         labelling, ranking, context.options.accept, checked=checked, by_features=selected.needs_features, quality=low,
-        gold=context.data.gold,
+        gold=context.data.gold, flagged=pc.is_valid(workers.column("flag")).to_numpy(),
     )  # fmt: skip
     proposal = _propose(context, fits.models[selected.method], labelling, labels, workers)
     return Results(_with_truth(context, labels), workers, proposal, ranking)
