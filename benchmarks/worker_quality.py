@@ -106,7 +106,7 @@ def score(each: Rated, deviations: tuple[float, float], kind: str) -> dict[str, 
 
 
 def _figures(each: Rated, found, name: str) -> dict[str, float]:
-    quality, low, high = (part[each.scored] for part in found)
+    quality, low, high = (part[each.scored] for part in found[:3])
     share = each.share[each.scored]
     return {f"{name} covers": ((low <= share) & (share <= high)).mean(), f"{name} width": (high - low).mean(),
             f"{name} error": np.abs(quality - share).mean()}  # fmt: skip

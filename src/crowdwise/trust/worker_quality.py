@@ -47,6 +47,7 @@ class WorkerQuality(NamedTuple):
     quality: Array
     low: Array
     high: Array
+    high_alone: Array  # `high` if each label errs alone: tau = sigma = 0
 
 
 class Moments(NamedTuple):
@@ -99,12 +100,17 @@ def quality_by_labels(
         tau /= 1 + tau * (gold >= 0).sum() * each
         sigma /= 1 + sigma * checked * sums.own
     middle = np.clip(sums.quality, EDGE, 1 - EDGE)
-    variance = middle * (1 - middle) / np.maximum(sums.n, 1) + sums.label_variance
-    variance += tau * sums.crowd**2 + sigma * sums.own**2
-    trials = np.where(sums.n > 0, middle * (1 - middle) / variance, 0.0)
-    low, high = wilson(sums.quality * trials, trials)
+    binomial = middle * (1 - middle)
     peers_low, peers_high = wilson(peers * known, known)
-    return WorkerQuality(sums.quality, np.minimum(low, peers_low), np.maximum(high, peers_high))
+
+    def interval(variance: Array) -> tuple[Array, Array]:
+        trials = np.where(sums.n > 0, binomial / variance, 0.0)
+        low, high = wilson(sums.quality * trials, trials)
+        return np.minimum(low, peers_low), np.maximum(high, peers_high)
+
+    alone = binomial / np.maximum(sums.n, 1) + sums.label_variance
+    low, high = interval(alone + tau * sums.crowd**2 + sigma * sums.own**2)
+    return WorkerQuality(sums.quality, low, high, interval(alone)[1])
 
 
 def moments(answers: Answers, proba: Array, codes: Array, peers: Array) -> Moments:

@@ -28,8 +28,8 @@ last part spares workers who know the truth and answer something else, for all c
 
     always answers X          all answers are X, where others are expected (`peer_quality.constant_label`)
     answers at random         a spammer by the rule above
-    answers against the truth informative, but less often right than a guess: `quality_high` is below one in the number
-                              of classes
+    answers against the truth informative, but less often right than a guess: the upper bound of quality, if each label
+                              errs alone, is below one in the number of classes
     copies W                  gives the same answers as W, who gave as many or more (`run.tables.copies`)
 """
 
@@ -134,13 +134,14 @@ def rate_workers(
         rated = quality_by_labels(answers, proba, codes, gold)
     else:
         capped = np.minimum(peers.quality, wilson(agreed, n)[1])
-        rated = WorkerQuality(capped, *both_intervals(peers.quality, peers.known, agreed, n))
+        by_peers = wilson(peers.quality * peers.known, peers.known)[1]
+        rated = WorkerQuality(capped, *both_intervals(peers.quality, peers.known, agreed, n), by_peers)
     worst = worst_label(answers, agrees, proba[np.arange(answers.n_tasks), codes])
     bits = _bits(answers, counts, average, proba.mean(axis=0))
     confused, share = _worst_confusion(answers, counts, average, agreed == n)
     constant = constant_label(answers, proba)
     spammer = ((n >= MIN_ANSWERS) & _is_spammer(peers)) | (constant >= 0)
-    against = (n >= MIN_ANSWERS) & ~spammer & (rated.high < 1 / k)
+    against = (n >= MIN_ANSWERS) & ~spammer & (rated.high_alone < 1 / k)
     return pa.table(
         {
             "worker": answers.worker_ids,
