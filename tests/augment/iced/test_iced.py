@@ -136,7 +136,8 @@ class TestRounds:
         [
             {"delta": "printed"}, {"delta": "uniform"}, {"simulate": "majority"}, {"prior": "estimated"},
             {"smoothing": None}, {"warmup": None}, {"first": "dawid-skene"}, {"k": 2}, {"noise": 0.3},
-            {"certainty_eps": 1.0}, {"hard": True}, {"candidates": "all"}, {"soft": True}, {"epochs_per_round": 1},
+            {"certainty_eps": 1.0}, {"residual": False}, {"hard": True}, {"candidates": "all"}, {"soft": True},
+            {"epochs_per_round": 1},
         ],
     )  # fmt: skip
     def test_every_option_changes_the_result(self, data, options):
@@ -169,10 +170,38 @@ class TestRounds:
         assert scores[:2] == [None, None]  # not among the epochs of the warm-up
         assert model.score(X, answers.truth) == max(scores[2:])
 
+    def test_what_decoding_loses_of_real_tasks_is_added(self, data):
+        """A decoder that has hardly been trained returns nearly the same for all; real tasks differ."""
+        X, answers = data
+        spread = [quick(residual=residual).fit(X, answers).made_.std(axis=0).mean() for residual in (True, False)]
+        assert spread[0] > 0.5 * X.std(axis=0).mean() > spread[1]
+
     def test_patience_ends_the_rounds(self, data):
         X, answers = data
         model = quick(select="held_out", patience=1, epochs=60, lr=0.1).fit(X, answers)
         assert len(model.history_) < 2 + 60
+
+
+class TestLength:
+    def test_the_rounds_take_the_steps_that_were_found(self, data):
+        """Found on 200 real tasks; with synthetic ones, an epoch has about 1.8 times as many steps."""
+        X, answers = data
+        options = {"batch_size": 16, "network": cw.MLP(16), "random_state": 3}
+        model = ICED(decoder_epochs=2, **options).fit(X, answers)
+        plain = cw.Aggregated(cw.DawidSkene("diagonal", "uniform", random_state=3), soft=False, **options)
+        plain.fit(X, answers)
+        assert model.training_search_ == plain.training_search_
+        assert model.epochs_ < plain.epochs_
+        tasks = 200 + model.label_history_[1]["made"]
+        assert model.epochs_ * tasks == pytest.approx(plain.epochs_ * 200, rel=0.15)
+        assert len(model.label_history_) == 1 + 2
+
+    def test_a_number_is_obeyed(self, data):
+        X, answers = data
+        model = quick(epochs=7, epochs_per_round=3).fit(X, answers)
+        assert model.epochs_ == 7
+        assert len(model.label_history_) == 1 + 3
+        assert model.training_search_ == []
 
 
 class TestResampling:
@@ -256,7 +285,7 @@ class TestResampling:
         ("epochs_per_round", 0), ("candidates", "few"), ("hard", 1), ("real_shares", "yes"), ("soft", 0),
         ("warmup", "trad3"), ("warmup_epochs", 0), ("delta", "random"), ("k", 0), ("noise", -0.1),
         ("noise", 2), ("certainty_eps", 0), ("simulate", "mode"), ("decode", "yes"), ("decode", 1),
-        ("decoder_epochs", 0),
+        ("decoder_epochs", 0), ("residual", 1),
         ("prior", "flat"), ("first", "votes"), ("smoothing", -1), ("checkpoint", "file"), ("loss", "focal"),
     ],
 )  # fmt: skip
@@ -276,8 +305,8 @@ def test_parameters_without_effect_are_rejected(data, name, ignored):
         ICED(**ignored).fit(*data)
 
 
-def test_against_its_baselines_on_balanced_accuracy(n_classes=2, balance=20.0, distance=2.5, seeds=14):
-    """A rare class and a balanced test set: better than a network on the vote, no worse than one on the paper's D&S."""
+def test_beats_its_baselines_on_balanced_accuracy(n_classes=2, balance=20.0, distance=2.5, seeds=14):
+    """A rare class and a balanced test set: against networks on the labels of majority vote and the paper's D&S."""
     shared = {"network": cw.MLP(32), "lr": 5e-3}
     truth = np.arange(800) % n_classes
     X_test = blobs(truth, 10_000, distance=distance)
@@ -292,6 +321,4 @@ def test_against_its_baselines_on_balanced_accuracy(n_classes=2, balance=20.0, d
         scores = [(model.fit(X, answers).predict(X_test) == truth).mean() for model in models]
         gains.append([scores[0] - score for score in scores[1:]])
     mean, error = np.mean(gains, axis=0), np.std(gains, axis=0, ddof=1) / np.sqrt(len(gains))
-    # Over 30 seeds the gain is .13 ± .02 against the vote and .00 ± .01 against Dawid-Skene.
-    assert mean[0] > 2 * error[0], (mean, error)
-    assert mean[1] > -2 * error[1], (mean, error)
+    assert (mean > 2 * error).all(), (mean, error)

@@ -21,8 +21,13 @@ how to get the paper's form:
     candidates="all"      all tasks labelled rare are interpolated, not only those of certainty groups 1 to 3. With
                           classes 10 to 1 and a vote that is right 85 % of the time, two of three of them are of the
                           common class.
+    residual=False        decoded tasks lack what the decoder cannot restore; as they are of rare classes, the network
+                          learns that real tasks are of the common class.
     real_shares=False     the labels of the real tasks assume classes as balanced as with the synthetic tasks.
     delta="printed"       (2.5) moves z' towards the less certain of the two tasks; the text says the more certain.
+
+With `epochs="auto"` the number of steps is found with a network on Dawid-Skene's labels of the real tasks alone
+(`training_length`), and the rounds together take as many.
 
 The first round uses the vote's labels, as in the paper's Algorithm 1: under Dawid-Skene's own the rare class is no
 longer rare, and few tasks would be created (`first`). Each inference starts from the previous labels. The paper has two
@@ -32,6 +37,7 @@ tasks does not answer z'. The synthetic tasks of a round replace those of the ro
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Unpack
 
 import numpy as np
@@ -41,13 +47,17 @@ from crowdwise.answers import Answers
 from crowdwise.augment.iced.augmented_crowd import LabelModule, assign_task_ids
 from crowdwise.augment.iced.inference import warn_of_dominant_worker
 from crowdwise.augment.iced.neighbours import MOST, Delta, Simulate, WarmUp
-from crowdwise.augment.iced.rounds import Rounds
+from crowdwise.augment.iced.rounds import Rounds, round_length, truth_model
 from crowdwise.learn.base import Array, FitInput
 from crowdwise.learn.features import Features, open_features
+from crowdwise.learn.methods.aggregated import Aggregated
+from crowdwise.learn.network.checkpoint import CheckpointFile
 from crowdwise.learn.network.learner import NetworkLearner
 from crowdwise.learn.network.modules import Network
-from crowdwise.learn.network.options import TrainingOptions
+from crowdwise.learn.network.options import DEFAULTS, TrainingOptions
 from crowdwise.learn.network.training import Trainer
+from crowdwise.learn.network.training_length import TrainingPlan
+from crowdwise.truth.base import pick, vote_shares
 from crowdwise.truth.methods.dawid_skene import DawidSkene
 
 Smoothing = float | Literal["diagonal", "hierarchical"] | None
@@ -61,8 +71,9 @@ class ICED(NetworkLearner):
 
     Parameters
     ----------
-    epochs_per_round : int
+    epochs_per_round : int or "auto"
         Epochs between two rounds of creating tasks and inferring labels; `epochs` is the total after the warm-up.
+        "auto" is half of them.
     warmup : {"iced", "trad1", "trad2", None}
         Training on majority-vote labels before the first round. "iced": three certainty groups in turn, the highest
         last, `warmup_epochs` each. "trad1" and "trad2": all tasks, or the three groups together, three times as long.
@@ -80,6 +91,9 @@ class ICED(NetworkLearner):
         Whether a worker's label is drawn from those they gave to the nearest tasks, or is the most frequent of them.
     decode : bool
         Decode synthetic tasks to features and train the full network on them; if False, only its last layer, on z'.
+    residual : bool
+        Add to a decoded task what decoding loses of the two real ones, interpolated. False is the paper's form: decoded
+        tasks then look alike, and the network tells them from real ones by that.
     decoder_epochs : int
         Epochs of the decoder after the warm-up; in later rounds it has `epochs_per_round`.
     first : {"vote", "dawid-skene"}
@@ -123,15 +137,14 @@ class ICED(NetworkLearner):
     ((3,), [False, True, True])
     """
 
-    defaults: ClassVar[TrainingOptions] = {"epochs": 20}
     answer_loss: ClassVar[bool] = False
 
     def __init__(
         self,
         *,
-        epochs_per_round: int = 5,
+        epochs_per_round: int | Literal["auto"] = "auto",
         warmup: WarmUp = "iced",
-        warmup_epochs: int = 5,
+        warmup_epochs: int = 1,
         delta: Delta = "intended",
         k: int = 5,
         noise: float = 0.05,
@@ -139,6 +152,7 @@ class ICED(NetworkLearner):
         candidates: Literal["certain", "all"] = "certain",
         simulate: Simulate = "frequency",
         decode: bool = True,
+        residual: bool = True,
         decoder_epochs: int = 10,
         first: Literal["vote", "dawid-skene"] = "vote",
         hard: bool = False,
@@ -160,6 +174,7 @@ class ICED(NetworkLearner):
         self.candidates = candidates
         self.simulate = simulate
         self.decode = decode
+        self.residual = residual
         self.decoder_epochs = decoder_epochs
         self.first = first
         self.hard = hard
@@ -177,7 +192,10 @@ class ICED(NetworkLearner):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        for name in ("epochs_per_round", "warmup_epochs", "k", "decoder_epochs", "max_tasks"):
+        length = self.epochs_per_round
+        fits = length == "auto" or is_integer(length, 1)
+        require(fits, "epochs_per_round", length, "an integer of 1 or more, or 'auto'")
+        for name in ("warmup_epochs", "k", "decoder_epochs", "max_tasks"):
             require(is_integer(getattr(self, name), 1), name, getattr(self, name), "an integer of 1 or more")
         for name, allowed in {
             "warmup": ("iced", "trad1", "trad2", None), "delta": ("intended", "printed", "uniform"),
@@ -192,10 +210,11 @@ class ICED(NetworkLearner):
         fits = counts in ("diagonal", "hierarchical") if isinstance(counts, str) else is_number(counts) and counts >= 0
         require(counts is None or fits, "smoothing", counts, "a number >= 0, 'diagonal', 'hierarchical' or None")
         for name, default, used, needed in (
-            ("warmup_epochs", 5, self.warmup is not None, "5 unless there is a warmup"),
+            ("warmup_epochs", 1, self.warmup is not None, "1 unless there is a warmup"),
             ("noise", 0.05, self.delta != "uniform", "0.05 unless delta is 'intended' or 'printed'"),
             ("certainty_eps", 0.01, self.delta != "uniform", "0.01 unless delta is 'intended' or 'printed'"),
             ("decoder_epochs", 10, self.decode, "10 unless decode=True"),
+            ("residual", True, self.decode, "True unless decode=True"),
         ):
             value = getattr(self, name)
             require(used or value == default, name, value, needed)
@@ -238,6 +257,19 @@ class ICED(NetworkLearner):
             assign_task_ids(made, answers), pseudo=True
         )
 
+    def _trial(self) -> NetworkLearner:
+        """Return a network on the labels of the real tasks, to search how to train: rounds would make it slow."""
+        options = {name: getattr(self, name) for name in DEFAULTS}
+        options |= {"checkpoint": None, "select": "last", "patience": None, "scheduler": None}
+        return Aggregated(truth_model(self), soft=self.soft, **options)
+
+    def _find_plan(self, inputs: FitInput, file: CheckpointFile | None) -> TrainingPlan:
+        """Find for how long to train on the real tasks; with synthetic ones, as many steps are fewer epochs."""
+        plan = super()._find_plan(inputs, file)
+        count = np.bincount(pick(vote_shares(inputs.answers), np.random.default_rng(self.random_state)))
+        larger = (count > 0).sum() * count.max() / count.sum()  # classes are as frequent as the most frequent
+        return replace(plan, epochs=max(round(plan.epochs / larger), 1))
+
     def _module(self, network: Network, answers: Answers) -> LabelModule:
         return LabelModule(network, answers.n_workers)
 
@@ -252,7 +284,7 @@ class ICED(NetworkLearner):
     def _train(self, trainer: Trainer) -> None:
         left = trainer.settings.epochs - trainer.epoch
         while True:
-            trainer.run(min(self.epochs_per_round, left))
+            trainer.run(min(round_length(self, trainer.settings.epochs), left))
             left = trainer.settings.epochs - trainer.epoch
             if trainer.stopped or not left:
                 break

@@ -12,6 +12,7 @@ from crowdwise.augment.iced.augmented_crowd import AugmentedCrowd, LabelModule, 
 from crowdwise.augment.iced.decoder import Autoencoder, encode
 from crowdwise.augment.iced.inference import estimate_shares, posterior
 from crowdwise.augment.iced.neighbours import (
+    Interpolation,
     balancing_counts,
     certainty,
     certainty_groups,
@@ -33,7 +34,18 @@ if TYPE_CHECKING:
     from crowdwise.augment.iced.iced import ICED
 
 MAKING = 303  # separates these random numbers from others of the same seed
+ROUNDS = 2  # with epochs_per_round="auto"
 WARM_UP, DECODER = 1, 2  # phases of training; the decoder has one more in each round
+
+
+def truth_model(options: ICED) -> DawidSkene:
+    """Return the model of the labels, not fitted yet."""
+    return DawidSkene(options.smoothing, options.prior, hard=options.hard, random_state=options.random_state)
+
+
+def round_length(options: ICED, epochs: int) -> int:
+    """Return the epochs of a round, of a fit with this number of epochs."""
+    return -(-epochs // ROUNDS) if options.epochs_per_round == "auto" else options.epochs_per_round
 
 
 class Rounds:
@@ -142,12 +154,22 @@ class Rounds:
             module.learn(target, z_made)
         else:
             if self.turn:  # the hidden layer has changed
-                self._train_decoder(settings, options.epochs_per_round)
+                self._train_decoder(settings, round_length(options, settings.epochs))
             self.made = self.decoder.decode(z_made)
+            if options.residual:
+                self.made += self._interpolate_errors(made, z)
             features = MoreRows(crowd.features, self.made)
             module.learn(target)
         self.turn += 1
         return self._batches(AugmentedCrowd(features, answers, weight, None))
+
+    def _interpolate_errors(self, made: Interpolation, z: Array) -> Array:
+        """Return what decoding loses of the two real tasks of each synthetic one, interpolated, (made, features)."""
+        assert self.decoder is not None
+        tasks, place = np.unique(np.concatenate([made.first, made.second]), return_inverse=True)
+        lost = self.crowd.features.rows(tasks) - self.decoder.decode(z[tasks])  # (tasks, features)
+        first, second = np.split(place, 2)
+        return made._replace(first=first, second=second).apply(lost)
 
     def _set_labels(self, labels: Array, start: Array | None = None) -> None:
         """Set the labels (tasks,) that tasks are created from, and where the next inference starts (tasks, classes)."""
@@ -159,7 +181,7 @@ class Rounds:
         options, crowd, n_real = self.options, self.crowd, len(self.used)
         n_made = answers.n_tasks - n_real
         gold = None if crowd.gold is None else np.append(crowd.gold, np.full(n_made, -1, np.int32))
-        truth = DawidSkene(options.smoothing, options.prior, hard=options.hard, random_state=options.random_state)
+        truth = truth_model(options)
         truth.warm_start, truth.answers_, truth.proba_ = True, answers, start
         self.truth = truth.fit(answers, gold)
         codes, proba = truth.codes_[:n_real], truth.proba_[:n_real]

@@ -13,10 +13,9 @@ from __future__ import annotations
 try:
     import pandas  # noqa: F401
 except ImportError:
-    from crowdwise._core.installation import install_command
     from crowdwise.errors import MissingDependencyError
 
-    message = f"crowdwise.compat.cleanlab needs pandas, which is not installed: {install_command('pandas')}."
+    message = "crowdwise.compat.cleanlab needs pandas, which is not installed: pip install 'crowdwise[pandas]'."
     raise MissingDependencyError(message) from None
 
 from crowdwise.compat.cleanlab.multiannotator import get_active_learning_scores, get_label_quality_multiannotator

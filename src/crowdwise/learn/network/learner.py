@@ -186,9 +186,9 @@ class NetworkLearner(CrowdClassifier):
         )  # fmt: skip
         return CheckpointFile(self.checkpoint, fingerprint)
 
-    def _trial(self) -> Self:
+    def _trial(self) -> NetworkLearner:
         """Return a learner like this one, to search how to train."""
-        trial: Self = clone(self).set_params(checkpoint=None, select="last", patience=None, scheduler=None)
+        trial: NetworkLearner = clone(self).set_params(checkpoint=None, select="last", patience=None, scheduler=None)
         return trial
 
     def _n_batches(self, answers: Answers, weight: Array | None, gold: Array | None) -> int:
