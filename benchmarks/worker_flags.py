@@ -55,7 +55,8 @@ def score(kind: str, share: float, seed: int) -> dict[str, Any]:
     """Return how many workers are flagged rightly and wrongly in one crowd."""
     answers, bad = crowd(kind, share, seed)
     found = calibrated(answers)
-    table = rate_workers(answers, found.proba, found.codes, copies=find_copies(answers, dependence(answers)))
+    copies = find_copies(answers, dependence(answers))
+    table = rate_workers(answers, found.proba, found.codes, copies=copies, calibrated=True)
     flagged = np.array([bool(flag) for flag in table.column("flag").to_pylist()])
     return {"kind": kind, "share": share, "seed": seed, "hits": int((flagged & bad).sum()),
             "false": int((flagged & ~bad).sum()), "missed": int((bad & ~flagged).sum())}  # fmt: skip

@@ -3,6 +3,7 @@
 import pytest
 
 import crowdwise as cw
+from crowdwise._core.installation import install_command
 from crowdwise.choose import candidates as module
 from crowdwise.choose.candidates import (
     LEARNERS,
@@ -46,7 +47,10 @@ def test_large_data_has_fewer_candidates_and_a_note(answers, monkeypatch):
 def test_without_torch_there_are_no_networks(answers, monkeypatch):
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     selected = select_candidates(answers, "auto", with_features=True, seed=0)
-    assert list(selected.models) == [*QUICK_TRUTH, *LEARNERS_WITHOUT_TORCH] and "crowdwise[torch]" in selected.notes[0]
+    assert (
+        list(selected.models) == [*QUICK_TRUTH, *LEARNERS_WITHOUT_TORCH]
+        and install_command("torch") in selected.notes[0]
+    )
 
 
 def test_one_name_is_a_request_and_several_are_a_choice(answers):

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from crowdwise.cli import app
 from crowdwise.run.feedback import feedback, feedback_all, workers_below_crowd
-from crowdwise.run.folder import WORKERS, Run
+from crowdwise.run.folder import Run
+from crowdwise.run.stored_files import WORKERS
 from crowdwise.simulate import answer, crowd, draw_truth
 from tests.helpers.report_folders import build_for_feedback
 

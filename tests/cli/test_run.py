@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 import crowdwise as cw
+from crowdwise._core.installation import install_command
 from crowdwise.cli import app
-from crowdwise.errors import MissingDependencyError
 from crowdwise.run import Run
 
 QUICK = "--method one-coin --method dawid-skene"
@@ -183,13 +183,11 @@ def test_only_common_tasks_are_compared(crowd):
     assert output["known"][0] == pytest.approx(right[:120].mean())
 
 
-def test_a_run_without_the_report_extra_lists_no_report(monkeypatch):
-    def missing(*_):
-        raise MissingDependencyError("the report needs altair: pip install 'crowdwise[report]'.")
-
-    monkeypatch.setattr("crowdwise.report.write_report", missing)
+def test_without_its_dependencies_a_run_says_at_the_start_that_it_writes_no_report(monkeypatch):
+    monkeypatch.setitem(sys.modules, "altair", None)
     result = run("run answers.csv --method one-coin --out out")
-    assert "report.html" not in result.stdout and "crowdwise[report]" in result.stderr
+    assert "report.html" not in result.stdout
+    assert result.stderr.index(install_command("report")) < result.stderr.index("[1/5]")
     assert "labels.csv" in result.stdout and not Path("out/report.html").exists()
 
 

@@ -44,7 +44,7 @@ def use():
         try:
             call()
         except MissingDependencyError as error:
-            assert "pip install 'crowdwise[" in str(error), error
+            assert "pip install " in str(error), error
         else:
             raise AssertionError("a hidden module was imported")
 

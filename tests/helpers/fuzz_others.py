@@ -23,7 +23,8 @@ from crowdwise.errors import CrowdwiseError
 from crowdwise.learn.features.sources import open_features
 from crowdwise.report.page import render
 from crowdwise.run.comparison import compare
-from crowdwise.run.folder import CONFIG, METRICS, Run, _json_checksum, seal_metrics
+from crowdwise.run.folder import Run
+from crowdwise.run.stored_files import CONFIG, METRICS, _json_checksum, seal_metrics
 from tests.helpers.damaged import VALUES, places
 from tests.helpers.fuzz_documents import INTEGERS, TEXTS, random_answers
 from tests.helpers.fuzz_targets import ODD_VALUES, answer_rows, check_answers, mutate

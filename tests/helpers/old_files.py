@@ -85,6 +85,6 @@ def _kinds(value: Any) -> Any:
 
 if __name__ == "__main__":
     from crowdwise.io.model_files import VERSION
-    from crowdwise.run.folder import FORMAT
+    from crowdwise.run.stored_files import FORMAT
 
     write_all(Path(sys.argv[1]), VERSION, FORMAT)

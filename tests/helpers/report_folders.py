@@ -23,7 +23,7 @@ from crowdwise.evaluate.summary import summarise
 from crowdwise.io import write
 from crowdwise.io.csv_escaping import escape
 from crowdwise.report.source import VERDICTS
-from crowdwise.run import folder, schema
+from crowdwise.run import schema, stored_files
 from crowdwise.run.folder import Run
 from crowdwise.run.tables.labels import GOLD, Labelling, label_table
 from crowdwise.run.tables.tasks import Disagreement, task_table
@@ -131,11 +131,11 @@ def build_for_feedback(path: Path, answers: Answers, texts: list[str] | None = N
     labelling = Labelling(answers, model.proba_, model.codes_)
     workers = rate_workers(*labelling)
     ranking = Disagreement(labelling, workers.column("quality").fill_null(0.5).to_numpy())
-    write(label_table(labelling, ranking, 0.9), path / folder.LABELS)
-    write(workers, path / folder.WORKERS)
-    write(task_table(ranking, texts, {}), path / folder.TASKS)
-    model.save(path / folder.MODEL)
-    (path / folder.METRICS).write_text(json.dumps(folder.seal_metrics(_empty_metrics(), path)))
+    write(label_table(labelling, ranking, 0.9), path / stored_files.LABELS)
+    write(workers, path / stored_files.WORKERS)
+    write(task_table(ranking, texts, {}), path / stored_files.TASKS)
+    model.save(path / stored_files.MODEL)
+    (path / stored_files.METRICS).write_text(json.dumps(stored_files.seal_metrics(_empty_metrics(), path)))
     return Run(path)
 
 

@@ -14,7 +14,7 @@ from crowdwise.errors import CrowdwiseError, FormatError
 from crowdwise.io.model_files import VERSION
 from crowdwise.run import Run, compare
 from crowdwise.run.feedback import feedback_all
-from crowdwise.run.folder import FORMAT
+from crowdwise.run.stored_files import FORMAT
 from tests.helpers.damaged import damage
 from tests.helpers.old_files import answers, learner, model, structure, write_all
 

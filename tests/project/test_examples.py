@@ -12,7 +12,7 @@ import pytest
 
 import crowdwise as cw
 from crowdwise.report.source import REPORT_FILE
-from crowdwise.run.folder import CLASSIFIER, LABELS_CSV, METRICS, MODEL, NEXT, TASKS, WORKERS
+from crowdwise.run.stored_files import CLASSIFIER, LABELS_CSV, METRICS, MODEL, NEXT, TASKS, WORKERS
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import re
 import sys
 from types import SimpleNamespace
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import crowdwise.report
+from crowdwise._core.installation import install_command
 from crowdwise.errors import FormatError, MissingDependencyError, ParameterError
 from crowdwise.report import charts, write_report
 from crowdwise.report.cards import CARDS, SIDE, ambiguous_tasks, image_url
@@ -174,10 +176,9 @@ def test_each_budget_chart_is_about_one_method(run, tmp_path):
 
 
 def test_wrong_labels_are_beside_the_known_ones(run, tmp_path):
-    labels = run.labels.append_column("truth", pa.array(["cat"] * run.labels.num_rows))
-    run_with_truth = SimpleNamespace(
-        labels=labels, answers=run.answers, tasks=run.tasks, metrics=run.metrics, path=run.path
-    )
+    labels = run.tables.labels.append_column("truth", pa.array(["cat"] * run.labels.num_rows))
+    tables = SimpleNamespace(labels=labels, tasks=run.tables.tasks)
+    run_with_truth = SimpleNamespace(tables=tables, answers=run.answers, metrics=run.metrics, path=run.path)
     table = wrong_table(run_with_truth)
     wrong = {row["task"]: row for row in labels.to_pylist() if row["label"] != "cat"}
     cells = table["cells"]
@@ -361,7 +362,7 @@ def test_a_missing_dependency_is_named_with_the_remedy(run, monkeypatch, missing
         monkeypatch.delitem(sys.modules, module)
         monkeypatch.delattr(crowdwise.report, module.rpartition(".")[2], raising=False)
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'crowdwise\[report\]'"):
+    with pytest.raises(MissingDependencyError, match=re.escape(install_command("report"))):
         write_report(run)
 
 

@@ -141,7 +141,7 @@ def workers(*rows):
     table = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows])
     table = table.append_column("spammer", pa.array([False] * len(rows)))
     table = table.append_column("worst_confusion", pa.array(["cat -> dog"] * len(rows), pa.string()))
-    return SimpleNamespace(workers=table)
+    return SimpleNamespace(tables=SimpleNamespace(workers=table))
 
 
 def test_flagged_workers_are_named_the_worst_first():

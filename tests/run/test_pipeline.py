@@ -10,6 +10,7 @@ import crowdwise as cw
 from crowdwise.errors import FeaturesError, GoldError, ParameterError, SingleClassError
 from crowdwise.report.source import VERDICTS
 from crowdwise.run import Run, run
+from crowdwise.run.stored_tables import read_csv
 
 FILES = ("config.json", "labels.parquet", "labels.csv", "workers.csv", "tasks.csv", "next.csv", "metrics.json",
          "model.safetensors", "times.json", "report.html")  # fmt: skip
@@ -221,7 +222,7 @@ def test_seconds_and_texts_reach_the_tables(tmp_path):
 
 
 def test_labels_csv_and_parquet_are_equal(made):
-    again = cw.run.folder._read_csv(
+    again = read_csv(
         made.path / "labels.csv", {"label": pq.read_schema(made.path / "labels.parquet").field("label").type}
     )
     assert again.column("label").to_pylist() == made.labels.column("label").to_pylist()

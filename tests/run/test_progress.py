@@ -8,7 +8,7 @@ import pytest
 import crowdwise as cw
 from crowdwise.errors import BusyError, FormatError, ParameterError
 from crowdwise.run import Progress, Run, run
-from crowdwise.run.folder import FORMAT
+from crowdwise.run.stored_files import FORMAT
 
 QUICK = ["one-coin", "dawid-skene"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from crowdwise.errors import FormatError
 from crowdwise.run import Run, compare
-from crowdwise.run.folder import CONFIG, METRICS
+from crowdwise.run.stored_files import CONFIG, METRICS
 from tests.helpers.fuzz_others import resealed
 
 INTACT = Path(__file__).parents[1] / "fixtures" / "run_v3"

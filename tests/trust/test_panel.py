@@ -106,3 +106,12 @@ def test_bad_input(crowd):
         panel(crowd.take(np.array([], dtype=int)))
     with pytest.raises(ValueError, match="tolerance"):
         panel(crowd, tolerance=1.5)
+
+
+def test_workers_who_never_disagree_are_not_called_one_vote():
+    task, worker = np.repeat(np.arange(30), 4), np.tile(np.arange(4), 30)
+    found = panel(cw.Answers.from_arrays(task, worker, task % 2))
+    assert found.dependence is None and found.droppable is None
+    assert "all answers to a task agree" in found.notes[0] and "worth" in found.notes[0]
+    named = panel(cw.Answers.from_arrays(task, worker, task % 2), families={0: "a", 1: "a"})
+    assert [each.family for each in named.members] == ["a", "a", None, None]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
-from crowdwise.errors import ParameterError, TooLargeError, UnknownIdError
+from crowdwise.errors import EmptyError, ParameterError, TooLargeError, UnknownIdError
 from crowdwise.trust import families as module
 from crowdwise.trust.shared_errors import SMOOTHING, dependence, effective_votes, residual_rho
 
@@ -133,8 +133,8 @@ def test_small_and_degenerate_crowds():
     assert found.families == () and found.pair_table().num_rows == 0
     assert np.isfinite(found.effective_votes).all()
     task, worker = np.repeat(np.arange(30), 3), np.tile(list("abc"), 30)
-    equal = cw.Answers.from_arrays(task, worker, ["x"] * 90, classes=["x", "y"])
-    assert dependence(equal).families == ()
+    nearly = cw.Answers.from_arrays(task, worker, ["y"] + ["x"] * 89)
+    assert dependence(nearly).families == ()
 
 
 def test_wrong_arguments_are_named(monkeypatch):
@@ -176,3 +176,15 @@ def test_weights_of_tasks_count_as_copies_of_them():
     one = residual_rho(answers, known, family, np.where(twice, 2.0, 1.0) * 60 / 80)
     other = residual_rho(both, np.concatenate([known, known[:20]]), family)
     assert one == pytest.approx(other, abs=0.01)
+
+
+def test_answers_that_never_differ_show_nothing():
+    task, worker = np.repeat(np.arange(30), 4), np.tile(np.arange(4), 30)
+    answers = cw.Answers.from_arrays(task, worker, task % 2)
+    with pytest.raises(EmptyError, match="all answers to a task agree"):
+        dependence(answers)
+    gold = np.eye(2)[np.arange(30) % 2]
+    with pytest.raises(EmptyError, match="all answers to a task agree"):
+        dependence(answers, gold)
+    gold[:9] = gold[:9, ::-1]  # all four are wrong together
+    assert dependence(answers, gold).background_rho > 0.5

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from crowdwise._core.installation import install_command
 from crowdwise.acquire.replays import mean_curve
 from crowdwise.errors import MissingDependencyError
 
@@ -30,7 +31,7 @@ def draw(table: pa.Table) -> Any:
     try:
         import altair as alt
     except ImportError:
-        message = "drawing needs altair: pip install 'crowdwise[plots]'."
+        message = f"drawing needs altair: {install_command('plots')}."
         raise MissingDependencyError(message) from None
     rows = [
         {**row, "low": row["accuracy"] - (row["error"] or 0.0), "high": row["accuracy"] + (row["error"] or 0.0)}

@@ -7,7 +7,6 @@ result depends on the order of the input.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise._core.display import html_table
+from crowdwise._core.frames import convert, import_library
 from crowdwise.answers import kinds
 from crowdwise.answers.columns import column_reader, is_table, recognise
 from crowdwise.answers.rows import (
@@ -32,7 +32,6 @@ from crowdwise.answers.rows import (
 from crowdwise.answers.selection import SelectionMixin
 from crowdwise.errors import (
     FormatError,
-    MissingDependencyError,
     ParameterError,
     TooLargeError,
     UnknownIdError,
@@ -300,8 +299,7 @@ class Answers(SelectionMixin):
         table = self.to_arrow()
         if kind == "arrow":
             return table
-        library = _import_optional(kind)
-        return table.to_pandas() if kind == "pandas" else library.from_arrow(table)
+        return convert(table, kind)
 
     def to_wide(self, *, max_cells: int = MAX_WIDE_CELLS) -> Any:
         """Return a pandas table with one row per task and one column per worker, None where there is no answer.
@@ -317,7 +315,7 @@ class Answers(SelectionMixin):
             raise TooLargeError(message)
         wide = np.full((self.n_tasks, self.n_workers), None, dtype=object)
         wide[self.task, self.worker] = self.classes[self.label]
-        return _import_optional("pandas").DataFrame(wide, index=self.tasks, columns=self.workers)
+        return import_library("pandas").DataFrame(wide, index=self.tasks, columns=self.workers)
 
     def _content(self) -> tuple[Any, ...]:
         """Return the content for fingerprints: all but the truth, on which no fit depends."""
@@ -367,11 +365,3 @@ def as_answers(data: Any) -> Answers:
 
 def _or_empty(array: Array | None) -> Array | Sequence[Any]:
     return [] if array is None else array
-
-
-def _import_optional(library: str) -> Any:
-    try:
-        return importlib.import_module(library)
-    except ImportError:
-        message = f"{library} is not installed: pip install 'crowdwise[{library}]', or use to_frame('arrow')."
-        raise MissingDependencyError(message) from None

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from crowdwise._core.frames import as_table
 from crowdwise.answers.encoding import preview
 from crowdwise.errors import CrowdwiseError, FormatError, MissingColumnError, WeightError
 
@@ -95,13 +96,21 @@ def is_table(data: Any) -> bool:
     >>> is_table({"task": [1]}), is_table(pa.table({"task": [1]})), is_table([1, 2])
     (True, True, False)
     """
-    if isinstance(data, (Mapping, pa.Table)) or type(data).__name__ == "LazyFrame":  # which resolves columns slowly
-        return True
-    return hasattr(data, "columns") or hasattr(data, "__arrow_c_stream__")
+    return isinstance(data, Mapping) or is_frame(data) or hasattr(data, "__arrow_c_stream__")
+
+
+def is_frame(data: Any) -> bool:
+    """Return whether this is a pandas, polars or Arrow table.
+
+    >>> is_frame(pa.table({"task": [1]})), is_frame({"task": [1]}), is_frame(pa.array([1]))
+    (True, False, False)
+    """
+    return type(data).__name__ == "LazyFrame" or hasattr(data, "columns")  # a LazyFrame resolves columns slowly
 
 
 def column_reader(frame: Any) -> tuple[list[str], Callable[[str], Any]]:
     """Return the column names of a table, and a function that returns a column by name."""
+    frame = as_table(frame)
     if isinstance(frame, Mapping):
         return [str(name) for name in frame], lambda name: frame[name]
     if isinstance(frame, pa.Table):

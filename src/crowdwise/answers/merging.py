@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from crowdwise.answers.columns import column_reader, is_frame, recognise
 from crowdwise.answers.encoding import as_arrow, decode_dictionary, lookup
 from crowdwise.answers.lookalikes import warn_of_lookalikes
 from crowdwise.answers.rows import Array, Duplicates, as_weights, check_ids, sort_rows
@@ -80,9 +81,14 @@ def _merge_truth(ours: AnswerCodes, theirs: AnswerCodes, tables: list[pa.Array])
 
 
 def _as_pair(truth: Any) -> Any:
-    """Return a mapping or pandas Series of task to class as a pair (tasks, classes); other values are unchanged."""
+    """Return a mapping, pandas Series or data frame of task to class as a pair (tasks, classes), others unchanged."""
     if isinstance(truth, Mapping):
         return list(truth.keys()), list(truth.values())
+    if is_frame(truth):
+        names, column = column_reader(truth)
+        found = recognise(names, task=None, label="truth" if "truth" in names else None)
+        tasks, labels = (as_arrow(column(found[role]), role) for role in ("task", "label"))
+        return tasks.filter(labels.is_valid()), labels.filter(labels.is_valid())
     if hasattr(truth, "iloc") and hasattr(truth, "to_numpy"):
         return truth.index.to_numpy(), truth.to_numpy()
     return truth

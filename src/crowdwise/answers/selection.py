@@ -128,8 +128,9 @@ class SelectionMixin(AnswerCodes):
 
         Parameters
         ----------
-        truth : mapping or Series of task to class, pair (tasks, classes), or codes (-1 unknown) in task order
-            A class that no worker chose is added to the classes.
+        truth : mapping or Series of task to class, table, pair (tasks, classes), or codes (-1 unknown) in task order
+            A table has a column of tasks and one named `truth` or `label`; rows without a label are skipped. A class
+            that no worker chose is added to the classes.
         ignore_unknown : bool
             Skip tasks that have no answers, and count them in `removed`; otherwise they are an error.
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+from crowdwise._core.installation import install_command
 from crowdwise._core.registry import find_method, make
 from crowdwise._core.validation import require
 from crowdwise.answers import Answers
@@ -119,7 +120,7 @@ def _names_by_size(answers: Answers, with_features: bool) -> tuple[list[str], li
             notes.append(f"There are over {MANY_TASKS:,} tasks: the only learners tried were {', '.join(learners)}.")
         if find_spec("torch") is None:
             learners = tuple(name for name in learners if name in LEARNERS_WITHOUT_TORCH)
-            notes.append("torch is not installed, so networks were not tried: pip install 'crowdwise[torch]'.")
+            notes.append(f"torch is not installed, so networks were not tried: {install_command('torch')}.")
         names += learners
     return names, notes
 

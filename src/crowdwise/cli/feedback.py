@@ -73,7 +73,7 @@ def feedback(
         if json:
             as_json({"run": str(run), "workers": listed.to_pylist()})
         else:
-            show_list(listed, result.workers.to_pylist())
+            show_list(listed, result.tables.workers.to_pylist())
         return
     messages = feedback_all(result, None if everybody else [worker])
     if out is not None:

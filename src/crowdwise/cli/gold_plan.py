@@ -49,7 +49,7 @@ def plan(
         from crowdwise.run import Run
 
         finished = Run(files[0])
-        answers, source = finished.answers.with_truth(None), finished.gold if gold is None else gold
+        answers, source = finished.answers.with_truth(None), finished.tables.gold if gold is None else gold
         known, design, answers = read_gold(answers, source)
         proba, codes = finished.proba, finished.codes
     else:

@@ -246,7 +246,7 @@ def time_left(seconds: float | None) -> str:
 
 def summary_of(result: Run) -> dict[str, Any]:
     """Return the main figures of a run, for JSON output."""
-    from crowdwise.run.folder import TIMES, read_json
+    from crowdwise.run.stored_files import TIMES, read_json
 
     figures = result.metrics
     names = ("method", "why", "beats_vote", "words", "counts", "expected_accuracy", "truth", "calibration", "methods",

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise._core.atomic_io import atomic_write
+from crowdwise._core.frames import to_table
 from crowdwise.answers import Answers
 from crowdwise.answers.encoding import combine_chunks
 from crowdwise.errors import FormatError
@@ -26,22 +27,22 @@ from crowdwise.io.raw_columns import is_text
 ROWS = 200_000  # rows converted to text at a time
 
 
-def write(data: Answers | pa.Table, path: str | os.PathLike[str]) -> None:
-    """Write answers, or any Arrow table, as .csv, .tsv, .jsonl (optionally .gz) or .parquet, by the name of the file.
+def write(data: Any, path: str | os.PathLike[str]) -> None:
+    """Write answers, or any table, as .csv, .tsv, .jsonl (optionally .gz) or .parquet, by the name of the file.
 
     The file appears once it is complete. In CSV and TSV, text that a spreadsheet would run as a formula gets a leading
     apostrophe, which `read` removes, so that ids are restored exactly.
 
     Parameters
     ----------
-    data : Answers or pyarrow.Table
+    data : Answers, or pandas, polars or Arrow table
         Answers are written as the columns task, worker, label and, if set, weight, pseudo and truth.
     path : path
         The file; an existing one is replaced.
     """
     file = Path(path)
     suffix = check_target(file)
-    table = _table(data) if isinstance(data, Answers) else data
+    table = _table(data) if isinstance(data, Answers) else to_table(data)
     try:
         with atomic_write(file) as temporary, temporary.open("wb") as stream:
             if file.suffix == ".gz":

@@ -7,21 +7,44 @@ the page says so; the complete tables are in the run folder.
 from __future__ import annotations
 
 import os
+from html import escape
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from crowdwise._core.atomic_io import atomic_write
+from crowdwise._core.installation import install_command
 from crowdwise.errors import FormatError, MissingDependencyError, ParameterError
 from crowdwise.report.source import REPORT_FILE, RunSource
 
 __all__ = ["write_report"]
 
 DEPENDENCIES = ("altair", "jinja2", "vl_convert")
+HEIGHT = 800  # pixels of a report in a notebook
+
+if TYPE_CHECKING:
+    _Path = Path
+else:
+    _Path = type(Path())  # Path itself has no subclasses before Python 3.12
 
 
-def write_report(run: RunSource, out: str | os.PathLike[str] | None = None) -> Path:
+class ReportFile(_Path):
+    """The path of a report. A notebook shows the page."""
+
+    def _repr_html_(self) -> str:
+        page = escape(self.read_text("utf-8"))
+        return f'<iframe srcdoc="{page}" width="100%" height="{HEIGHT}" style="border: 0"></iframe>'
+
+
+def missing_dependency() -> str | None:
+    """Return the first package that the report needs and that is not installed."""
+    return next((name for name in DEPENDENCIES if find_spec(name) is None), None)
+
+
+def write_report(run: RunSource, out: str | os.PathLike[str] | None = None) -> ReportFile:
     """Write the report of a run and return its path. `Run.report` is a shorthand for this.
 
-    The same run always gives the same bytes. The file is written atomically.
+    The same run always gives the same bytes. The file is written atomically. A notebook shows the page.
 
     Parameters
     ----------
@@ -33,14 +56,12 @@ def write_report(run: RunSource, out: str | os.PathLike[str] | None = None) -> P
     if isinstance(run, (str, os.PathLike)):
         message = f"write_report takes a Run, not a path: use crowdwise.run.Run({os.fspath(run)!r}).report()."
         raise ParameterError(message)
-    try:
-        from crowdwise.report.page import render
-    except ImportError as error:
-        if error.name not in DEPENDENCIES:
-            raise
-        message = f"The report needs {error.name}: pip install 'crowdwise[report]'."
-        raise MissingDependencyError(message) from None
-    target = run.path / REPORT_FILE if out is None else Path(out)
+    if (missing := missing_dependency()) is not None:
+        message = f"The report needs {missing}: {install_command('report')}."
+        raise MissingDependencyError(message)
+    from crowdwise.report.page import render
+
+    target = ReportFile(run.path / REPORT_FILE if out is None else out)
     if target.is_dir():
         message = f"Cannot write {target}: it is a folder. Name a file in it."
         raise FormatError(message)

@@ -25,8 +25,8 @@ IMAGE_TYPES = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "g
 
 def ambiguous_tasks(run: RunSource) -> list[dict[str, Any]]:
     """Return one card per task, the most ambiguous first."""
-    tasks = run.tasks.slice(0, CARDS)
-    labels = run.labels.take(pc.index_in(tasks.column("task"), run.labels.column("task")))
+    tasks = run.tables.tasks.slice(0, CARDS)
+    labels = run.tables.labels.take(pc.index_in(tasks.column("task"), run.tables.labels.column("task")))
     return [
         {
             "task": short(task["task"]),

@@ -16,7 +16,7 @@ CONFUSIONS, EXAMPLES, TEXT = 3, 3, 90  # in the feedback: confusions, examples o
 
 def worker_details(run: RunSource, rows: Array) -> list[dict[str, Any]]:
     """Return, for these rows of `run.workers`, the classes and cells of the matrix (in tenths) and the feedback."""
-    ids = run.workers.column("worker").take(rows.tolist()).to_pylist()
+    ids = run.tables.workers.column("worker").take(rows.tolist()).to_pylist()
     codes = _codes(run, ids)
     at_once = max(1, MAX_CELLS // run.answers.n_classes**2)
     matrices = [

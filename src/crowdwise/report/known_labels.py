@@ -22,7 +22,7 @@ def wrong_table(run: RunSource) -> Table | None:
     With known truth, these are wrong labels of the run. The label of a gold task is the known one; it is listed if most
     answers of its workers name another class.
     """
-    labels, gold = run.labels, is_gold(run.labels)
+    labels, gold = run.tables.labels, is_gold(run.tables.labels)
     truth = labels.column("truth") if "truth" in labels.column_names else None
     if truth is None and not gold.any():
         return None
@@ -76,7 +76,7 @@ def _most_named(run: RunSource) -> tuple[Array, Array]:
     """Return the class that most answers to each task name and their share, (tasks,) each; -1 if it is the label."""
     answers = run.answers
     k, n = answers.n_classes, answers.n_tasks
-    code = pc.index_in(run.labels.column("label"), answers.class_ids).to_numpy()
+    code = pc.index_in(run.tables.labels.column("label"), answers.class_ids).to_numpy()
     cells, size = np.unique(answers.task.astype(np.int64) * k + answers.label, return_counts=True)
     task, label = cells // k, cells % k
     most, named = np.zeros(n, np.int64), np.zeros(n, np.int64)  # answers for the class named most, and for the label

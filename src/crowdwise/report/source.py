@@ -36,6 +36,26 @@ class FeedbackSource(Protocol):
         """Everything as plain values."""
 
 
+class TableSource(Protocol):
+    """The tables of a run."""
+
+    @property
+    def labels(self) -> pa.Table:
+        """One row per task."""
+
+    @property
+    def workers(self) -> pa.Table:
+        """One row per worker."""
+
+    @property
+    def tasks(self) -> pa.Table:
+        """One row per task, the most ambiguous first."""
+
+    @property
+    def next(self) -> pa.Table:
+        """Answers to buy next, the best first."""
+
+
 class RunSource(Protocol):
     """A finished run: the files of its folder as tables and figures."""
 
@@ -54,20 +74,8 @@ class RunSource(Protocol):
         """The answers the run was made from."""
 
     @property
-    def labels(self) -> pa.Table:
-        """One row per task."""
-
-    @property
-    def workers(self) -> pa.Table:
-        """One row per worker."""
-
-    @property
-    def tasks(self) -> pa.Table:
-        """One row per task, the most ambiguous first."""
-
-    @property
-    def next(self) -> pa.Table:
-        """Answers to buy next, the best first."""
+    def tables(self) -> TableSource:
+        """The tables of the folder."""
 
     def confusion_counts(self, workers: Array) -> Array:
         """Expected counts (workers, classes, classes) of each answer (last axis) per true class, by worker code."""

@@ -27,7 +27,7 @@ ID, TEXT = 80, 120  # characters of an id and of a task's text
 
 def labels_table(run: RunSource) -> Table:
     """Return tasks with their labels, those that need work first."""
-    labels = run.labels
+    labels = run.tables.labels
     rows = rows_to_show(labels)
     table = labels.take(pa.array(rows))
     cells: dict[str, list[Any]] = {
@@ -63,7 +63,7 @@ def labels_table(run: RunSource) -> Table:
 
 def workers_table(run: RunSource, rows: Array) -> Table:
     """Return workers, those with most answers first."""
-    table = run.workers.take(pa.array(rows))
+    table = run.tables.workers.take(pa.array(rows))
     cells: dict[str, list[Any]] = {
         "worker": ids(table, "worker"),
         "answers": table.column("answers").to_pylist(),
@@ -97,7 +97,9 @@ def workers_table(run: RunSource, rows: Array) -> Table:
         column("confusion_share", "How often", "share", "Share of tasks of that class"),
         column("seconds", "Seconds", "seconds", "Median time per answer"),
     ]
-    return assemble(columns, cells, run.workers.num_rows, "worker", "those with most answers first", "workers.csv")
+    return assemble(
+        columns, cells, run.tables.workers.num_rows, "worker", "those with most answers first", "workers.csv"
+    )
 
 
 def _on_gold(run: RunSource, table: pa.Table) -> dict[str, list[float | None]]:
@@ -114,7 +116,7 @@ def _on_gold(run: RunSource, table: pa.Table) -> dict[str, list[float | None]]:
 
 def next_table(run: RunSource) -> Table:
     """Return answers to buy next, the best first."""
-    table = run.next.slice(0, NEXT)
+    table = run.tables.next.slice(0, NEXT)
     cells: dict[str, list[Any]] = {
         "task": ids(table, "task"),
         "worker": ids(table, "worker"),
@@ -133,7 +135,7 @@ def next_table(run: RunSource) -> Table:
         column("gain", "Information", "number", "Expected information about the truth, in bits"),
         column("right", "Worker accuracy", "share", "Probability that this worker is right on this task"),
     ]
-    return assemble(columns, cells, run.next.num_rows, "answer", "the best first", "next.csv")
+    return assemble(columns, cells, run.tables.next.num_rows, "answer", "the best first", "next.csv")
 
 
 def rows_to_show(labels: pa.Table) -> Array:
@@ -151,14 +153,14 @@ def rows_to_show(labels: pa.Table) -> Array:
 
 def busiest(run: RunSource) -> Array:
     """Return the rows of the workers to show, those with most answers first."""
-    answers = run.workers.column("answers").to_numpy()
+    answers = run.tables.workers.column("answers").to_numpy()
     return np.argsort(-answers, kind="stable")[:WORKERS]
 
 
 def texts_of(run: RunSource, tasks: pa.ChunkedArray) -> list[str | None]:
     """Return the start of the text of these tasks; None for a task without text."""
-    rows = pc.index_in(tasks, run.tasks.column("task"))
-    texts = run.tasks.column("text").take(rows).to_pylist()
+    rows = pc.index_in(tasks, run.tables.tasks.column("task"))
+    texts = run.tables.tasks.column("text").take(rows).to_pylist()
     return [text and short(text, TEXT) for text in texts]
 
 

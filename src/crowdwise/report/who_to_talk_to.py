@@ -15,7 +15,7 @@ SPAM = "answers no better than chance"  # in runs of earlier versions, which hav
 
 def who_to_talk_to(run: RunSource) -> dict[str, Any]:
     """Return the workers to name, with the reason, and how many are flagged."""
-    rows = run.workers.to_pylist()
+    rows = run.tables.workers.to_pylist()
     flagged = sorted((row for row in rows if flag_of(row)), key=_badness)
     shown = flagged[:FLAGGED] if flagged else _below_the_crowd(rows)
     people = [

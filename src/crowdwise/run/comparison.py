@@ -108,7 +108,7 @@ def compare(before: Run, after: Run) -> Comparison:
     if not classes[0] & classes[1]:
         message = f"{before.path} and {after.path} have no class in common. Do they answer the same question?"
         raise UnknownIdError(message)
-    tasks = _join(before.labels, after.labels, "task", ("label", "confidence", "verdict"))
+    tasks = _join(before.tables.labels, after.tables.labels, "task", ("label", "confidence", "verdict"))
     n_common = tasks.num_rows
     if n_common == 0:
         message = f"{before.path} and {after.path} have no task in common. Are the task ids the same?"
@@ -121,20 +121,20 @@ def compare(before: Run, after: Run) -> Comparison:
     confidence = np.minimum(*(changed.column(f"confidence_{when}").to_numpy() for when in WHEN))
     changed = changed.take(pa.array(np.argsort(-confidence, kind="stable")))
     expected = tuple(float(np.mean(tasks.column(f"confidence_{when}").to_numpy())) for when in WHEN)
-    workers = _join(before.workers, after.workers, "worker", ("quality",))
+    workers = _join(before.tables.workers, after.tables.workers, "worker", ("quality",))
     quality = [workers.column(f"quality_{when}").fill_null(0).to_numpy() for when in WHEN]
     workers = workers.take(pa.array(np.argsort(-np.abs(quality[1] - quality[0]), kind="stable")))
     return Comparison(
-        before, after, n_common, before.labels.num_rows - n_common, after.labels.num_rows - n_common, changed, verdicts,
+        before, after, n_common, before.answers.n_tasks - n_common, after.answers.n_tasks - n_common, changed, verdicts,
         (expected[0], expected[1]), _known_accuracy(before, after), workers,
     )  # fmt: skip
 
 
 def _known_accuracy(before: Run, after: Run) -> tuple[float, float] | None:
     """Accuracy before and after on the tasks whose truth both runs know."""
-    if any("truth" not in run.labels.column_names for run in (before, after)):
+    if any("truth" not in run.tables.labels.column_names for run in (before, after)):
         return None
-    tasks = _join(before.labels, after.labels, "task", ("label", "truth"))
+    tasks = _join(before.tables.labels, after.tables.labels, "task", ("label", "truth"))
     tasks = tasks.filter(pc.and_(tasks.column("truth_before").is_valid(), tasks.column("truth_after").is_valid()))
     if not tasks.num_rows:
         return None

@@ -21,7 +21,7 @@ import numpy as np
 from crowdwise.answers import Answers
 from crowdwise.choose import Choice
 from crowdwise.choose.candidates import POOL
-from crowdwise.errors import CrowdwiseError
+from crowdwise.errors import CrowdwiseError, EmptyError
 from crowdwise.evaluate import vote_belief
 from crowdwise.run.tables.copies import identical_workers
 from crowdwise.run.tables.labels import Labelling
@@ -69,7 +69,7 @@ def measure_dependence(
     try:
         return dependence(answers, known, families=families, weight=weight, seed=seed), None
     except CrowdwiseError as error:
-        if families is not None:
+        if families is not None and not isinstance(error, EmptyError):
             raise
         return None, f"Whether workers make the same mistakes was not measured: {error}"
 

@@ -17,9 +17,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from html import escape
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -110,7 +110,7 @@ class Feedback:
     worker : id
     answers : int
     quality, quality_low, quality_high : float or None
-        Share of right answers and its interval, as in `run.tables.workers`.
+        Share of right answers and its interval, as in `run.workers`.
     crowd_quality : float or None
         Share of right answers of all workers together.
     confusions : tuple of Confusion
@@ -212,7 +212,7 @@ def workers_below_crowd(run: Run) -> pa.Table:
     pyarrow.Table
         Rows of `run.workers`, with `lost`: how many more right answers the crowd would have given.
     """
-    table = run.workers
+    table = run.tables.workers
     crowd = _crowd_quality(table)
     if crowd is None:
         return table.slice(0, 0).append_column("lost", pa.array([], pa.float64()))
@@ -221,9 +221,13 @@ def workers_below_crowd(run: Run) -> pa.Table:
     return table.append_column("lost", lost).filter(clearly).sort_by([("lost", "descending")])
 
 
-@lru_cache(maxsize=2)
+_WRITERS: WeakKeyDictionary[Run, _FeedbackWriter] = WeakKeyDictionary()
+
+
 def _feedback_writer(run: Run) -> _FeedbackWriter:
-    return _FeedbackWriter(run)
+    if run not in _WRITERS:
+        _WRITERS[run] = _FeedbackWriter(run)
+    return _WRITERS[run]
 
 
 class _FeedbackWriter:
@@ -239,16 +243,16 @@ class _FeedbackWriter:
         self.total = crowd_counts(answers, self.counts)  # (classes, labels)
         self.confusions = self._find_confusions()
         self.codes = run.codes  # (tasks,)
-        self.confidence = run.labels.column("confidence").to_numpy()  # (tasks,)
-        self.accepted = pc.equal(run.labels.column("verdict"), "accept").to_numpy()  # (tasks,)
-        self.texts = run.tasks.column("text")
-        self.text_row = pc.index_in(answers.task_ids, run.tasks.column("task").combine_chunks())  # (tasks,)
+        self.confidence = run.tables.labels.column("confidence").to_numpy()  # (tasks,)
+        self.accepted = pc.equal(run.tables.labels.column("verdict"), "accept").to_numpy()  # (tasks,)
+        self.texts = run.tables.tasks.column("text")
+        self.text_row = pc.index_in(answers.task_ids, run.tables.tasks.column("task").combine_chunks())  # (tasks,)
         names = ("answers", "quality", "quality_low", "quality_high", "spammer")
-        self.workers = {name: run.workers.column(name).to_pylist() for name in names}
-        flagged = "flag" in run.workers.column_names  # not in runs of earlier versions
-        self.flags = run.workers.column("flag").to_pylist() if flagged else [None] * len(self.ids)
-        self.quality = _crowd_quality(run.workers)
-        quality = np.clip(run.workers.column("quality").fill_null(0.5).to_numpy(), EDGE, 1 - EDGE)
+        self.workers = {name: run.tables.workers.column(name).to_pylist() for name in names}
+        flagged = "flag" in run.tables.workers.column_names  # not in runs of earlier versions
+        self.flags = run.tables.workers.column("flag").to_pylist() if flagged else [None] * len(self.ids)
+        self.quality = _crowd_quality(run.tables.workers)
+        quality = np.clip(run.tables.workers.column("quality").fill_null(0.5).to_numpy(), EDGE, 1 - EDGE)
         wrong = error_distribution(smoothed(self.total))
         said = one_quality(answers, quality, wrong)
         by_others = judge_by_peers(answers, said, base_rates(answers, run.proba), wrong)

@@ -11,8 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise._core.fingerprints import fingerprint
+from crowdwise._core.frames import to_table
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers, as_answers
+from crowdwise.answers.columns import is_frame
 from crowdwise.errors import EmptyError, FeaturesError, SingleClassError
 from crowdwise.io import read
 from crowdwise.io.reader import attach_truth, gold_notes, read_numbers
@@ -146,7 +148,8 @@ def read_gold(answers: Answers, gold: Any) -> tuple[Array | None, pa.Table | Non
     design = None
     if isinstance(gold, (str, os.PathLike)):
         design = read_numbers(gold, DESIGN, like=answers)
-    elif isinstance(gold, pa.Table):
+    elif is_frame(gold):
+        gold = to_table(gold)
         missing = next((name for name in ("task", "label") if name not in gold.column_names), None)
         require(missing is None, "gold", gold.column_names, "a table with the columns task and label")
         design, known = gold, gold.filter(gold.column("label").is_valid())

@@ -34,7 +34,8 @@ def verdict_words(accept: float) -> dict[str, str]:
     """Return what to do about each verdict."""
     return {
         "accept": f"Use the label: its confidence is at least {100 * accept:g}%.",
-        "review": f"Ask an expert: more than {CHEAP} more answers would be needed, or few answers name the label.",
+        "review": f"Ask an expert: more than {CHEAP} more answers would be needed, few answers name the label, or "
+        "every worker has answered already.",
         "needs more answers": f"Up to {CHEAP} more answers should settle it, if the label is right.",
         "hopeless": "Rewrite the question or drop the task: workers who are usually right contradict each other.",
     }  # fmt: skip

@@ -6,7 +6,7 @@
        whose labels are used (`run.selection`); rank the tasks by ambiguity (WAUM with features, else disagreement)
     4  label the tasks with verdicts, rate the workers, propose answers to buy
     5  compute all figures, among them accuracy with fewer answers and the forecast for more
-    6  write the report
+    6  write the report (not of a run in memory, which writes it when it is asked for)
 
 A killed run resumes with the scored folds of step 2 and the fitted models of step 3. Gold (`gold=`) is used in the
 fits, to select the method, to calibrate confidence and to judge workers; the label of a gold task is its gold label.
@@ -18,18 +18,21 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from crowdwise._core.atomic_io import exclusive_access, remove_partial_files
-from crowdwise.answers import Answers
+from crowdwise._core.frames import frame_kind
+from crowdwise._core.installation import install_command
+from crowdwise._core.temporary import TemporaryFolder
+from crowdwise._core.validation import require
 from crowdwise.choose.candidates import select_candidates
-from crowdwise.errors import CrowdwiseWarning, MissingDependencyError
+from crowdwise.errors import CrowdwiseWarning
 from crowdwise.learn.joint_em.class_prior import ClassPrior
+from crowdwise.report import missing_dependency
 from crowdwise.report.source import REPORT_FILE
-from crowdwise.run import folder, metrics
+from crowdwise.run import metrics
 from crowdwise.run.folder import Run
 from crowdwise.run.inputs import RunOptions, read_inputs
 from crowdwise.run.progress import Callback, OutputFolder, RunProgress, make_config
@@ -39,14 +42,15 @@ from crowdwise.run.steps.context import RunContext
 from crowdwise.run.steps.figures import write_metrics
 from crowdwise.run.steps.fit import fit_methods
 from crowdwise.run.steps.tables import make_tables, write_tables
+from crowdwise.run.stored_files import TIMES
 from crowdwise.run.tables.labels import ACCEPT
 
-STEPS = 6
+STEPS = 5  # without the report
 
 
 def run(
-    answers: Answers | str | os.PathLike[str],
-    out: str | os.PathLike[str],
+    answers: Any,
+    out: str | os.PathLike[str] | None = None,
     *,
     features: Any = None,
     images: Any = None,
@@ -68,14 +72,17 @@ def run(
     inputs: Sequence[Mapping[str, Any]] = (),
     callback: Callback | None = None,
 ) -> Run:
-    """Infer labels, rate workers, find hard tasks, fit a model and write everything to a folder.
+    """Infer labels, rate workers, find hard tasks, fit a model, and write everything to a folder or keep it in memory.
+
+    `crowdwise.run(...)` is a shorthand for this function.
 
     Parameters
     ----------
-    answers : Answers or path
-        The workers' answers.
-    out : path
-        Folder of the run: a new one, or with `resume` that of an unfinished run.
+    answers : Answers, path, or pandas, polars or Arrow table
+        The workers' answers. The frames of the result are of the same kind, of Arrow for answers and paths.
+    out : path, optional
+        Folder of the run: a new one, or with `resume` that of an unfinished run. By default the result is kept in
+        memory: in a temporary folder, which is deleted with the result. `Run.save` writes it to a folder.
     features : as in the learners, optional
         Features of the tasks; rows follow `answers.tasks`.
     images : folder of images, array (tasks, height, width[, channels]) or Pictures, optional
@@ -86,7 +93,7 @@ def run(
         Without features, encode images or texts with a pretrained network.
     seconds : (answers,) array, optional
         How long each answer took; NaN if unknown.
-    gold : as in `Answers.with_truth`, path, or table with the columns task and label, optional
+    gold : as in `Answers.with_truth`, or path, optional
         Known labels to use: each is the label of its task, and evidence about the workers, the methods and the
         confidence of all other labels. They should be of tasks drawn at random, or by `trust.plan_gold`: the columns
         that it wrote are recognised.
@@ -127,14 +134,27 @@ def run(
 
     Examples
     --------
-    >>> import tempfile
     >>> from crowdwise import simulate
-    >>> result = run(simulate.simulate(150, n_workers=9, answers_per_task=4, seed=2), tempfile.mkdtemp() + "/run")
+    >>> answers = simulate.simulate(150, n_workers=9, answers_per_task=4, seed=2)
+    >>> result = run(answers.to_frame("pandas"), method=["one-coin", "dawid-skene"])
     >>> result.metrics["counts"].keys() == {"accept", "review", "needs more answers", "hopeless"}
     True
+    >>> result.labels.head(1)[["task", "label"]]
+       task  label
+    0     0      ...
     """
     options = RunOptions(method, class_prior, accept, budget, folds, time_budget, seed, n_jobs)
+    memory = None
+    if out is None:
+        require(not resume, "resume", resume, "False without `out`, the folder of the run to resume")
+        memory = TemporaryFolder()
+        out = memory.path / "run"
     target = out if isinstance(out, OutputFolder) else OutputFolder(out)  # rejected before data is read
+    missing = missing_dependency() if memory is None else None
+    if missing is not None:
+        message = f"No report will be written, as {missing} is not installed: {install_command('report')}."
+        warnings.warn(message, CrowdwiseWarning, stacklevel=2)
+    kind = frame_kind(answers)
     data = read_inputs(answers, features, images, texts, encode, seconds, gold, truth, families)
     candidates = select_candidates(
         data.answers, method, with_features=data.X is not None, seed=seed, class_prior=class_prior,
@@ -144,16 +164,16 @@ def run(
     config = make_config(data.fingerprints(), options.as_config(), inputs, seed)
     with exclusive_access(target.path):
         remove_partial_files(target.path)
-        progress = RunProgress(target.path, config, resume=resume, steps=STEPS, callback=callback)
-        return execute(RunContext(data, options, candidates, progress, [*data.notes, *candidates.notes]))
+        with_report = memory is None and missing is None
+        progress = RunProgress(target.path, config, resume=resume, steps=STEPS + with_report, callback=callback)
+        execute(RunContext(data, options, candidates, progress, [*data.notes, *candidates.notes]), with_report)
+    return Run(target.path, kind=kind, memory=memory)
 
 
-def execute(context: RunContext) -> Run:
+def execute(context: RunContext, with_report: bool) -> None:
     """Take all steps, or write only the missing report if the run is complete."""
     data, progress = context.data, context.progress
-    if progress.finished:
-        result = _write_report(context.folder)
-    else:
+    if not progress.finished:
         with progress.step("Summarising the answers"):
             summary = metrics.answer_summary(data.answers)
         with progress.step("Comparing methods on held-out answers"):
@@ -168,20 +188,9 @@ def execute(context: RunContext) -> Run:
             write_tables(context, results, fits, selected.method, choice)
         with progress.step("Computing figures and forecasts"):
             write_metrics(context, summary, choice, selected, fits, results)
+    if with_report and not (context.folder / REPORT_FILE).is_file():
         with progress.step("Writing the report"):
-            result = _write_report(context.folder)
-    if not (context.folder / folder.TIMES).is_file():  # missing if the run was killed right after it was complete
-        progress.write_json(folder.TIMES, progress.times)
+            Run(context.folder).report()
+    if not (context.folder / TIMES).is_file():  # missing if the run was killed right after it was complete
+        progress.write_json(TIMES, progress.times)
     progress.clear()
-    return result
-
-
-def _write_report(place: Path) -> Run:
-    """Write the report if it is missing and its dependencies are installed."""
-    result = Run(place)
-    if not (place / REPORT_FILE).is_file():
-        try:
-            result.report()
-        except MissingDependencyError as error:
-            warnings.warn(f"No report was written: {error}", CrowdwiseWarning, stacklevel=4)
-    return result

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from crowdwise._core.atomic_io import LOCK, atomic_write
 from crowdwise.errors import ParameterError
-from crowdwise.run.folder import CONFIG, FORMAT, METRICS, read_json
+from crowdwise.run.stored_files import CONFIG, FORMAT, METRICS, read_json
 
 WORK = ".work"
 

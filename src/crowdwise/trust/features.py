@@ -82,13 +82,16 @@ def inputs(pool: Pool) -> Inputs:
     answers = pool._fitted
     count = np.diff(answers.task_starts)  # (tasks,)
     answered = count > 0
+    if pool.left_out_.any():  # their agreement with each other says nothing about the others' mistakes
+        answers = answers.take(np.flatnonzero(~pool.left_out_[answers.worker]))
+        count = np.diff(answers.task_starts)
     agreement = pairwise_agreement(answers)
     crowd = np.array(
         [
             dependence(answers, pool.codes_),
             1 / answers.n_classes if agreement is None else agreement,
             np.log(answers.n_classes),
-            np.log(count[answered].mean()),
+            np.log(count[count > 0].mean()),
             pool.method_agrees_[:, answered].mean(),
         ]
     )

@@ -260,7 +260,7 @@ def _shared_mistakes(
     try:
         return dependence(answers, proba, families=families, weight=weight, seed=seed), None
     except CrowdwiseError as error:
-        if families is not None:
+        if families is not None and not isinstance(error, EmptyError):
             raise
         return None, f"Whether workers make the same mistakes was not measured: {error}"
 

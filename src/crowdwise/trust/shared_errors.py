@@ -22,6 +22,9 @@ visible is zero for independent crowds and, on 12 real crowds with known truth, 
 `VISIBLE_FACTOR` times the visible one: right on average over real crowds, wrong by .07 in the mean for a crowd left out
 of the average, and blind to shared errors that look like the truth. With `proba` from gold labels rho is exact up to
 sampling. A `proba` fitted to the same answers is taken at its word and understates rho.
+
+Answers that never differ from each other, nor from gold, hold no mistake, so nothing shows whether mistakes are shared:
+that is an error, not one vote.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ import pyarrow as pa
 from numba import njit
 
 from crowdwise.answers import Answers, as_answers
-from crowdwise.errors import ConvergenceWarning, ParameterError, TooLargeError, UnknownIdError
+from crowdwise.errors import ConvergenceWarning, EmptyError, ParameterError, TooLargeError, UnknownIdError
 from crowdwise.evaluate.metrics import Array
 from crowdwise.trust.families import FamilyFit, find_families, same
 from crowdwise.truth.methods.dawid_skene import DawidSkene
@@ -178,6 +181,7 @@ def dependence(
     fit = find_families(answers, numbers, seed=seed)
     excess = family_excess(fit)  # (families,)
     known = None if proba is None else check_proba(answers, proba)
+    check_mistakes(answers, known)
     truth = default_truth(answers, fit.family, excess) if known is None else known
     visible = residual_rho(answers, truth, fit.family, weight)
     background = min(max(visible * (VISIBLE_FACTOR if known is None else 1.0), 0.0), 1.0)
@@ -186,6 +190,23 @@ def dependence(
     members = [answers.workers[fit.family == number] for number in range(len(excess))]
     groups = tuple(Family(*row) for row in zip(members, inside.tolist(), excess.tolist(), strict=True))
     return Dependence(background, visible, groups, fit.family, rho, votes, fit.ambiguous, answers, fit)
+
+
+def check_mistakes(answers: Answers, known: Array | None) -> None:
+    """Raise unless some answer differs from another to its task, or from its `known` class, (tasks, classes)."""
+    alone = np.diff(answers.task_starts) < 2
+    others = answers.label == np.append(answers.label[1:], -1)  # the next answer of the same task
+    others |= np.append(answers.task[1:], -1) != answers.task
+    unanimous = bool(others.all())
+    if known is not None:
+        gold = known.sum(axis=1)[answers.task] > 0  # (answers,)
+        unanimous = unanimous and bool((known[answers.task, answers.label][gold] > 1 - 1e-9).all())
+    if unanimous and not alone.all():
+        message = (
+            "all answers to a task agree. Without a disagreement, nothing shows whether workers make the same "
+            "mistakes, nor how many votes their answers are worth."
+        )
+        raise EmptyError(message)
 
 
 def family_numbers(answers: Answers, families: Mapping[Any, Any] | Sequence[Any]) -> Array:

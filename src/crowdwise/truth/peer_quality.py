@@ -45,6 +45,8 @@ TRUST = 4.0  # the same for quality: workers with few answers stay close to the 
 START = 0.7  # first quality, between guessing and perfect
 ROUNDS, STEPS = 20, 5  # rounds of updating quality and peers in turn; EM steps in each
 EDGE = 1e-3  # qualities stay this far from 0 and 1
+FEW_ANSWERS = 5  # workers with fewer are not called constant
+MIN_OTHERS = 3.0  # expected tasks of other classes from which they are
 
 
 class PeerQuality(NamedTuple):
@@ -57,7 +59,6 @@ class PeerQuality(NamedTuple):
     nats: Array  # log-likelihood gain of the worker's best confusion matrix over labels independent of the truth
     unknown: Array  # the most that gain could be: the entropy of the truth of the tasks answered, in nats
     freedom: Array  # degrees of freedom of that matrix
-    seen: Array  # (workers, classes): expected tasks of each class among those answered, by the other answers
 
 
 def peer_quality_of(answers: Answers, proba: Array) -> PeerQuality:
@@ -91,7 +92,34 @@ def peer_quality_of(answers: Answers, proba: Array) -> PeerQuality:
     nats = nats - np.bincount(pair_worker, x_log_y(pair_size, pair_size / n[pair_worker]), len(n))
     unknown = x_log_y(n, n) - x_log_y(seen, seen).sum(axis=1)
     freedom = np.maximum((seen > 0.5).sum(axis=1) - 1, 0) * np.maximum(np.diff(pairs.worker_starts) - 1, 0)
-    return PeerQuality(quality, known, *attention, nats, unknown, freedom, seen)
+    return PeerQuality(quality, known, *attention, nats, unknown, freedom)
+
+
+def constant_label(answers: Answers, proba: Array) -> Array:
+    """Return the only label of each worker who should have given others too, (workers,); -1 for all other workers.
+
+    They gave `FEW_ANSWERS` answers or more, and `MIN_OTHERS` of these tasks or more are expected to be of other classes
+    by the answers of the others and the model's probabilities, (tasks, classes).
+
+    >>> task, said = np.tile(np.arange(8), 4), np.tile(np.arange(8) % 2, 4)
+    >>> answers = Answers.from_arrays(task, np.arange(4).repeat(8), np.where(np.arange(32) < 8, 1, said))
+    >>> constant_label(answers, np.eye(2)[np.arange(8) % 2]).tolist()
+    [1, -1, -1, -1]
+    """
+    n, pairs = np.diff(answers.worker_starts), answers.pairs
+    single = (np.diff(pairs.worker_starts) == 1) & (n >= FEW_ANSWERS)  # (workers,)
+    label = np.full(answers.n_workers, -1)
+    if not single.any():
+        return label
+    average = smoothed(crowd_counts(answers, pair_counts(answers, proba)))
+    said = pair_confusion(answers, pair_counts(answers, proba), average)
+    counts = judge_by_peers(answers, said, base_rates(answers, proba), error_distribution(average))[2]
+    label[single] = pairs.label[pairs.worker_starts[:-1][single]]
+    seen = tasks_per_class(answers, counts)  # (workers, classes)
+    others = seen.sum(axis=1) - seen[np.arange(len(label)), label]  # expected tasks of other classes
+    shared = np.bincount(answers.worker, ~is_only_answer(answers), answers.n_workers)  # only these are evidence
+    others *= shared / np.maximum(n, 1)
+    return np.where(single & (others >= MIN_OTHERS), label, -1)
 
 
 def quality_by_peers(answers: Answers, proba: Array) -> tuple[Array, Array]:

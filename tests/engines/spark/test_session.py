@@ -1,11 +1,13 @@
 """The Spark session of the command line: missing dependencies, error messages, and an active session."""
 
 import os
+import re
 import sys
 from types import SimpleNamespace
 
 import pytest
 
+from crowdwise._core.installation import install_command
 from crowdwise.engines import spark as engine
 from crowdwise.engines.spark import session
 from crowdwise.errors import MissingDependencyError, ParameterError, SparkError
@@ -14,11 +16,11 @@ from tests.helpers.spark_session import free_port, need_spark
 
 def test_without_pyspark_the_error_names_the_extra(monkeypatch):
     monkeypatch.setattr(session, "find_spec", lambda name: None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'crowdwise\[spark\]'"), session.session():
+    with pytest.raises(MissingDependencyError, match=re.escape(install_command("spark"))), session.session():
         pass
-    with pytest.raises(MissingDependencyError, match=r"pip install 'crowdwise\[spark\]'"):
+    with pytest.raises(MissingDependencyError, match=re.escape(install_command("spark"))):
         engine.MajorityVote().fit(None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'crowdwise\[spark\]'"):
+    with pytest.raises(MissingDependencyError, match=re.escape(install_command("spark"))):
         engine.alpha(None)
 
 

@@ -56,6 +56,21 @@ def test_a_scorer_with_several_models_has_a_vote_per_model(put, rows):
     assert answers.abstentions == {"b": 1}
 
 
+def test_a_grade_that_was_not_found_is_an_abstention_in_older_logs(put, rows):
+    lost = grade("I", explanation="Grade not found in model output: I cannot say.")
+    unnamed = {"value": "I", "answer": "x", "explanation": "Grade not found in model output: I cannot say."}
+    wrong = grade("I", explanation="Not what was asked.\nGRADE: I")
+    answers = read(put("log.json", log(sample(1, model_graded_qa=lost), sample(2, model_graded_qa=wrong))))
+    assert rows(answers) == [(2, "a", "I")]
+    assert answers.abstentions == {"a": 1}
+    scorers = [("model_graded_fact", {"model": "b"})]
+    pair = log(sample(1, model_graded_fact=unnamed), sample(2, model_graded_fact=unnamed | {"explanation": None}),
+               scorers=scorers)  # fmt: skip
+    answers = read(put("old.json", pair))
+    assert rows(answers) == [(2, "b", "I")]
+    assert answers.abstentions == {"b": 1}
+
+
 def test_epochs_and_models_are_different_tasks(put):
     twice = log(sample("q", 1, model_graded_qa=grade("C")), sample("q", 2, model_graded_qa=grade("I")))
     assert read(put("one.json", twice)).tasks.tolist() == ["q/1", "q/2"]

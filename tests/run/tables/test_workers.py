@@ -7,6 +7,7 @@ from crowdwise import Answers, DawidSkene, MajorityVote
 from crowdwise.errors import ParameterError
 from crowdwise.run.tables.workers import rate_workers
 from crowdwise.simulate import answer, crowd, draw_truth, simulate
+from crowdwise.trust import calibrated
 from crowdwise.truth import peer_quality, tables
 from crowdwise.truth.tables import wilson, worker_table
 
@@ -295,3 +296,26 @@ def test_no_dense_matrices_are_built():
     table = rate(answers)
     assert table.column("informativeness").null_count == 20_000
     assert ((column(table, "quality_low") < 0.8) & (column(table, "quality_high") > 0.8)).mean() > 0.95
+
+
+@pytest.mark.parametrize("per_task", [1.5, 2.5, 5.0])
+def test_intervals_of_calibrated_labels_cover_the_true_accuracy(crowds, per_task):
+    def interval(answers):
+        labels = calibrated(answers.with_truth(None))
+        table = rate_workers(answers.with_truth(None), labels.proba, labels.codes, calibrated=True)
+        return column(table, "quality_low"), column(table, "quality_high")
+
+    assert coverage(crowds[per_task][:4], interval) >= 0.93
+
+
+def test_flags_follow_the_calibrated_quality():
+    """Half of the workers always say 0: they are flagged, and whoever follows the task is not."""
+    rng = np.random.default_rng(5)
+    truth, worker = rng.integers(0, 3, 400), np.argsort(rng.random((400, 20)), axis=1)[:, :6]
+    right = rng.random(worker.shape) < rng.uniform(0.5, 0.95, 20)[worker]
+    said = np.where(right, truth[:, None], (truth[:, None] + rng.integers(1, 3, worker.shape)) % 3)
+    said = np.where(worker < 10, 0, said)
+    answers = Answers.from_arrays(np.repeat(np.arange(400), 6), worker.ravel(), said.ravel())
+    labels = calibrated(answers)
+    table = rate_workers(answers, labels.proba, labels.codes, calibrated=True)
+    assert table.column("flag").to_pylist() == ["always answers 0"] * 10 + [None] * 10

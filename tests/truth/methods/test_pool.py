@@ -65,7 +65,37 @@ def test_a_minority_that_agrees_with_itself_does_not_outvote_the_majority():
     assert (pool.codes_ == truth).mean() > 0.8
 
 
-def test_no_method_is_fitted_again_on_ordinary_crowds():
+def test_no_method_is_fitted_again_and_nobody_left_out_of_ordinary_crowds():
     for seed in range(3):
-        answers = cw.simulate.simulate(200, n_workers=12, n_classes=2 + seed, answers_per_task=4, seed=seed)
-        assert not cw.Pool().fit(answers).refitted_.any()
+        answers = cw.simulate.simulate(200, n_workers=12, n_classes=2 + seed, workers="one-coin", seed=seed)
+        pool = cw.Pool().fit(answers)
+        assert not pool.refitted_.any() and not pool.left_out_.any()
+
+
+def crowd_with_constant_workers(n_constant, seed):
+    """20 workers of whom some always say class 0; returns the answers, the truth and the others' answers."""
+    rng = np.random.default_rng(seed)
+    truth, worker = rng.integers(0, 3, 300), np.argsort(rng.random((300, 20)), axis=1)[:, :6]
+    right = rng.random(worker.shape) < rng.uniform(0.6, 0.95, 20)[worker]
+    said = np.where(right, truth[:, None], (truth[:, None] + rng.integers(1, 3, worker.shape)) % 3)
+    said = np.where(worker < n_constant, 0, said)
+    answers = cw.Answers.from_codes(np.repeat(np.arange(300), 6), worker.ravel(), said.ravel(),
+                                    tasks=300, workers=20, classes=3)  # fmt: skip
+    return answers, truth, answers.take(np.flatnonzero(answers.worker >= n_constant))
+
+
+@pytest.mark.parametrize("n_constant", [4, 10, 12])
+def test_workers_who_always_say_the_same_do_not_count(n_constant):
+    answers, truth, others = crowd_with_constant_workers(n_constant, 1)
+    pool = Pool().fit(answers)
+    assert np.flatnonzero(pool.left_out_).tolist() == list(range(n_constant))
+    np.testing.assert_allclose(pool.proba_, Pool().fit(others).proba_, atol=1e-9)
+    right = [(codes == truth).mean() for codes in (pool.codes_, cw.MajorityVote().fit(answers).codes_)]
+    assert right[0] > right[1] + 0.02
+
+
+def test_not_everybody_is_left_out():
+    said = np.repeat([0, 1, 2], 20)
+    answers = cw.Answers.from_arrays(np.tile(np.arange(20), 3), said, said)
+    pool = Pool().fit(answers)
+    assert not pool.left_out_.all() and np.isfinite(pool.proba_).all()

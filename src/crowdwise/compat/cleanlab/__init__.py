@@ -13,9 +13,10 @@ from __future__ import annotations
 try:
     import pandas  # noqa: F401
 except ImportError:
+    from crowdwise._core.installation import install_command
     from crowdwise.errors import MissingDependencyError
 
-    message = "crowdwise.compat.cleanlab needs pandas, which is not installed: pip install 'crowdwise[pandas]'."
+    message = f"crowdwise.compat.cleanlab needs pandas, which is not installed: {install_command('pandas')}."
     raise MissingDependencyError(message) from None
 
 from crowdwise.compat.cleanlab.multiannotator import get_active_learning_scores, get_label_quality_multiannotator

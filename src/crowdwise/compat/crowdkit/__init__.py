@@ -13,9 +13,10 @@ from __future__ import annotations
 try:
     import pandas  # noqa: F401
 except ImportError:
+    from crowdwise._core.installation import install_command
     from crowdwise.errors import MissingDependencyError
 
-    message = "crowdwise.compat.crowdkit needs pandas, which is not installed: pip install 'crowdwise[pandas]'."
+    message = f"crowdwise.compat.crowdkit needs pandas, which is not installed: {install_command('pandas')}."
     raise MissingDependencyError(message) from None
 
 from crowdwise.compat.crowdkit.aggregation.classification import (

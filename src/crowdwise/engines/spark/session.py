@@ -20,6 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crowdwise._core.installation import install_command
 from crowdwise.errors import MissingDependencyError, ParameterError, SparkError
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def _end(gateway: Any) -> None:
 def need_spark() -> None:
     """Raise MissingDependencyError without pyspark."""
     if find_spec("pyspark") is None:
-        message = "the Spark engine needs pyspark: pip install 'crowdwise[spark]'."
+        message = f"the Spark engine needs pyspark: {install_command('spark')}."
         raise MissingDependencyError(message)
 
 

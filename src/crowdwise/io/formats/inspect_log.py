@@ -9,7 +9,8 @@ unless they only extract the model's answer (`choice`, `pattern`, ...).
                       sample's target the known label
 
 The task is the sample, `id/epoch` if there are several epochs. A grade that was not found, an answer that could not be
-extracted and a sample that failed are abstentions of the judge. Reading several logs, in which different models were
+extracted and a sample that failed are abstentions of the judge. Older versions write a grade that was not found as
+`I`, with an explanation that says so: that is an abstention too. Reading several logs, in which different models were
 graded, puts the model before the task.
 
 An `.eval` file is a zip with one JSON file per sample. Recent ones are compressed by Zstandard, which `zipfile` cannot
@@ -39,6 +40,7 @@ EXTRACTORS = {"choice", "pattern", "match", "answer", "exact"}  # scorers that e
 ZSTANDARD = 93  # compression method of a zip member
 LOCAL_HEADER = 30  # bytes before the name of a zip member
 MAX_MEMBER = 1 << 30  # bytes of a sample
+NOT_FOUND = "Grade not found in model output"  # start of the explanation of a grade that could not be parsed
 _OTHER = "score"  # the question of scorers that do not say which model graded
 
 
@@ -122,12 +124,18 @@ def _grades(sample: dict[str, Any]) -> Iterator[Verdict]:
                 yield Verdict(sample, f"{scorer}[{number}]", question, None, vote)
         elif isinstance(grading, list):
             models = [m.get("model") for m in grading if isinstance(m, dict) and isinstance(m.get("model"), str)]
-            yield Verdict(sample, scorer, question, models[-1] if models else None, score.get("value"))
+            yield Verdict(sample, scorer, question, models[-1] if models else None, _grade(score))
         elif isinstance(score.get("value"), dict):
             for part, value in score["value"].items():
                 yield Verdict(sample, scorer, str(part), None, value)
         else:
-            yield Verdict(sample, scorer, _OTHER, None, score.get("value"))
+            yield Verdict(sample, scorer, _OTHER, None, _grade(score))
+
+
+def _grade(score: Mapping[str, Any]) -> Any:
+    """Return the grade of a score, or None if the judge's reply held none."""
+    unparsed = str(score.get("explanation") or "").startswith(NOT_FOUND)
+    return None if unparsed else score.get("value")
 
 
 def _graders(run: Mapping[str, Any]) -> dict[str, str | None]:

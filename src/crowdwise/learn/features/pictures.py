@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise._core.images import InvalidImageError, open_image
+from crowdwise._core.installation import install_command
 from crowdwise.answers import Answers
 from crowdwise.errors import FeaturesError, MissingDependencyError
 from crowdwise.learn.features.base import Array, Features, scale_images
@@ -33,7 +34,7 @@ class Pictures(Features):
 
     def __init__(self, names: Sequence[str], source: Callable[[int], Path | io.BytesIO]) -> None:
         if find_spec("PIL") is None:
-            message = "reading images needs Pillow. Install it with pip install 'crowdwise[images]'."
+            message = f"reading images needs Pillow. Install it with {install_command('images')}."
             raise MissingDependencyError(message)
         self._names, self._source = names, source
         self.n_rows = len(names)

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
+from crowdwise._core.frames import to_table
 from crowdwise.answers import Answers
 from crowdwise.answers.columns import COLUMN_NAMES, normalise, recognise
 from crowdwise.answers.encoding import as_arrow, preview
@@ -54,10 +55,7 @@ def frame_features(frame: Any, answers: Answers | None) -> ArrayFeatures:
         plain.columns = tuple(names)
         return plain
     try:
-        if hasattr(frame, "iloc"):  # pandas
-            table = pa.Table.from_pandas(frame, preserve_index=False)
-        else:  # old versions of polars have only this way
-            table = frame.to_arrow() if hasattr(frame, "to_arrow") else pa.table(frame)
+        table = to_table(frame)
     except (ValueError, TypeError, pa.ArrowException) as error:
         message = f"the data frame cannot be read as numbers: {error}"
         raise FeaturesError(message) from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from crowdwise._core.installation import install_command
 from crowdwise.errors import MissingDependencyError, ParameterError
 
 try:
@@ -16,7 +17,7 @@ try:
     import torch.nn.functional as functional
     from torch import Tensor, nn
 except ImportError:  # pragma: no cover (the tests have torch)
-    message = "networks need torch. Install it with pip install 'crowdwise[torch]'."
+    message = f"networks need torch. Install it with {install_command('torch')}."
     raise MissingDependencyError(message) from None
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork

@@ -9,13 +9,14 @@ from typing import Any
 from crowdwise.answers import Answers
 from crowdwise.choose import Choice
 from crowdwise.choose.candidates import POOL, VOTE
-from crowdwise.run import folder, messages, metrics
+from crowdwise.run import messages, metrics
 from crowdwise.run.confidence import anchor_pool, make_labelling
 from crowdwise.run.forecast import accuracy_curve, accuracy_forecast, self_training_history
 from crowdwise.run.selection import Selected, fit_model
 from crowdwise.run.steps.context import RunContext
 from crowdwise.run.steps.fit import Fits
 from crowdwise.run.steps.tables import Results
+from crowdwise.run.stored_files import METRICS, seal_metrics
 from crowdwise.run.tables.labels import Labelling
 from crowdwise.run.trust_figures import trust_metrics
 from crowdwise.trust.calibrator import confidence_notes, label_confidence
@@ -55,7 +56,7 @@ def write_metrics(
         "why": why, "beats_vote": beats_vote,
     }  # fmt: skip
     figures["words"] = messages.headline(figures, why, results.workers.to_pylist())
-    context.progress.write_json(folder.METRICS, folder.seal_metrics(figures, context.folder))
+    context.progress.write_json(METRICS, seal_metrics(figures, context.folder))
 
 
 def _calibration(

@@ -14,7 +14,7 @@ from crowdwise.ambiguity.ranking import TaskRanker
 from crowdwise.choose import Choice
 from crowdwise.io import write
 from crowdwise.learn.base import CrowdClassifier
-from crowdwise.run import folder
+from crowdwise.run import stored_files as files
 from crowdwise.run.confidence import find_copies
 from crowdwise.run.selection import Selected, fit_model
 from crowdwise.run.steps.context import RunContext
@@ -39,14 +39,17 @@ def make_tables(context: RunContext, fits: Fits, selected: Selected, *, checked:
     """Label the tasks, rate the workers and propose answers to buy."""
     labelling = selected.labelling
     copies = find_copies(context.data.answers, fits.evidence.dependence)
-    workers = rate_workers(*labelling, seconds=context.data.seconds, copies=copies)
+    workers = rate_workers(
+        *labelling, seconds=context.data.seconds, copies=copies, calibrated=fits.evidence.pool is not None,
+        gold=context.data.gold,
+    )  # fmt: skip
     quality = workers.column("quality").fill_null(0.5).to_numpy()
     ranking = Disagreement(labelling, quality) if fits.ranking is None else fits.ranking
     checked = checked or fits.evidence.pool is not None
     low = workers.column("quality_low").fill_null(0.0).to_numpy()
     labels = label_table(
         labelling, ranking, context.options.accept, checked=checked, by_features=selected.needs_features, quality=low,
-        gold=context.data.gold,
+        gold=context.data.gold, flagged=pc.is_valid(workers.column("flag")).to_numpy(),
     )  # fmt: skip
     proposal = _propose(context, fits.models[selected.method], labelling, labels, workers)
     return Results(_with_truth(context, labels), workers, proposal, ranking)
@@ -79,19 +82,19 @@ def write_tables(context: RunContext, results: Results, fits: Fits, best: str, c
     """Write the tables, the images and the models of the folder."""
     model = fits.models[best]
     place, data, labels = context.folder, context.data, results.labels
-    write(labels, place / folder.LABELS)
-    plain = [name for name in labels.column_names if not name.startswith(folder.PROBA)]
-    write(labels.select(plain), place / folder.LABELS_CSV)
-    write(results.workers, place / folder.WORKERS)
+    write(labels, place / files.LABELS)
+    plain = [name for name in labels.column_names if not name.startswith(files.PROBA)]
+    write(labels.select(plain), place / files.LABELS_CSV)
+    write(results.workers, place / files.WORKERS)
     order = np.argsort(results.ranking.scores_, kind="stable")
     images = {} if data.images is None else write_thumbnails(data.images, order.tolist(), place)
-    write(task_table(results.ranking, data.texts, images), place / folder.TASKS)
-    write(results.proposal, place / folder.NEXT)
+    write(task_table(results.ranking, data.texts, images), place / files.TASKS)
+    write(results.proposal, place / files.NEXT)
     if data.gold is not None:
-        write(gold_table(data.answers, data.gold, data.design), place / folder.GOLD)
-    model.save(place / folder.MODEL)
+        write(gold_table(data.answers, data.gold, data.design), place / files.GOLD)
+    model.save(place / files.MODEL)
     if isinstance(model, TruthModel) and data.X is not None:
-        _best_classifier(context, fits, best, choice).save(place / folder.CLASSIFIER)
+        _best_classifier(context, fits, best, choice).save(place / files.CLASSIFIER)
 
 
 def _best_classifier(context: RunContext, fits: Fits, best: str, choice: Choice | None) -> Any:

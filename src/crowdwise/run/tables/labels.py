@@ -14,6 +14,7 @@ The verdict is the first of these that applies:
                         features, held-out answers have checked the model that contradicts the answers
     hopeless            confidence < `HOPELESS`, and trusted answers contradict each other (`verdict_evidence`), as more
                         answers would: rewrite the question, or drop the task
+    review              every worker who can be asked has answered the task already: more answers need new workers
     needs more answers  needed <= `CHEAP`: a few more answers should settle it
     review              needed > `CHEAP`: an expert should decide
 
@@ -33,7 +34,7 @@ from crowdwise.ambiguity.ranking import TaskRanker
 from crowdwise.answers import Answers
 from crowdwise.errors import ParameterError
 from crowdwise.report.source import VERDICTS
-from crowdwise.run.folder import PROBA
+from crowdwise.run.stored_files import PROBA
 from crowdwise.run.tables.verdict_evidence import contradicted, quality_bounds
 from crowdwise.truth.tables import label_columns
 
@@ -48,6 +49,7 @@ UNANSWERED = "nobody has answered this task"
 UNNAMED = "nobody gave this label"
 MINORITY = "fewer than half of the answers name it"
 SPLIT = "trusted answers contradict each other"
+ASKED = "every worker has answered it: ask new workers or an expert"
 SINGLE = "only one answer, and no other answers to check it"
 
 
@@ -73,6 +75,7 @@ def label_table(
     by_features: bool = False,
     quality: Array | None = None,
     gold: Array | None = None,
+    flagged: Array | None = None,
 ) -> pa.Table:
     """Return the table of labels.parquet.
 
@@ -92,14 +95,17 @@ def label_table(
         default is the bound from the probabilities (`quality_bounds`).
     gold : (tasks,) int array, optional
         Codes of known labels, -1 unknown. They replace the inferred labels, with confidence 1.
+    flagged : (workers,) bool array, optional
+        Workers who should not be asked again.
     """
     labelling = labelling if gold is None else with_gold(labelling, gold)
     answers, proba, _ = labelling
     columns = label_columns(*labelling)
     share = ambiguity(ranking.scores_)
     verdict, reason = verdicts(
-        labelling, columns, accept, checked=checked, by_features=by_features, quality=quality, gold=gold
-    )
+        labelling, columns, accept, checked=checked, by_features=by_features, quality=quality, gold=gold,
+        flagged=flagged,
+    )  # fmt: skip
     return pa.table(
         {
             **columns,
@@ -169,6 +175,7 @@ def verdicts(
     by_features: bool,
     quality: Array | None,
     gold: Array | None,
+    flagged: Array | None,
 ) -> tuple[Array, Array]:
     """Return positions in `VERDICTS` and reasons, (tasks,) each."""
     count = np.asarray(columns["answers"])
@@ -181,8 +188,21 @@ def verdicts(
     bound = quality_bounds(labelling.answers, labelling.proba) if quality is None else np.asarray(quality, float)
     hopeless = (confidence < min(HOPELESS, accept)) & contradicted(labelling.answers, labelling.proba, bound)
     cheap = (answers_needed(labelling, accept) <= CHEAP) | single
+    asked = nobody_left(labelling.answers, flagged)
     supported = ~minority | (by_features and checked)
-    rules = [known, count == 0, sure & supported, sure, hopeless, cheap]
-    verdict = np.select(rules, [0, 2, 0, 1, 3, 2], 1).astype(np.int32)
-    reasons = [known, count == 0, hopeless, agreement == 0, minority, single]
-    return verdict, np.select(reasons, [GOLD, UNANSWERED, SPLIT, UNNAMED, MINORITY, SINGLE], "")
+    rules = [known, count == 0, sure & supported, sure, hopeless, asked, cheap]
+    verdict = np.select(rules, [0, 2, 0, 1, 3, 1, 2], 1).astype(np.int32)
+    reasons = [known, count == 0, hopeless, agreement == 0, minority, asked & (verdict == 1), single]
+    return verdict, np.select(reasons, [GOLD, UNANSWERED, SPLIT, UNNAMED, MINORITY, ASKED, SINGLE], "")
+
+
+def nobody_left(answers: Answers, flagged: Array | None = None) -> Array:
+    """Return which tasks (tasks,) every worker with answers who is not `flagged` has answered.
+
+    >>> answers = Answers.from_arrays([1, 1, 2], ["a", "b", "a"], ["x", "x", "y"])
+    >>> nobody_left(answers).tolist(), nobody_left(answers, np.array([False, True])).tolist()
+    ([True, False], [True, True])
+    """
+    able = np.diff(answers.worker_starts) > 0
+    able = able if flagged is None else able & ~flagged
+    return np.asarray(np.bincount(answers.task, able[answers.worker], answers.n_tasks) >= able.sum())

@@ -13,7 +13,7 @@ import pyarrow as pa
 from crowdwise._core.atomic_io import atomic_write
 from crowdwise.ambiguity.ranking import TaskRanker
 from crowdwise.learn.features.pictures import Pictures
-from crowdwise.run.folder import IMAGES
+from crowdwise.run.stored_files import IMAGES
 from crowdwise.run.tables.labels import TINY, Labelling
 
 Array = np.ndarray[Any, np.dtype[Any]]

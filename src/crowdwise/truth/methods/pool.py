@@ -13,6 +13,10 @@ the answers fit equally well if the other 12 are wrong in every task, and some m
 workers with more than half of the answers are right less often than a guess, by a method's labels, it is fitted again
 to the answers of these workers alone (`refitted_`): most workers answer better than chance.
 
+Workers who give the same answer to every task, whatever the others say (`truth.peer_quality.constant_label`), tell
+nothing about the truth, but they move the votes, the class shares and all that is measured against them. If there are
+any by the pooled labels, all methods are fitted again without them (`left_out_`).
+
 The opinion pool is Stone, "The opinion pool", Annals of Mathematical Statistics 32 (1961). The pooled methods differ in
 what they assume: votes (naive-soft, wawa), one accuracy per worker (one-coin), with task difficulty (glad), guessing
 (mace), a confusion matrix per worker (dawid-skene, ibcc) and subtypes that many workers mistake (ebcc).
@@ -34,6 +38,7 @@ from crowdwise._core.validation import is_number, require
 from crowdwise.answers import Answers
 from crowdwise.errors import ConvergenceWarning
 from crowdwise.truth.base import Array, Callback, TruthModel, fix_gold, pick, vote_shares, weights_of
+from crowdwise.truth.peer_quality import constant_label
 from crowdwise.truth.tables import wilson
 
 METHODS = ("naive-soft", "wawa", "one-coin", "dawid-skene", "glad", "mace", "ebcc", "ibcc")
@@ -72,6 +77,8 @@ class Pool(TruthModel):
         Share of tasks on which each method gives the pool's label.
     refitted_ : (methods,) bool array
         Methods that took the majority of workers to be wrong, and were fitted again to the answers of that majority.
+    left_out_ : (workers,) bool array
+        Workers who always give the same answer. The methods are fitted without them.
 
     Examples
     --------
@@ -90,6 +97,7 @@ class Pool(TruthModel):
     drift_: Array
     agreement_: dict[str, float]
     refitted_: Array
+    left_out_: Array
 
     def __init__(self, methods: tuple[str, ...] = METHODS, *, scale: float = SCALE, random_state: int = 0) -> None:
         self.methods = methods
@@ -103,11 +111,25 @@ class Pool(TruthModel):
         require(positive, "scale", self.scale, "a number above 0, or infinity")
 
     def _fit(self, answers: Answers, gold: Array | None, rng: np.random.Generator, callback: Callback | None) -> None:
+        proba = self._fit_methods(answers, gold, callback)
+        idle = constant_label(answers, self._average(proba)) >= 0  # (workers,)
+        self.left_out_ = np.zeros(answers.n_workers, bool) if idle[answers.worker].all() else idle
+        if self.left_out_.any():
+            proba = self._fit_methods(answers.take(np.flatnonzero(~idle[answers.worker])), gold, callback)
+        self.proba_ = fix_gold(self._average(proba), gold)
+        label = pick(self.proba_, np.random.default_rng(self.random_state))  # as `fit` will pick
+        rows = np.arange(answers.n_tasks)
+        self.log_odds_ = np.sum([logit(each) for each in proba], axis=0) / len(proba)
+        self.method_agrees_ = np.array([each[rows, label] >= each.max(axis=1) - TIE for each in proba])
+        self.agreement_ = dict(zip(self.methods, self.method_agrees_.mean(axis=1).tolist(), strict=True))
+
+    def _fit_methods(self, answers: Answers, gold: Array | None, callback: Callback | None) -> list[Array]:
+        """Return the probabilities of each method, (tasks, classes); set `refitted_`, `drift_` and `weights_`."""
         self.refitted_ = np.zeros(len(self.methods), bool)
         weight = weights_of(answers) if answers.weight is not None else np.ones(answers.n_answers)
         vote = fix_gold(vote_shares(answers), gold).mean(axis=0)  # (classes,)
         drift = np.empty(len(self.methods))
-        proba: list[Array] = []  # of each method, (tasks, classes)
+        proba: list[Array] = []
         for m, name in enumerate(self.methods):
             model = make(name, random_state=self.random_state)
             with warnings.catch_warnings():  # one method of eight that is not fully converged changes the mean little
@@ -123,15 +145,14 @@ class Pool(TruthModel):
                 callback(m, float("nan"))
         shares = 1 / (1 + drift / self.scale)
         self.drift_, self.weights_ = drift, shares / shares.sum()
-        pooled = np.zeros((answers.n_tasks, answers.n_classes))
+        return proba
+
+    def _average(self, proba: list[Array]) -> Array:
+        """Return the pooled probabilities, (tasks, classes)."""
+        pooled = np.zeros_like(proba[0])
         for share, each in zip(self.weights_, proba, strict=True):
             pooled += share * each
-        self.proba_ = fix_gold(pooled / pooled.sum(axis=1, keepdims=True), gold)
-        label = pick(self.proba_, np.random.default_rng(self.random_state))  # as `fit` will pick
-        rows = np.arange(answers.n_tasks)
-        self.log_odds_ = np.sum([logit(each) for each in proba], axis=0) / len(proba)
-        self.method_agrees_ = np.array([each[rows, label] >= each.max(axis=1) - TIE for each in proba])
-        self.agreement_ = dict(zip(self.methods, self.method_agrees_.mean(axis=1).tolist(), strict=True))
+        return np.asarray(pooled / pooled.sum(axis=1, keepdims=True))
 
 
 def below_chance(answers: Answers, codes: Array) -> Array:
