@@ -69,9 +69,11 @@ def test_parquet_keeps_lists(digits):
 
 
 def test_json_has_the_ranking_of_the_library(digits):
-    result = run(f"{LINE} --method aum --top 2 --json --network mlp --set network__hidden=7")
+    result = run(
+        f"{LINE.replace('epochs 2', 'epochs 30')} --method aum --top 2 --json --network mlp --set network__hidden=7"
+    )
     output = json.loads(result.stdout)
-    model = cw.AUM(cw.MLP(7), epochs=2).fit(*digits)
+    model = cw.AUM(cw.MLP(7), epochs=30).fit(*digits)
     assert output["most_ambiguous"] == model.ranking(2).to_pylist()
     assert output["left_out"] == model.tasks_[model.prune(0.01).removed].tolist()
     assert (output["method"], output["parameters"]["network__hidden"], output["tasks"]) == ("aum", 7, 100)

@@ -11,6 +11,8 @@ import inspect
 import reprlib
 from typing import Any, Self
 
+from crowdwise._core.display import html_table
+
 _SHORT = reprlib.Repr()  # long values, such as arrays, are abbreviated
 _SHORT.maxother = _SHORT.maxstring = 200
 _SHORT.maxtuple = _SHORT.maxlist = _SHORT.maxdict = 30
@@ -22,7 +24,8 @@ class HasParameters:
     @classmethod
     def _get_param_names(cls) -> list[str]:
         """Return the names of the parameters, sorted."""
-        return sorted(name for name in inspect.signature(cls).parameters)
+        parameters = inspect.signature(cls).parameters.values()
+        return sorted(each.name for each in parameters if each.kind is not each.VAR_KEYWORD)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; with `deep`, also those of a parameter that is a model, as `outer__inner`."""
@@ -56,6 +59,10 @@ class HasParameters:
         values = self.get_params(deep=False).items()
         changed = [f"{name}={_SHORT.repr(value)}" for name, value in values if repr(value) != repr(defaults[name])]
         return f"{type(self).__name__}({', '.join(changed)})"
+
+    def _repr_html_(self) -> str:
+        rows = [(name, _SHORT.repr(value)) for name, value in self.get_params(deep=False).items()]
+        return html_table(rows, paragraphs=[type(self).__name__])
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.base import BaseEstimator
