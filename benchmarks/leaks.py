@@ -118,7 +118,7 @@ def operation(name: str, folder: Path) -> Callable[[], Any]:
     number = count()
 
     def run() -> Any:
-        return cw.run.run(answers, folder / f"run{next(number)}", method=["majority-vote", "one-coin"], folds=2)
+        return cw.run(answers, folder / f"run{next(number)}", method=["majority-vote", "one-coin"], folds=2)
 
     if name == "run":
         return run

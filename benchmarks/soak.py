@@ -88,7 +88,7 @@ def fit_and_predict(name: str, X: np.ndarray, answers: cw.Answers, folder: Path)
 
 def run_and_report(answers: cw.Answers, folder: Path) -> None:
     """Make a run with a report, open it again and compare it with itself."""
-    cw.run.run(answers, folder / "run", method=["majority-vote", "one-coin", "dawid-skene"], folds=2)
+    cw.run(answers, folder / "run", method=["majority-vote", "one-coin", "dawid-skene"], folds=2)
     opened = cw.run.Run(folder / "run")
     opened.report(folder / "report.html")
     if compare(opened, opened).changed.num_rows:

@@ -35,7 +35,7 @@ def main(out: Path, small: bool = False) -> cw.run.Run:
     answers, X = data.answers[:n_tasks], data.X[:n_tasks]  # rows of X follow answers.tasks
     images = None if data.images is None else data.images["train"][:n_tasks]
 
-    run = cw.run.run(answers, out, features=X, images=images, resume=True, **options)
+    run = cw.run(answers, out, features=X, images=images, resume=True, **options)
 
     scores, method = run.metrics["truth"], run.metrics["method"]
     right = summarise(answers).answer_accuracy

@@ -74,7 +74,7 @@ def main(out: Path, small: bool = False) -> cw.run.Run:
     print(f"{file}: {answers}; left out: {dict(answers.removed)}.")
 
     options: dict[str, Any] = {"method": ["dawid-skene", "aggnet"], "folds": 2, "n_jobs": 1} if small else {}
-    run = cw.run.run(
+    run = cw.run(
         answers, out / "run", features=own, images=own.reshape(-1, 8, 8), seconds=side.seconds, resume=True, **options
     )
     print(*run.metrics["words"], sep="\n")

@@ -107,7 +107,7 @@ def main(out: Path, small: bool = False) -> dict[str, list[float]]:
     answers = panel(n_tasks, seed=0)
     options: dict[str, Any] = {"method": ["one-coin", "dawid-skene"], "folds": 2} if small else {}
     for name, used in {"counted": answers, "families": weighted(answers, KNOWN)}.items():
-        run = cw.run.run(used, out / name, resume=True, **options)
+        run = cw.run(used, out / name, resume=True, **options)
         expected, scores = run.metrics["expected_accuracy"], run.metrics["truth"]
         print(
             f"Run '{name}': {run.metrics['method']} was chosen. {expected:.1%} of the labels are expected to be right, "

@@ -49,7 +49,7 @@ def main(out: Path, small: bool = False) -> cw.run.Run:
     truth = answers.truth
 
     # encode=False: the texts are for the report only and are not turned into features
-    run = cw.run.run(answers, out, texts=pair_texts(data.texts, n_tasks), encode=False, resume=True, **options)
+    run = cw.run(answers, out, texts=pair_texts(data.texts, n_tasks), encode=False, resume=True, **options)
 
     rare = truth == SAME
     vote = cw.MajorityVote().fit(answers).codes_

@@ -15,11 +15,12 @@ from crowdwise.errors import ParameterError, TaskOrderWarning
 COLUMNS = {
     "item": [f"img_{t}" for t in range(40) for _ in range(3)],
     "annotator": [w for _ in range(40) for w in "abc"],
-    "label": ["cat" if t % 3 else "dog" for t in range(40) for _ in range(3)],
+    "label": ["cat" if t % 3 or (w == "c" and t == 6) else "dog" for t in range(40) for w in "abc"],
 }
 TABLES = {
     "mapping": COLUMNS,
     "pandas": pd.DataFrame(COLUMNS),
+    "pandas with an index": pd.DataFrame(COLUMNS).set_index(["item", "annotator"]),
     "polars": pl.DataFrame(COLUMNS),
     "polars-lazy": pl.LazyFrame(COLUMNS),
     "arrow": pa.table(COLUMNS),
@@ -32,6 +33,10 @@ CALLS = {
     "alpha": lambda table: cw.evaluate.krippendorff_alpha(table),
     "summarise": lambda table: str(cw.evaluate.summarise(table)),
     "calibrated": lambda table: cw.trust.calibrated(table).proba,
+    "alike": lambda table: str(cw.evaluate.alike(table)),
+    "panel": lambda table: str(cw.trust.panel(table)),
+    "plan_gold": lambda table: cw.trust.plan_gold(table, cw.trust.calibrated(table).proba, 10).table.to_pylist(),
+    "replay": lambda table: cw.acquire.replay(table, score=lambda model: 1.0, seeds=[0], step=0.5).to_pylist(),
     "dependence": lambda table: cw.trust.dependence(table).effective_votes,
 }
 

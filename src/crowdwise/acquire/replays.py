@@ -21,7 +21,7 @@ from crowdwise._core.registry import make
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.acquire.proposals import propose
 from crowdwise.acquire.strategies import STRATEGIES
-from crowdwise.answers import Answers
+from crowdwise.answers import Answers, as_answers
 from crowdwise.answers.encoding import lookup
 from crowdwise.errors import GoldError, ParameterError
 from crowdwise.learn.base import Array, CrowdClassifier
@@ -32,7 +32,7 @@ Score = Callable[[Any], float]
 
 
 def replay(
-    answers: Answers,
+    answers: Any,
     strategies: str | Iterable[str] = ("random", "information"),
     *,
     model: Any = "dawid-skene",
@@ -51,7 +51,7 @@ def replay(
 
     Parameters
     ----------
-    answers : Answers
+    answers : Answers or data frame
         All answers; with `oracle`, those known at the start.
     strategies : name or names
         From `STRATEGIES`. All have the same start.
@@ -91,6 +91,7 @@ def replay(
     >>> table.column("answers").to_pylist()[:5]
     [60, 105, 150, 180, 60]
     """
+    answers = as_answers(answers)
     names = [strategies] if isinstance(strategies, str) else list(strategies)
     known_names = len(names) > 0 and all(name in STRATEGIES for name in names)
     require(known_names, "strategies", names, f"one or more of {', '.join(STRATEGIES)}")

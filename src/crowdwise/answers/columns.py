@@ -119,7 +119,9 @@ def column_reader(frame: Any) -> tuple[list[str], Callable[[str], Any]]:
         frame = frame.collect()
     if hasattr(frame, "columns"):  # pandas, polars: column by column, so that only the needed ones are converted
         by_name = {str(name): name for name in frame.columns}  # pandas also has numbers as names
-        return [str(name) for name in frame.columns], lambda name: frame[by_name[name]]
+        levels = {str(name) for name in getattr(getattr(frame, "index", None), "names", []) if name is not None}
+        names = [*map(str, frame.columns), *sorted(levels - by_name.keys())]  # a named index is a column, too
+        return names, lambda name: frame[by_name[name]] if name in by_name else frame.index.get_level_values(name)
     if hasattr(frame, "__arrow_c_stream__"):
         return column_reader(pa.table(frame))
     message = f"a {type(frame).__name__} is not a table; pass a pandas, polars or Arrow table, or use from_arrays."

@@ -17,14 +17,14 @@ peers; groups of workers with fewer are not found. Tasks that are hard for every
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.stats import norm
 
-from crowdwise.answers import Answers
+from crowdwise.answers import Answers, as_answers
 from crowdwise.evaluate.metrics import Array
 
 MIN_COMMON_TASKS, MIN_PEERS = 20, 3
@@ -43,12 +43,12 @@ class AlikeGroup(NamedTuple):
     expected: float  # the same if their errors were independent
 
 
-def alike(answers: Answers, *, seed: int = 0) -> list[AlikeGroup]:
+def alike(answers: Any, *, seed: int = 0) -> list[AlikeGroup]:
     """Return groups of workers who may share their mistakes, the largest first.
 
     Parameters
     ----------
-    answers : Answers
+    answers : Answers or data frame
         The answers to examine.
     seed : int
         Seed of the sample of tasks, which is only drawn if there are too many pairs of answers.
@@ -61,6 +61,7 @@ def alike(answers: Answers, *, seed: int = 0) -> list[AlikeGroup]:
     >>> alike(answers), sorted(group.workers.tolist() for group in alike(answers.merge(copy)))[0]
     ([], [0, 6])
     """
+    answers = as_answers(answers)
     i, j, both, same = count_worker_pairs(answers, np.random.default_rng(seed))
     enough = both >= MIN_COMMON_TASKS
     i, j, both, same = i[enough], j[enough], both[enough], same[enough]

@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 from scipy.stats import norm, t
 
 from crowdwise._core.validation import is_integer, require
-from crowdwise.answers import Answers
+from crowdwise.answers import Answers, as_answers
 from crowdwise.errors import GoldError
 from crowdwise.trust.gold_design import gold_table
 from crowdwise.trust.gold_sample import Array
@@ -77,14 +77,14 @@ class _Part(NamedTuple):
 
 
 def plan_gold(
-    answers: Answers, proba: Array, n_gold: int, *, codes: Array | None = None, gold: Any = None,
+    answers: Any, proba: Array, n_gold: int, *, codes: Array | None = None, gold: Any = None,
     design: pa.Table | None = None, seed: int = 0,
 ) -> GoldPlan:  # fmt: skip
     """Draw tasks for a person to label, those whose labels are uncertain more often, with known probabilities.
 
     Parameters
     ----------
-    answers : Answers
+    answers : Answers or data frame
     proba : (tasks, classes) array
         Calibrated probabilities, such as `Run.proba` or those of `calibrated`.
     n_gold : int
@@ -114,6 +114,7 @@ def plan_gold(
     >>> found.accuracy.low < (cw.MajorityVote().fit(answers).codes_ == answers.truth).mean() < found.accuracy.high
     np.True_
     """
+    answers = as_answers(answers)
     require(is_integer(n_gold, 1), "n_gold", n_gold, "an integer of 1 or more")
     shape = (answers.n_tasks, answers.n_classes)
     proba = np.asarray(proba, dtype=float)

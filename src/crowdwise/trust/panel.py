@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from crowdwise._core.validation import is_integer, is_number, require
-from crowdwise.answers import Answers
+from crowdwise.answers import Answers, as_answers
 from crowdwise.errors import ConvergenceWarning, CrowdwiseError, EmptyError, SingleClassError
 from crowdwise.trust.alternative_annotator import AlternativeAnnotatorTest, alternative_annotator_test
 from crowdwise.trust.estimates import TrustEstimates, estimate
@@ -151,7 +151,7 @@ class Panel:
 
 
 def panel(
-    answers: Answers,
+    answers: Any,
     gold: Any = None,
     *,
     families: Mapping[Any, Any] | Sequence[Any] | None = None,
@@ -167,7 +167,7 @@ def panel(
 
     Parameters
     ----------
-    answers : Answers
+    answers : Answers or data frame
     gold : mapping of task to class, or codes in task order (-1 unknown), optional
         Known labels of a random sample of the tasks, for intervals at least `ppi.MIN_GOLD`. The default is the truth of
         `answers`: here, gold is only used to measure.
@@ -206,6 +206,7 @@ def panel(
     """
     require(is_number(tolerance) and 0 <= tolerance < 1, "tolerance", tolerance, "a share from 0 to below 1")
     require(is_integer(seed, 0), "seed", seed, "an integer, 0 or more")
+    answers = as_answers(answers)
     _check(answers)
     people, notes = list(people), []
     known = answers.truth if gold is None else answers.codes_of_truth(gold)
