@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import crowdwise as cw
 import crowdwise.run
 from crowdwise.cli import app, demo
-from crowdwise.cli.options import settings
+from crowdwise.cli.method_options import settings
 from crowdwise.errors import ParameterError
 from crowdwise.evaluate import summarise
 from crowdwise.io import write

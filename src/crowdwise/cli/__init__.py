@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from crowdwise import __version__
-from crowdwise.cli import aggregate, compare, data, demo, distributed, feedback, fit, next, panel, rank, run
+from crowdwise.cli import aggregate, compare, data, demo, distributed, feedback, fit, next, panel, predict, rank, run
 from crowdwise.cli.interruption import exit_code, interruptible, with_option_names
 from crowdwise.cli.screen import notes, say
 from crowdwise.errors import CrowdwiseError
@@ -79,7 +79,7 @@ for _function, _example in (
     (panel.panel, panel.EXAMPLE),
     (aggregate.aggregate, aggregate.EXAMPLE),
     (fit.fit, fit.FIT),
-    (fit.predict, fit.PREDICT),
+    (predict.predict, predict.PREDICT),
     (rank.rank, rank.RANK),
     (data.inspect, data.INSPECT),
     (data.convert, data.CONVERT),

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crowdwise.cli import options, spark
-from crowdwise.cli.options import build, known_labels, read_answers, refuse_same_file, settings, sizes
+from crowdwise.cli.known_labels import NO_GOLD, known_labels
+from crowdwise.cli.method_options import build, settings
+from crowdwise.cli.options import read_answers, refuse_same_file, sizes
 from crowdwise.cli.screen import as_json, fields, note, percent, progress, say, table
 
 if TYPE_CHECKING:
@@ -92,7 +94,7 @@ def aggregate(
     if engine is spark.Engine.spark:
         columns = {name: reading[name] for name in ("task", "worker", "label")}
         result = spark.aggregate(
-            files, method, out, truth, None if gold == options.NO_GOLD else gold, set_, seed,
+            files, method, out, truth, None if gold == NO_GOLD else gold, set_, seed,
             format=reading["format"], columns=columns, duplicates=reading["duplicates"],
             max_classes=reading["max_classes"], master=master, checkpoint=checkpoint, resume=resume, bad=bad,
             parts=parts, broadcast_limit=broadcast_limit, overwrite=overwrite, spark_conf=spark_conf,

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crowdwise.cli.options import read_answers, refuse_same_file, sizes, with_marked_gold
+from crowdwise.cli.known_labels import with_marked_gold
+from crowdwise.cli.options import read_answers, refuse_same_file, sizes
 from crowdwise.cli.screen import as_json, fields, note, progress, say, table
 from crowdwise.errors import ParameterError
 

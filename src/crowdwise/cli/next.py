@@ -15,7 +15,9 @@ from crowdwise.cli import options
 from crowdwise.cli.aggregate import fit
 from crowdwise.cli.fit import FEATURES, match, train
 from crowdwise.cli.gold_plan import plan, split_gold
-from crowdwise.cli.options import build, known_labels, read_answers, refuse_same_file, settings, sizes
+from crowdwise.cli.known_labels import known_labels
+from crowdwise.cli.method_options import build, settings
+from crowdwise.cli.options import read_answers, refuse_same_file, sizes
 from crowdwise.cli.screen import as_json, fields, note, progress, say, table
 from crowdwise.errors import EmptyError, FormatError, MissingColumnError, ParameterError, WeightError
 

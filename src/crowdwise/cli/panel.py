@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crowdwise.cli import options
+from crowdwise.cli import known_labels, options
 from crowdwise.cli.options import read_answers, refuse_same_file, renamed, sizes, withheld
 from crowdwise.cli.panel_screen import show, summary
 from crowdwise.cli.screen import as_json, note, progress, to_json
@@ -73,14 +73,14 @@ def panel(
     for target in (out, pairs):
         if target is not None and not (target is out and target.suffix == ".json"):
             check_target(target)
-    inputs = [*files, gold, options.family_file(families), options.family_file(people)]
+    inputs = [*files, gold, known_labels.family_file(families), known_labels.family_file(people)]
     refuse_same_file(inputs, [out, pairs], pseudonymise)
     with withheld(files, really=pseudonymise is not None):
         answers = read_answers(files, **reading)
-    groups = options.read_families(families, files, answers, pseudonymise, reading)
+    groups = known_labels.read_families(families, files, answers, pseudonymise, reading)
     chosen = read_people(people, answers)
     if pseudonymise is not None:
-        chosen = options.pseudonyms(chosen, answers, pseudonymise)
+        chosen = known_labels.pseudonyms(chosen, answers, pseudonymise)
     answers, _ = renamed(answers, pseudonymise)
     known, design, answers = _gold(answers, gold, read_gold)
     with progress("Comparing the workers"):
@@ -120,7 +120,7 @@ def _gold(answers: Answers, gold: Path | None, read_gold: Any) -> tuple[Any, Any
 
     Known labels in the answers are gold here, marked or not: they are only used to measure.
     """
-    if gold == options.NO_GOLD:
+    if gold == known_labels.NO_GOLD:
         return None, None, answers.with_truth(None)
     n_known = 0 if answers.truth is None else int((answers.truth >= 0).sum())
     if n_known:
@@ -138,7 +138,7 @@ def read_people(text: str | None, answers: Answers) -> list[Any]:
     if text is None:
         return []
     names = [name.strip() for name in text.split(",") if name.strip()]
-    file = options.family_file(text)
+    file = known_labels.family_file(text)
     if file is not None:
         with file.open(encoding="utf-8-sig", newline="") as stream:
             rows = csv.DictReader(stream)

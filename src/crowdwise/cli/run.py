@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crowdwise.cli import options
+from crowdwise.cli import known_labels, method_options, options
 from crowdwise.cli.fit import FEATURES, match
 from crowdwise.cli.interruption import resume_hint
 from crowdwise.cli.options import read_answers_with_side_columns, refuse_same_file, renamed, sizes, withheld
@@ -61,7 +61,7 @@ def run(
         typer.Option(
             "--method",
             "-m",
-            autocompletion=options.method_names,
+            autocompletion=method_options.method_names,
             metavar="METHOD",
             help="Method to use. `auto` compares several and chooses one; repeat the option to compare only the "
             "methods you name. Default: auto.",
@@ -132,14 +132,14 @@ def run(
         message = "--resume needs --out FOLDER, the folder of the run to resume."
         raise ParameterError(message)
     folder = default_folder(files[0]) if out is None else out
-    family_file = options.family_file(families)
+    family_file = known_labels.family_file(families)
     refuse_same_file([*files, features, gold, truth, family_file], [folder], pseudonymise)
     target = OutputFolder(folder)  # rejects an unsuitable folder before data is read
     with withheld(files, really=pseudonymise is not None):
         answers, side = read_answers_with_side_columns(files, text=text, **reading)
-    groups = options.read_families(families, files, answers, pseudonymise, reading)
+    groups = known_labels.read_families(families, files, answers, pseudonymise, reading)
     answers, row = renamed(answers, pseudonymise)
-    answers, gold = options.with_marked_gold(answers, gold)
+    answers, gold = known_labels.with_marked_gold(answers, gold)
     seconds = None if side.seconds is None else side.seconds[row]
     for sentence in side.notes:
         note(sentence)
@@ -150,7 +150,7 @@ def run(
             answers, target, features=None if features is None else match(features, answers), images=images,
             texts=side.texts, encode=text is not None or images is not None, seconds=seconds, gold=gold, truth=truth,
             families=groups, method=method or "auto",
-            class_prior=options.class_prior(class_prior, answers.classes.tolist()), accept=accept,
+            class_prior=method_options.class_prior(class_prior, answers.classes.tolist()), accept=accept,
             budget=budget, folds=folds, time_budget=time_budget, seed=seed, n_jobs=jobs,
             resume=resume, callback=callback,
             inputs=list(inputs(files, features=features, images=images, gold=gold, truth=truth, families=family_file)),

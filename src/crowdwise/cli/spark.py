@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crowdwise.cli.interruption import resume_hint
-from crowdwise.cli.options import build, refuse_same_file, settings
+from crowdwise.cli.method_options import build, settings
+from crowdwise.cli.options import refuse_same_file
 from crowdwise.cli.screen import note, progress
 from crowdwise.cli.spark_tables import (
     FORMATS,
