@@ -20,8 +20,6 @@ from rich.console import Console
 from rich.table import Table
 
 import crowdwise as cw
-from crowdwise.run.confidence import independent_votes
-from crowdwise.trust import dependence
 from crowdwise.trust.calibrator import Calibrator, calibrated
 
 KINDS = ("independent", "trick", "subclass", "guessed", "herding", "copying", "families", "against")
@@ -73,7 +71,6 @@ def bias_rows(table: Calibrator) -> list[dict[str, float | str]]:
         scores = []
         for seed in range(N_SEEDS):
             answers = biased(kind, seed)
-            answers = independent_votes(answers, dependence(answers), named=False)  # as in a run
             order = np.random.default_rng(seed).permutation(N_TASKS)
             gold = np.full(N_TASKS, -1, np.int32)
             gold[order[:N_GOLD]] = answers.truth[order[:N_GOLD]]

@@ -32,7 +32,7 @@ from benchmarks.trust_bias import bias_rows, print_bias
 from benchmarks.trust_crowds import KINDS, OTHERS, PANEL, TRUTH_SETS, Crowd, real, simulated, thinned
 from crowdwise.errors import CrowdwiseWarning
 from crowdwise.evaluate.calibration import reliability
-from crowdwise.trust.calibrator import TABLE, Calibrated, Calibrator, calibrated
+from crowdwise.trust.calibrator import TABLE, Calibrated, Calibrator, calibrated, fit_pool
 from crowdwise.trust.features import Inputs, inputs
 from crowdwise.trust.gold import platt_scaling
 from crowdwise.trust.tempering import temper_to
@@ -58,7 +58,7 @@ class Fitted(NamedTuple):
 
 def fit(crowd: Crowd, weight: float = 1.0) -> Fitted:
     """Fit the pool of a crowd."""
-    pool = Pool().fit(crowd.answers)
+    pool = fit_pool(crowd.answers)
     values = inputs(pool)
     return Fitted(crowd, pool, values, np.flatnonzero((crowd.answers.truth >= 0) & values.answered), weight)
 

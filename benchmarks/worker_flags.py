@@ -55,7 +55,7 @@ def score(kind: str, share: float, seed: int) -> dict[str, Any]:
     """Return how many workers are flagged rightly and wrongly in one crowd."""
     answers, bad = crowd(kind, share, seed)
     found = calibrated(answers)
-    copies = find_copies(answers, dependence(answers))
+    copies = find_copies(dependence(answers))
     table = rate_workers(answers, found.proba, found.codes, copies=copies, calibrated=True)
     flagged = np.array([bool(flag) for flag in table.column("flag").to_pylist()])
     return {"kind": kind, "share": share, "seed": seed, "hits": int((flagged & bad).sum()),

@@ -23,14 +23,13 @@ from crowdwise.choose import Choice
 from crowdwise.choose.candidates import POOL
 from crowdwise.errors import CrowdwiseError, EmptyError
 from crowdwise.evaluate import vote_belief
-from crowdwise.run.tables.copies import identical_workers
 from crowdwise.run.tables.labels import Labelling
 from crowdwise.trust import Dependence, Scaling, dependence
 from crowdwise.trust.calibrator import label_confidence
 from crowdwise.trust.features import Inputs, inputs
 from crowdwise.trust.gold_anchor import Anchored, anchor
 from crowdwise.trust.gold_sample import GoldSample
-from crowdwise.trust.shared_errors import COPIES, family_weights, repeated_excess
+from crowdwise.trust.shared_errors import COPIES
 from crowdwise.trust.tempering import temper_to
 from crowdwise.truth.base import Array, TruthModel, fix_gold
 from crowdwise.truth.methods.majority_vote import MajorityVote
@@ -74,28 +73,18 @@ def measure_dependence(
         return None, f"Whether workers make the same mistakes was not measured: {error}"
 
 
-def independent_votes(answers: Answers, found: Dependence | None, *, named: bool) -> Answers:
-    """Return the answers with less weight for workers who repeat each other (`repeated_excess`)."""
-    if found is None or not found.families:
-        return answers
-    excess = repeated_excess(found, named=named)
-    if not excess.any():
-        return answers
-    weight = family_weights(answers, found.worker_family, excess)
-    return replace(answers, weight=weight if answers.weight is None else weight * answers.weight)
-
-
-def find_copies(answers: Answers, found: Dependence | None) -> list[Array]:
+def find_copies(found: Dependence | None) -> list[Array]:
     """Return groups of workers, as codes, who give identical answers or make nearly all mistakes together."""
-    groups = identical_workers(answers)
-    taken = (
-        np.isin(np.arange(answers.n_workers), np.concatenate(groups)) if groups else np.zeros(answers.n_workers, bool)
-    )
-    for number, family in enumerate(() if found is None else found.families):
-        members = np.flatnonzero(found.worker_family == number)  # type: ignore[union-attr]
-        if family.rho >= COPIES and not taken[members].any():
-            groups.append(members)
-    return groups
+    if found is None:
+        return []
+    taken = np.isin(np.arange(len(found.worker_family)), [worker for group in found.copies for worker in group])
+    members = [np.flatnonzero(found.worker_family == number) for number in range(len(found.families))]
+    near = [
+        group
+        for group, family in zip(members, found.families, strict=True)
+        if family.rho >= COPIES and not taken[group].any()
+    ]
+    return [*found.copies, *near]
 
 
 def make_labelling(

@@ -14,13 +14,14 @@ from crowdwise.run.selection import Selected
 from crowdwise.run.tables.labels import CHEAP
 from crowdwise.run.tables.tasks import Disagreement
 from crowdwise.trust.gold_folds import GoldScore
+from crowdwise.trust.shared_errors import COPIES
 
 MAX_NAMES = 5  # workers named in a sentence
 FEW_TASKS = 30  # below, the expected accuracy is called a rough guess
 MANY_VOTES = 0.6  # answers worth fewer independent ones than this share of them are mentioned
 MOST = 0.5  # share of answers by flagged workers from which the flags themselves are in doubt
 GOLD_CHECK = 50  # gold labels that check the expected accuracy; of fewer tasks, all
-COPIES = "copies "  # start of the flag of workers whose answers may be right, but are not their own
+COPIES_FLAG = "copies "  # start of the flag of workers whose answers may be right, but are not their own
 LOW_WEIGHT = 0.8  # a lower weight of answers is mentioned
 UNCHANGED = 0.02  # temperatures this near to 1 leave confidences unchanged
 OTHER_VERDICTS = {  # singular and plural
@@ -113,7 +114,7 @@ def dependence_words(trust: Mapping[str, Any]) -> list[str]:
             f"Workers appear to make the same mistakes: the {answers:.1f} answers to a task are worth about "
             f"{votes:.1f} independent ones."
         )
-    if families := trust["families"]:
+    if families := [each for each in trust["families"] if each["rho"] < COPIES]:  # flags name copies
         first, more = families[0]["workers"], len(families) - 1
         others = f" ({pluralise(more, 'more such group')})" if more else ""
         words.append(f"{_names(first)} share more mistakes with each other than with the rest{others}.")
@@ -150,7 +151,7 @@ def flag_words(workers: Sequence[Mapping[str, Any]]) -> list[str]:
     """
     flagged = [row for row in workers if row["flag"]]
     flagged.sort(key=lambda row: (1.0 if row["quality"] is None else row["quality"], -row["answers"]))
-    copies = [row for row in flagged if row["flag"].startswith(COPIES)]
+    copies = [row for row in flagged if row["flag"].startswith(COPIES_FLAG)]
     others = [row for row in flagged if row not in copies]
     words = []
     if others:

@@ -6,6 +6,8 @@
     gold_anchor     what known labels say about workers and classes, for the labels of all other tasks
     shared_errors   correlated mistakes, families of workers, the effective number of votes: `dependence`
     families        groups of workers whose agreement goes beyond being right
+    copies          groups of workers who give identical answers
+    independent_votes   answers in which workers who repeat each other count once
     gold_plan       which tasks a person should label: `plan_gold`
     gold_design     how gold tasks were drawn, as columns of the gold file
     gold_sample     the weights that follow from it

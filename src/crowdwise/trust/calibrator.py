@@ -39,9 +39,11 @@ import numpy as np
 from scipy.special import expit
 
 from crowdwise.answers import Answers, as_answers
-from crowdwise.errors import FormatError
+from crowdwise.errors import CrowdwiseError, FormatError
 from crowdwise.trust.features import CROWD_INPUTS, Inputs, inputs
 from crowdwise.trust.gold_anchor import Anchored, anchor
+from crowdwise.trust.independent_votes import independent_votes
+from crowdwise.trust.shared_errors import dependence
 from crowdwise.trust.tempering import temper_to
 from crowdwise.truth.base import Array
 from crowdwise.truth.methods.pool import Pool
@@ -172,7 +174,7 @@ def calibrated(
     calibrator : Calibrator, optional
         Another table than the shipped one.
     pool : Pool, optional
-        A pool already fitted on these answers, without gold; fitted here by default.
+        A pool already fitted on these answers, without gold; by default fitted here, with copies as one worker.
 
     Returns
     -------
@@ -193,15 +195,24 @@ def calibrated(
     if known is not None and not (known >= 0).any():
         known = None
     if pool is None:
-        pool = Pool().fit(answers)
+        pool = fit_pool(answers)
     values = inputs(pool)
     confidence, distance = label_confidence(values, table)
     codes, proba = pool.codes_, temper_to(pool.proba_, pool.codes_, confidence)
-    anchored = None if known is None else anchor(answers, proba, codes, known)
+    anchored = None if known is None else anchor(pool.answers_, proba, codes, known)
     if anchored is not None:
         codes, proba = anchored.codes, anchored.proba
     notes = confidence_notes(answers, values, distance, 0 if anchored is None else anchored.n_gold, table)
     return Calibrated(answers, codes, proba, pool, values, distance, anchored, notes)
+
+
+def fit_pool(answers: Answers) -> Pool:
+    """Return a pool fitted to the independent votes that the answers are worth."""
+    try:
+        found = dependence(answers)
+    except CrowdwiseError:  # too many workers, or no disagreement that could show it
+        found = None
+    return Pool().fit(independent_votes(answers, found))
 
 
 def label_confidence(values: Inputs, table: Calibrator | None = None) -> tuple[Array, float]:

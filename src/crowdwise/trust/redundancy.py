@@ -5,9 +5,9 @@
     gain(D)               accuracy without D minus accuracy with them, estimated from gold, with an interval. It cannot
                           exceed changed(D) in either direction, with gold or without
 
-Families that the user names, and near copies, count as their effective votes (`shared_errors.repeated_excess`), also
-after some of their workers are gone. The gain is estimated from gold alone: predictions say little about tasks on which
-two panels differ.
+Families that the user names, and near copies, count as their effective votes (`independent_votes`), also after some of
+their workers are gone. The gain is estimated from gold alone: predictions say little about tasks on which two panels
+differ.
 
 `find_droppable` removes workers one at a time, each time the one without whom the fewest labels change. This order does
 not look at gold. The longest beginning of it that costs at most `tolerance`, by the low end of the interval of the
@@ -27,8 +27,9 @@ import numpy as np
 
 from crowdwise.answers import Answers
 from crowdwise.trust.estimates import TrustEstimates
+from crowdwise.trust.independent_votes import repeated_excess
 from crowdwise.trust.ppi import IntervalEstimate
-from crowdwise.trust.shared_errors import Dependence, effective_votes, repeated_excess
+from crowdwise.trust.shared_errors import Dependence, effective_votes
 from crowdwise.truth.base import Array
 
 MAX_VISITS = 500_000_000  # answers visited in the search; larger crowds are not panels

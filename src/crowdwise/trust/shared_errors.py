@@ -23,6 +23,9 @@ visible is zero for independent crowds and, on 12 real crowds with known truth, 
 of the average, and blind to shared errors that look like the truth. With `proba` from gold labels rho is exact up to
 sampling. A `proba` fitted to the same answers is taken at its word and understates rho.
 
+Workers who give identical answers (`trust.copies`) count as one worker in the search for families, so that half of a
+crowd that copies one worker cannot pass for the truth, and are a family in the result.
+
 Answers that never differ from each other, nor from gold, hold no mistake, so nothing shows whether mistakes are shared:
 that is an error, not one vote.
 """
@@ -41,7 +44,8 @@ from numba import njit
 from crowdwise.answers import Answers, as_answers
 from crowdwise.errors import ConvergenceWarning, EmptyError, ParameterError, TooLargeError, UnknownIdError
 from crowdwise.evaluate.metrics import Array
-from crowdwise.trust.families import FamilyFit, find_families, same
+from crowdwise.trust.copies import copy_groups, merge_copies
+from crowdwise.trust.families import FamilyFit, WorkerPairs, find_families, same
 from crowdwise.truth.methods.dawid_skene import DawidSkene
 
 VISIBLE_FACTOR = 3.0
@@ -72,6 +76,8 @@ class Dependence:
         The largest first.
     worker_family : (workers,) int array
         Position of each worker's family in `families`, or -1.
+    copies : tuple of int arrays
+        Groups of workers, as codes, who give identical answers. Each is in one family.
     rho : (tasks,) array
         Mean correlation of the errors of the workers who answered the task.
     effective_votes : (tasks,) array
@@ -84,6 +90,7 @@ class Dependence:
     visible_rho: float
     families: tuple[Family, ...]
     worker_family: Array
+    copies: tuple[Array, ...]
     rho: Array
     effective_votes: Array
     ambiguous: bool
@@ -178,7 +185,12 @@ def dependence(
     """
     answers = as_answers(answers)
     numbers = None if families is None else family_numbers(answers, families)
+    groups = copy_groups(answers) if families is None else []
+    if groups:
+        numbers = with_copies(find_families(merge_copies(answers, groups), seed=seed).family, groups)
     fit = find_families(answers, numbers, seed=seed)
+    if groups:
+        fit = fit._replace(rho=np.where(inside_one(groups, answers.n_workers, fit.pairs), 1.0, fit.rho))
     excess = family_excess(fit)  # (families,)
     known = None if proba is None else check_proba(answers, proba)
     check_mistakes(answers, known)
@@ -188,8 +200,31 @@ def dependence(
     inside = background + (1 - background) * excess
     rho, votes = effective_votes(answers, fit.family, inside, background)
     members = [answers.workers[fit.family == number] for number in range(len(excess))]
-    groups = tuple(Family(*row) for row in zip(members, inside.tolist(), excess.tolist(), strict=True))
-    return Dependence(background, visible, groups, fit.family, rho, votes, fit.ambiguous, answers, fit)
+    found = tuple(Family(*row) for row in zip(members, inside.tolist(), excess.tolist(), strict=True))
+    return Dependence(background, visible, found, fit.family, tuple(groups), rho, votes, fit.ambiguous, answers, fit)
+
+
+def with_copies(family: Array, groups: Sequence[Array]) -> Array:
+    """Return the number of each worker's family or -1, (workers,), with copies in the family of the first of them.
+
+    >>> with_copies(np.array([-1, -1, 0, 0, -1, -1]), [np.array([0, 1, 4, 5])]).tolist()
+    [0, 0, 1, 1, 0, 0]
+    """
+    family = family.copy()
+    for group in groups:
+        family[group] = family[group[0]] if family[group[0]] >= 0 else family.max() + 1
+    size = np.bincount(family[family >= 0])
+    number = np.empty(len(size), np.int64)
+    number[np.argsort(-size, kind="stable")] = np.arange(len(size))  # the largest first
+    return np.where(family >= 0, number[family], -1)
+
+
+def inside_one(groups: Sequence[Array], n_workers: int, pairs: WorkerPairs) -> Array:
+    """Return which pairs are copies of each other, (pairs,) bools."""
+    number = np.full(n_workers, -1)
+    for position, group in enumerate(groups):
+        number[group] = position
+    return same(number, pairs)
 
 
 def check_mistakes(answers: Answers, known: Array | None) -> None:
@@ -279,15 +314,6 @@ def family_weights(answers: Answers, family: Array, excess: Array) -> Array:
     weight = np.ones(answers.n_answers)
     weight[order] = 1 / (1 + (size - 1) * excess[family[answers.worker[order]]])
     return weight
-
-
-def repeated_excess(found: Dependence, *, named: bool) -> Array:
-    """Return the excess of each family for `family_weights`, (families,): 0 if its answers keep their full weight.
-
-    Families that were found and share only some mistakes keep it: to reduce it made labels of real crowds worse about
-    as often as better. Families that the user `named` and near copies count as their effective votes.
-    """
-    return np.array([each.excess if named or each.rho >= COPIES else 0.0 for each in found.families])
 
 
 def residual_rho(answers: Answers, proba: Array, family: Array, weight: Array | None = None) -> float:

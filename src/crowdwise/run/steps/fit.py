@@ -16,10 +16,11 @@ from crowdwise.answers import Answers
 from crowdwise.choose import Choice
 from crowdwise.choose.candidates import MANY_ANSWERS, POOL, VOTE
 from crowdwise.io.model_files import load
-from crowdwise.run.confidence import Evidence, independent_votes
+from crowdwise.run.confidence import Evidence
 from crowdwise.run.selection import fit_model
 from crowdwise.run.steps.context import RunContext
 from crowdwise.trust import Dependence
+from crowdwise.trust.independent_votes import independent_votes
 from crowdwise.truth.base import Array
 from crowdwise.truth.methods.pool import Pool
 

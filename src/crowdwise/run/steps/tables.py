@@ -38,7 +38,7 @@ class Results(NamedTuple):
 def make_tables(context: RunContext, fits: Fits, selected: Selected, *, checked: bool) -> Results:
     """Label the tasks, rate the workers and propose answers to buy."""
     labelling = selected.labelling
-    copies = find_copies(context.data.answers, fits.evidence.dependence)
+    copies = find_copies(fits.evidence.dependence)
     workers = rate_workers(
         *labelling, seconds=context.data.seconds, copies=copies, calibrated=fits.evidence.pool is not None,
         gold=context.data.gold,

@@ -30,7 +30,7 @@ last part spares workers who know the truth and answer something else, for all c
     answers at random         a spammer by the rule above
     answers against the truth informative, but less often right than a guess: the upper bound of quality, if each label
                               errs alone, is below one in the number of classes
-    copies W                  gives the same answers as W, who gave as many or more (`run.tables.copies`)
+    copies W                  gives the same answers as W, who gave as many or more (`trust.copies`)
 """
 
 from __future__ import annotations

@@ -7,17 +7,28 @@
     outside        = share of agreeing pairs of one member and one other worker
 
 A group is reported if its members agree with others on at most `MAX_OUTSIDE` of the tasks: where everybody agrees, the
-tasks are easy and nobody needs to copy. Three workers who are always right would look the same; real workers are not.
+tasks are easy and nobody needs to copy. Nor does a group whose members always give the same label, which needs no
+copying, or whose answers are right in `ALWAYS_RIGHT` of the tasks or more by Dawid-Skene's labels when the group counts
+as one worker (`copy_groups`): workers who are always right agree without copying. What remains has mistakes in common
+that independent workers would not make together, whether or not somebody copied in fact.
+
+Ten copies are one answer. `merge_copies` makes one worker of each group, so that they cannot outvote the others.
 """
 
 from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from crowdwise.answers import Answers
+from crowdwise.errors import ConvergenceWarning
 from crowdwise.truth.base import Array
+from crowdwise.truth.methods.dawid_skene import DawidSkene
 
 IDENTICAL = 0.99
 MIN_COMMON = 12
@@ -25,6 +36,47 @@ MIN_SIZE = 3
 MAX_OUTSIDE = 0.85
 MAX_PAIRS = 20_000_000  # of answers to the same task
 MAX_DROPPED = 50  # members who leave a group before it is given up
+ALWAYS_RIGHT = 0.97
+
+
+def copy_groups(answers: Answers) -> list[Array]:
+    """Return groups of workers, as codes, who give identical answers although these are not always right.
+
+    Examples
+    --------
+    >>> from crowdwise import Answers, simulate
+    >>> answers = simulate.simulate(200, n_workers=8, n_classes=3, answers_per_task=4, seed=1)
+    >>> original = answers.take(np.flatnonzero(answers.worker == 0))
+    >>> for copy in (8, 9):
+    ...     answers = answers.merge(Answers.from_arrays(original.task, original.worker + copy, original.label))
+    >>> [group.tolist() for group in copy_groups(answers)]
+    [[0, 8, 9]]
+    >>> merge_copies(answers, copy_groups(answers)).n_answers == 200 * 4
+    True
+    """
+    groups = identical_workers(answers)
+    if not groups:
+        return groups
+    merged = merge_copies(answers, groups)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        proba = DawidSkene().fit(merged).proba_
+    expected = np.bincount(merged.worker, proba[merged.task, merged.label], answers.n_workers)
+    right = expected / np.maximum(np.diff(merged.worker_starts), 1)  # (workers,)
+    return [group for group in groups if right[group[0]] < ALWAYS_RIGHT]
+
+
+def merge_copies(answers: Answers, groups: Sequence[Array]) -> Answers:
+    """Return the answers with each group as one worker, its first member, with one answer per task."""
+    if not groups:
+        return answers
+    first = np.arange(answers.n_workers)  # (workers,)
+    for group in groups:
+        first[group] = group[0]
+    worker = first[answers.worker]
+    _, rows = np.unique(answers.task.astype(np.int64) * answers.n_workers + worker, return_index=True)
+    part = answers.take(rows)
+    return replace(part, worker=worker[rows].astype(part.worker.dtype))
 
 
 def identical_workers(answers: Answers) -> list[Array]:
@@ -58,7 +110,9 @@ def identical_workers(answers: Answers) -> list[Array]:
         member = _without_outsiders(group == number, v, w, shared, same)
         inside, out = member[v] & member[w] & (v != w), member[v] & ~member[w]
         unanimous = same[inside].sum() >= IDENTICAL * shared[inside].sum()
-        if member.sum() >= MIN_SIZE and unanimous and 0 < same[out].sum() <= MAX_OUTSIDE * shared[out].sum():
+        varied = len(np.unique(answers.label[member[answers.worker]])) > 1
+        copied = unanimous and varied and 0 < same[out].sum() <= MAX_OUTSIDE * shared[out].sum()
+        if member.sum() >= MIN_SIZE and copied:
             found.append(np.flatnonzero(member))
     return found
 
