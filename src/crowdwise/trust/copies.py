@@ -7,10 +7,10 @@
     outside        = share of agreeing pairs of one member and one other worker
 
 A group is reported if its members agree with others on at most `MAX_OUTSIDE` of the tasks: where everybody agrees, the
-tasks are easy and nobody needs to copy. Nor does a group whose members always give the same label, which needs no
-copying, or whose answers are right in `ALWAYS_RIGHT` of the tasks or more by Dawid-Skene's labels when the group counts
-as one worker (`copy_groups`): workers who are always right agree without copying. What remains has mistakes in common
-that independent workers would not make together, whether or not somebody copied in fact.
+tasks are easy and nobody needs to copy. A group whose members always give the same label needs no copying either. Good
+workers agree without copying, too, but not in their mistakes. So `copy_groups` counts the wrong answers that two or
+more members gave to the same task, by Dawid-Skene's labels with the group as one worker, and reports groups with
+`MIN_MISTAKES` or more: independent workers with as many mistakes would have disagreed about ten times.
 
 Ten copies are one answer. `merge_copies` makes one worker of each group, so that they cannot outvote the others.
 """
@@ -36,11 +36,11 @@ MIN_SIZE = 3
 MAX_OUTSIDE = 0.85
 MAX_PAIRS = 20_000_000  # of answers to the same task
 MAX_DROPPED = 50  # members who leave a group before it is given up
-ALWAYS_RIGHT = 0.97
+MIN_MISTAKES = 5.0  # wrong answers that members have in common
 
 
 def copy_groups(answers: Answers) -> list[Array]:
-    """Return groups of workers, as codes, who give identical answers although these are not always right.
+    """Return groups of workers, as codes, who give identical answers with mistakes among them.
 
     Examples
     --------
@@ -61,9 +61,16 @@ def copy_groups(answers: Answers) -> list[Array]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         proba = DawidSkene().fit(merged).proba_
-    expected = np.bincount(merged.worker, proba[merged.task, merged.label], answers.n_workers)
-    right = expected / np.maximum(np.diff(merged.worker_starts), 1)  # (workers,)
-    return [group for group in groups if right[group[0]] < ALWAYS_RIGHT]
+    number = np.full(answers.n_workers, -1)
+    for position, group in enumerate(groups):
+        number[group] = position
+    rows = np.flatnonzero(number[answers.worker] >= 0)  # answers by members
+    key = number[answers.worker[rows]] * np.int64(answers.n_tasks) + answers.task[rows]
+    key, first, size = np.unique(key, return_index=True, return_counts=True)  # (groups and tasks,)
+    rows, key = rows[first[size > 1]], key[size > 1]
+    wrong = 1 - proba[answers.task[rows], answers.label[rows]]
+    mistakes = np.bincount(key // answers.n_tasks, wrong, len(groups))
+    return [group for group, n in zip(groups, mistakes, strict=True) if n >= MIN_MISTAKES]
 
 
 def merge_copies(answers: Answers, groups: Sequence[Array]) -> Answers:

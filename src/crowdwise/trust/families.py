@@ -89,10 +89,14 @@ class Moments(NamedTuple):
     back: Array  # (K, d): whitened coordinates -> classes
 
 
-def find_families(answers: Answers, known: Array | None = None, *, seed: int = 0) -> FamilyFit:
+def find_families(
+    answers: Answers, known: Array | None = None, *, copies: Array | None = None, seed: int = 0
+) -> FamilyFit:
     """Find families, or measure the excess agreement of the `known` ones, (workers,) numbers or -1.
 
-    `seed` draws the sample of tasks, which is needed only above `MAX_ANSWER_PAIRS`.
+    `copies` (workers,) numbers groups of identical workers, or -1. They are families from the start: their agreement
+    is not taken for the normal one, even if they are half of the crowd. `seed` draws the sample of tasks, which is
+    needed only above `MAX_ANSWER_PAIRS`.
     """
     pairs = count_pairs(answers, seed)
     i, j, m = pairs.i, pairs.j, answers.n_workers
@@ -101,12 +105,16 @@ def find_families(answers: Answers, known: Array | None = None, *, seed: int = 0
         return FamilyFit(family, pairs, np.empty(0), np.empty(0), ambiguous=False)
     moments = compute_moments(pairs, np.bincount(answers.label, minlength=answers.n_classes) / answers.n_answers)
     variance = 1 - np.square(label_shares(answers)).sum(axis=1)  # (workers,)
-    factors, ambiguous = fit_robustly(pairs, moments, variance, ~same(family, pairs))
+    apart = family if copies is None else copies
+    factors, ambiguous = fit_robustly(pairs, moments, variance, ~same(apart, pairs))
     rho, z = measure(pairs, moments, factors, variance)
     if known is not None or ambiguous:
         return FamilyFit(family, pairs, rho, z, ambiguous=ambiguous and known is None)
+    first = np.arange(m)  # (workers,)
+    for number in range(apart.max(initial=-1) + 1):
+        first[apart == number] = np.flatnonzero(apart == number)[0]
     for _ in range(ROUNDS):
-        before, family = family, group(i, j, z, rho, m)
+        before, family = family, group(i, j, z, rho, first)
         if (family == before).all():
             break
         factors = fit(pairs, moments, ~same(family, pairs), first_factors(pairs, moments, m))
@@ -258,10 +266,13 @@ def bulk_spread(z: Array) -> float:
     return max(1.0, float(middle - low))
 
 
-def group(i: Array, j: Array, z: Array, rho: Array, n_workers: int) -> Array:
-    """Return the family of each worker or -1, (workers,), by joining the most significant link first."""
+def group(i: Array, j: Array, z: Array, rho: Array, first: Array) -> Array:
+    """Return the family of each worker or -1, (workers,), by joining the most significant link first.
+
+    `first` (workers,) is the first member of each worker's family at the start: the worker, unless they have copies.
+    """
+    n_workers, family = len(first), first.copy()
     seed_bar, join_bar = norm.isf(LEVEL / len(z)), norm.isf(LEVEL / n_workers)
-    family = np.arange(n_workers)
     while True:
         one, other = np.minimum(family[i], family[j]), np.maximum(family[i], family[j])
         key, place, size = np.unique(one * n_workers + other, return_inverse=True, return_counts=True)

@@ -23,8 +23,8 @@ visible is zero for independent crowds and, on 12 real crowds with known truth, 
 of the average, and blind to shared errors that look like the truth. With `proba` from gold labels rho is exact up to
 sampling. A `proba` fitted to the same answers is taken at its word and understates rho.
 
-Workers who give identical answers (`trust.copies`) count as one worker in the search for families, so that half of a
-crowd that copies one worker cannot pass for the truth, and are a family in the result.
+Workers who give identical answers (`trust.copies`) are a family from the start, so that half of a crowd that copies one
+worker cannot pass for the truth.
 
 Answers that never differ from each other, nor from gold, hold no mistake, so nothing shows whether mistakes are shared:
 that is an error, not one vote.
@@ -44,8 +44,8 @@ from numba import njit
 from crowdwise.answers import Answers, as_answers
 from crowdwise.errors import ConvergenceWarning, EmptyError, ParameterError, TooLargeError, UnknownIdError
 from crowdwise.evaluate.metrics import Array
-from crowdwise.trust.copies import copy_groups, merge_copies
-from crowdwise.trust.families import FamilyFit, WorkerPairs, find_families, same
+from crowdwise.trust.copies import copy_groups
+from crowdwise.trust.families import FamilyFit, find_families, same
 from crowdwise.truth.methods.dawid_skene import DawidSkene
 
 VISIBLE_FACTOR = 3.0
@@ -186,11 +186,10 @@ def dependence(
     answers = as_answers(answers)
     numbers = None if families is None else family_numbers(answers, families)
     groups = copy_groups(answers) if families is None else []
-    if groups:
-        numbers = with_copies(find_families(merge_copies(answers, groups), seed=seed).family, groups)
-    fit = find_families(answers, numbers, seed=seed)
-    if groups:
-        fit = fit._replace(rho=np.where(inside_one(groups, answers.n_workers, fit.pairs), 1.0, fit.rho))
+    copies = group_numbers(groups, answers.n_workers) if groups else None
+    fit = find_families(answers, numbers, copies=copies, seed=seed)
+    if copies is not None:
+        fit = fit._replace(rho=np.where(same(copies, fit.pairs), 1.0, fit.rho))
     excess = family_excess(fit)  # (families,)
     known = None if proba is None else check_proba(answers, proba)
     check_mistakes(answers, known)
@@ -204,27 +203,12 @@ def dependence(
     return Dependence(background, visible, found, fit.family, tuple(groups), rho, votes, fit.ambiguous, answers, fit)
 
 
-def with_copies(family: Array, groups: Sequence[Array]) -> Array:
-    """Return the number of each worker's family or -1, (workers,), with copies in the family of the first of them.
-
-    >>> with_copies(np.array([-1, -1, 0, 0, -1, -1]), [np.array([0, 1, 4, 5])]).tolist()
-    [0, 0, 1, 1, 0, 0]
-    """
-    family = family.copy()
-    for group in groups:
-        family[group] = family[group[0]] if family[group[0]] >= 0 else family.max() + 1
-    size = np.bincount(family[family >= 0])
-    number = np.empty(len(size), np.int64)
-    number[np.argsort(-size, kind="stable")] = np.arange(len(size))  # the largest first
-    return np.where(family >= 0, number[family], -1)
-
-
-def inside_one(groups: Sequence[Array], n_workers: int, pairs: WorkerPairs) -> Array:
-    """Return which pairs are copies of each other, (pairs,) bools."""
+def group_numbers(groups: Sequence[Array], n_workers: int) -> Array:
+    """Return the position of each worker's group or -1, (workers,)."""
     number = np.full(n_workers, -1)
     for position, group in enumerate(groups):
         number[group] = position
-    return same(number, pairs)
+    return number
 
 
 def check_mistakes(answers: Answers, known: Array | None) -> None:
