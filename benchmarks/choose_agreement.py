@@ -52,7 +52,7 @@ def learners(name: str, seed: int) -> dict[str, Any]:
 
 def truth_methods(seed: int) -> dict[str, Any]:
     """Return the candidates on a set without features."""
-    names = [m.name for m in cw.methods() if not m.needs_features]
+    names = [m.name for m in cw.methods("classes") if not m.needs_features]
     return {name: _seeded(cw.make(name), seed) for name in names if not cw.make(name).needs_gold}
 
 

@@ -53,7 +53,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("methods", nargs="*", help="methods (default: all)")
     names = parser.parse_args().methods or [
-        m.name for m in cw.methods() if not m.needs_features and not cw.make(m.name).needs_gold
+        m.name for m in cw.methods("classes") if not m.needs_features and not cw.make(m.name).needs_gold
     ]
     results: dict[str, dict[str, float | None]] = {}
     truth_sets = list(sets)[:11]

@@ -26,12 +26,13 @@ GROUPS = {
     "From answers alone": ("truth",),
     "From features and answers": ("learn",),
     "Around a learner": ("augment", "ambiguity"),
+    "Ratings": ("kinds.ratings",),
 }
 
 
 def room_of(method: Method) -> str:
-    """The top-level package of a method."""
-    return method.home.partition(".")[0]
+    """The top-level package of a method, and for other kinds of answers than classes the package of the kind."""
+    return ".".join(method.home.split(".")[: 1 + method.home.startswith("kinds.")])
 
 
 def grouped() -> dict[str, list[Method]]:
@@ -123,8 +124,8 @@ def generated() -> dict[tuple[str, str], str]:
     }
     for title, group in grouped().items():
         parts["docs/methods/index.md", title] = index_table(group)
-    for room in ("truth", "learn", "augment", "ambiguity"):
-        parts[f"docs/api/{room}.md", "methods"] = reference(room)
+    for room in ("truth", "learn", "augment", "ambiguity", "kinds.ratings"):
+        parts[f"docs/api/{room.rpartition('.')[2]}.md", "methods"] = reference(room)
     return parts
 
 

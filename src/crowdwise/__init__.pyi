@@ -21,6 +21,7 @@ from crowdwise.ambiguity.aum import AUM as AUM
 from crowdwise.ambiguity.pruned import Pruned as Pruned
 from crowdwise.ambiguity.waum import WAUM as WAUM
 from crowdwise.answers import Answers as Answers
+from crowdwise.answers import Ratings as Ratings
 from crowdwise.answers.pseudonyms import pseudonymised as pseudonymised
 from crowdwise.augment.completed import Completed as Completed
 from crowdwise.augment.crowding.crowding import CrowdInG as CrowdInG
@@ -31,6 +32,10 @@ from crowdwise.errors import CrowdwiseWarning as CrowdwiseWarning
 from crowdwise.io import read as read
 from crowdwise.io import write as write
 from crowdwise.io.model_files import load as load
+from crowdwise.kinds.ratings.methods.averages import Mean as Mean
+from crowdwise.kinds.ratings.methods.averages import MeanRounded as MeanRounded
+from crowdwise.kinds.ratings.methods.averages import Median as Median
+from crowdwise.kinds.ratings.methods.averages import TrimmedMean as TrimmedMean
 from crowdwise.learn.joint_em.joint_em import JointEM as JointEM
 from crowdwise.learn.methods.aggnet import AggNet as AggNet
 from crowdwise.learn.methods.aggregated import Aggregated as Aggregated

@@ -11,7 +11,8 @@ def test_make_builds_every_method_by_name(method):
     model = cw.make(method.name)
     assert type(model) is method.load()
     assert type(model).__doc__
-    assert hasattr(model, "predict_proba") == method.needs_features
+    assert hasattr(model, "predict_proba") == (method.needs_features and method.kind == "classes")
+    assert model.answer_kind == method.kind
 
 
 @pytest.mark.parametrize("method", cw.methods(), ids=lambda method: method.name)
@@ -19,6 +20,14 @@ def test_every_method_is_public(method):
     name = method.load().__name__
     assert name in cw.__all__
     assert getattr(cw, name) is method.load()
+
+
+def test_methods_can_be_listed_by_kind():
+    ratings = cw.methods("ratings")
+    assert {"mean", "median"} <= {method.name for method in ratings}
+    assert not {method.name for method in cw.methods("classes")} & {method.name for method in ratings}
+    with pytest.raises(ParameterError, match="no methods for the kind 'grades'; the kinds are classes, ratings"):
+        cw.methods("grades")
 
 
 def test_names_are_unique_and_plain():

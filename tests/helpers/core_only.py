@@ -26,7 +26,7 @@ def use():
     from crowdwise.errors import MissingDependencyError
 
     answers = cw.simulate.simulate(60, n_workers=8, n_classes=2, answers_per_task=4, seed=0)
-    for method in methods():
+    for method in methods("classes"):
         if method.needs_features:
             continue
         gold = {0: 1, 1: 0, 2: 1} if method.name == "gold-vote" else None

@@ -52,6 +52,8 @@ def fit_method(name: str) -> Any:
         warnings.simplefilter("ignore")
         needs = next(method for method in methods() if method.name == name).needs_features
         gold = answers.truth if getattr(model, "needs_gold", False) else None
+        if model.answer_kind == "ratings":
+            answers = cw.Ratings.from_frame(answers.to_arrow())
         return model.fit(X, answers) if needs else model.fit(answers, gold)
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import crowdwise as cw
 from crowdwise._core.registry import methods
 
-TRUTH = [m.name for m in methods() if not m.needs_features]
-LEARNERS = [m.name for m in methods() if m.needs_features]
+TRUTH = [m.name for m in methods("classes") if not m.needs_features]
+LEARNERS = [m.name for m in methods("classes") if m.needs_features]
 
 FEW = {
     "epochs": 4, "max_iter": 5, "batch_size": 32, "lr": 0.01, "weight_epochs": 3, "rounds": 2, "iterations": 2,

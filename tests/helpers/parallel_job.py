@@ -49,7 +49,7 @@ def reset(model, parameters):
 
 def learners():
     """Every registered learner with few steps, and variants that take other paths through the code."""
-    every = {m.name: cw.make(m.name) for m in methods() if m.needs_features}
+    every = {m.name: cw.make(m.name) for m in methods("classes") if m.needs_features}
     for model in every.values():
         if isinstance(getattr(model, "base", None), str):
             model.set_params(base=cw.make(model.base))

@@ -8,7 +8,7 @@ from crowdwise._core.registry import make, methods
 from crowdwise.errors import TooLargeError
 from crowdwise.truth import memory_check
 
-NAMES = [method.name for method in methods() if not method.needs_features]
+NAMES = [method.name for method in methods("classes") if not method.needs_features]
 
 
 def crowd(n_tasks, n_classes):

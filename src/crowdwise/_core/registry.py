@@ -25,6 +25,7 @@ class Method:
     what_for: str
     needs_features: bool = False
     takes_model: bool = False  # as its first argument: `aggregated(dawid-skene)`
+    kind: str = "classes"  # of the answers it takes; the same as its class attribute `answer_kind`
 
     def load(self) -> type:
         """Import and return the class."""
@@ -114,6 +115,14 @@ _METHODS = (
            "any learner, trained on answers that another learner filled in", needs_features=True, takes_model=True),
     Method("waum", "ambiguity.pruned:Pruned", "Lefort et al. 2024 (WAUM)",
            "any learner, trained without the most ambiguous tasks", needs_features=True, takes_model=True),
+    Method("mean", "kinds.ratings.methods.averages:Mean", "-",
+           "the mean of the ratings, the baseline for numbers", kind="ratings"),
+    Method("median", "kinds.ratings.methods.averages:Median", "-",
+           "the median of the ratings, the baseline on a scale", kind="ratings"),
+    Method("trimmed-mean", "kinds.ratings.methods.averages:TrimmedMean", "-",
+           "the mean without the lowest and highest ratings", kind="ratings"),
+    Method("mean-rounded", "kinds.ratings.methods.averages:MeanRounded", "-",
+           "the mean, rounded to a level of the scale", kind="ratings"),
 )  # fmt: skip
 
 _BY_NAME = {method.name: method for method in _METHODS}
@@ -129,6 +138,7 @@ MODELS = {"AUM": "ambiguity.aum", "WAUM": "ambiguity.waum"}
 # Other public names of the package, and the module each one lives in.
 NAMES = {
     "Answers": "answers",
+    "Ratings": "answers",
     "CrowdwiseError": "errors",
     "CrowdwiseWarning": "errors",
     "load": "io.model_files",
@@ -151,13 +161,17 @@ def public_names() -> dict[str, str]:
     return {**NAMES, **MODELS, **classes}
 
 
-def methods() -> list[Method]:
-    """Return all registered methods.
+def methods(kind: str | None = None) -> list[Method]:
+    """Return the registered methods, all of them or those for one kind of answers: "classes", "ratings", ...
 
     >>> [m.name for m in methods()][:2]
     ['majority-vote', 'naive-soft']
     """
-    return list(_METHODS)
+    kinds = list(dict.fromkeys(method.kind for method in _METHODS))
+    if kind is not None and kind not in kinds:
+        message = f"no methods for the kind {kind!r}; the kinds are {', '.join(kinds)}."
+        raise ParameterError(message)
+    return [method for method in _METHODS if kind in (None, method.kind)]
 
 
 def make(name: str, **parameters: Any) -> Any:

@@ -1,12 +1,17 @@
-"""Answers: which worker gave which label to which task. The data structure that every method takes.
+"""The tables that methods take: which worker gave which answer to which task.
 
-`columns` finds the columns of a table, `encoding` turns ids into codes, and `rows` validates and sorts them. `codes`
-holds the arrays and their indexes, `selection` and `merging` derive one set of answers from another, and `answers` is
-the class that combines them. `id_table` encodes ids that arrive in parts, `lookalikes` warns of ids that look the same,
-and `pseudonyms` replaces worker ids.
+`table` holds what all kinds share: `columns` finds the columns of a table, `encoding` turns ids into codes, and `rows`
+validates and sorts them; `codes` holds the arrays and their indexes, `selection` and `merging` derive one table from
+another. `answers` (one class per answer) and `ratings` (levels of a scale, or numbers) are the kinds,
+`tables` lists them. `id_table`
+encodes ids that arrive in parts, `lookalikes` warns of ids that look the same, `kinds` tells the kind of a column, and
+`pseudonyms` replaces worker ids.
 """
 
-from crowdwise.answers.answers import MAX_CLASSES, Answers, as_answers
+from crowdwise.answers.answers import MAX_CLASSES, Answers
 from crowdwise.answers.codes import Pairs
+from crowdwise.answers.ratings import Ratings
+from crowdwise.answers.table import AnswerTable
+from crowdwise.answers.tables import TABLES, as_answers, as_kind
 
-__all__ = ["MAX_CLASSES", "Answers", "Pairs", "as_answers"]
+__all__ = ["MAX_CLASSES", "TABLES", "AnswerTable", "Answers", "Pairs", "Ratings", "as_answers", "as_kind"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +43,8 @@ class AnswerCodes:
     truth_is_gold: bool = False
     tasks_reordered: bool = False
 
+    unknown: ClassVar[int | float] = -1  # in `truth`, of a task whose truth is not known
+
     def __post_init__(self) -> None:
         for array in (self.task, self.worker, self.label, self.weight, self.pseudo, self.truth):
             if array is not None:
@@ -76,10 +78,15 @@ class AnswerCodes:
         """(tasks,), as scikit-learn expects of a `y`."""
         return (self.n_tasks,)
 
+    @classmethod
+    def is_known(cls, truth: Array) -> Array:
+        """Return a mask of the tasks whose truth is known."""
+        return truth >= 0
+
     @property
     def marked_gold(self) -> Array | None:
         """Known labels that were marked as gold where they were read, (tasks,) codes; None without any."""
-        marked = self.truth_is_gold and self.truth is not None and bool((self.truth >= 0).any())
+        marked = self.truth_is_gold and self.truth is not None and bool(self.is_known(self.truth).any())
         return self.truth if marked else None
 
     @cached_property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -71,23 +71,29 @@ def _merge_truth(ours: AnswerCodes, theirs: AnswerCodes, tables: list[pa.Array])
     """Return the known labels of both in codes of the merged tables; where both know a task, ours is used."""
     if ours.truth is None and theirs.truth is None:
         return None
-    truth = np.full(len(tables[0]), -1, np.int32)
+    truth = np.full(len(tables[0]), ours.unknown, np.int32 if isinstance(ours.unknown, int) else np.float64)
     if theirs.truth is not None:
-        class_code = np.append(lookup(theirs.class_ids, tables[2], "class"), -1)
-        truth[lookup(theirs.task_ids, tables[0], "task")] = class_code[theirs.truth]
+        known = theirs.truth
+        if isinstance(ours.unknown, int):  # a code, which may have changed
+            known = np.append(lookup(theirs.class_ids, tables[2], "class"), -1)[known]
+        truth[lookup(theirs.task_ids, tables[0], "task")] = known
     if ours.truth is not None:
-        truth[: ours.n_tasks] = np.where(ours.truth >= 0, ours.truth, truth[: ours.n_tasks])
+        known = ours.is_known(ours.truth)
+        truth[: ours.n_tasks][known] = ours.truth[known]
     return truth
 
 
-def _as_pair(truth: Any) -> Any:
-    """Return a mapping, pandas Series or data frame of task to class as a pair (tasks, classes), others unchanged."""
+def as_pair(truth: Any, convert: Callable[[Any, str], pa.Array] = as_arrow) -> Any:
+    """Return a mapping, pandas Series or data frame of task to class as a pair (tasks, classes), others unchanged.
+
+    `convert` turns a column of a data frame into Arrow.
+    """
     if isinstance(truth, Mapping):
         return list(truth.keys()), list(truth.values())
     if is_frame(truth):
         names, column = column_reader(truth)
         found = recognise(names, task=None, label="truth" if "truth" in names else None)
-        tasks, labels = (as_arrow(column(found[role]), role) for role in ("task", "label"))
+        tasks, labels = (convert(column(found[role]), role) for role in ("task", "label"))
         return tasks.filter(labels.is_valid()), labels.filter(labels.is_valid())
     if hasattr(truth, "iloc") and hasattr(truth, "to_numpy"):
         return truth.index.to_numpy(), truth.to_numpy()
@@ -96,7 +102,7 @@ def _as_pair(truth: Any) -> Any:
 
 def truth_codes(answers: AnswerCodes, truth: Any) -> Array:
     """Return known labels (mapping, pair of columns, or codes) as int32 codes in task order, -1 where unknown."""
-    truth = _as_pair(truth)
+    truth = as_pair(truth)
     if isinstance(truth, tuple):
         rows = lookup(check_ids(truth[0], "task", distinct=False), answers.task_ids, "task")
         known = np.full(answers.n_tasks, -1, np.int32)
@@ -119,7 +125,7 @@ def with_truth(answers: AnswerCodes, truth: Any, *, ignore_unknown: bool) -> dic
     """Return the fields that change when known labels are attached; a class that nobody chose is appended."""
     if truth is None:
         return {"truth": None, "truth_is_gold": False}
-    truth = _as_pair(truth)
+    truth = as_pair(truth)
     changed: dict[str, Any] = {"truth_is_gold": False}
     if isinstance(truth, tuple):
         tasks, labels = (decode_dictionary(as_arrow(truth[i], what)) for i, what in enumerate(("task", "class")))

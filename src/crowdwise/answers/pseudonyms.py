@@ -13,23 +13,22 @@ import stat
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from crowdwise.answers.encoding import encode
 from crowdwise.answers.rows import Array
+from crowdwise.answers.table import AnswerTable
 from crowdwise.errors import CrowdwiseWarning, ParameterError
 
-if TYPE_CHECKING:
-    from crowdwise.answers.answers import Answers
-
+Table = TypeVar("Table", bound=AnswerTable)
 HASH_BYTES = 8  # with a million workers, the probability that two share a pseudonym is 1 in 30 million
 MIN_KEY_BYTES = 16
 
 
-def pseudonymised(answers: Answers, key: bytes | str | os.PathLike[str]) -> tuple[Answers, Array]:
+def pseudonymised(answers: Table, key: bytes | str | os.PathLike[str]) -> tuple[Table, Array]:
     """Replace the workers' ids with pseudonyms.
 
     Rows are sorted again, because the old order would reveal the order of the ids. Other values per answer, such as
@@ -37,14 +36,14 @@ def pseudonymised(answers: Answers, key: bytes | str | os.PathLike[str]) -> tupl
 
     Parameters
     ----------
-    answers : Answers
+    answers : Answers, or a table of another kind
         Answers with the original ids.
     key : bytes or path
         At least 16 bytes that nobody can guess, or a file that contains them; the file is created if missing.
 
     Returns
     -------
-    answers : Answers
+    answers : Answers, or a table of another kind
         The same answers with pseudonyms as worker ids.
     row : (answers,) int array
         Row of each answer in the original.
@@ -57,8 +56,6 @@ def pseudonymised(answers: Answers, key: bytes | str | os.PathLike[str]) -> tupl
     >>> shared.workers.tolist()
     ['w-3fe559679302f35b', 'w-47b346b3b1298471']
     """
-    from crowdwise.answers.answers import Answers
-
     key = key if isinstance(key, bytes) else read_key(key)
     codes, table = encode(hash_ids(answers.worker_ids, key), "worker")
     if len(table) < answers.n_workers:  # never seen
@@ -66,15 +63,10 @@ def pseudonymised(answers: Answers, key: bytes | str | os.PathLike[str]) -> tupl
         raise ParameterError(message)
     worker = codes[answers.worker]  # (answers,)
     row = np.lexsort((worker, answers.task))
-    renamed = Answers.from_codes(
-        answers.task[row], worker[row], answers.label[row],
-        tasks=answers.task_ids, workers=table, classes=answers.class_ids, truth=answers.truth, removed=answers.removed,
-        weight=None if answers.weight is None else answers.weight[row],
-        pseudo=None if answers.pseudo is None else answers.pseudo[row],
-    )  # fmt: skip
+    renamed = replace(answers.take(row), worker=worker[row], worker_ids=table, tasks_reordered=False)
     hidden = hash_ids(pa.array(list(answers.abstentions), answers.worker_ids.type), key).to_pylist()
     abstentions = dict(zip(hidden, answers.abstentions.values(), strict=True))
-    return replace(renamed, abstentions=abstentions, truth_is_gold=answers.truth_is_gold), row
+    return replace(renamed, abstentions=abstentions), row
 
 
 def hash_ids(ids: pa.Array, key: bytes) -> pa.Array:

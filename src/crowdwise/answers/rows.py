@@ -6,7 +6,7 @@ The result is the fields of an `Answers`; nothing else in the library has to val
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
@@ -23,26 +23,23 @@ from crowdwise.answers.encoding import (
     decode_dictionary,
     encode,
     encode_dictionary,
-    lookup,
-    preview,
     short_repr,
     starts,
     type_name,
 )
-from crowdwise.answers.kinds import check_kind
 from crowdwise.answers.lookalikes import warn_of_lookalikes
 from crowdwise.errors import (
     DuplicateError,
     EmptyError,
     FormatError,
     IdTypeError,
-    TooManyClassesError,
     WeightError,
 )
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Duplicates = Literal["error", "first", "last", "vote"]
 Nulls = Literal["error", "drop"]
+EncodeValues = Callable[[pa.Array, pa.Array | None, str], tuple[Array, pa.Array]]  # column, truth, column name
 _ROLES = ("task", "worker", "label")
 LARGEST_WEIGHT = 1e6  # with larger weights, sums in floating point would lose the other answers
 
@@ -101,8 +98,8 @@ def as_floats(values: Any) -> Array:
         raise WeightError(message) from None
 
 
-def as_arrow_columns(values: dict[str, Any]) -> dict[str, pa.Array]:
-    """Return columns of ids as Arrow arrays, tasks and workers dictionary encoded. `values` is emptied to free memory.
+def as_arrow_columns(values: dict[str, Any], convert: Callable[[Any, str], pa.Array]) -> dict[str, pa.Array]:
+    """Return columns as Arrow arrays, tasks and workers dictionary encoded. `values` is emptied to free memory.
 
     Converting Python objects to Arrow holds the GIL and hashing does not, so one column is hashed while the next one
     is converted. With ten million rows of strings this saves a second in four.
@@ -110,7 +107,7 @@ def as_arrow_columns(values: dict[str, Any]) -> dict[str, pa.Array]:
     columns = {}
     with ThreadPoolExecutor(1) as pool:
         for role in list(values):
-            array = as_arrow(values.pop(role), role)
+            array = convert(values.pop(role), role)
             is_hashed = role in ("task", "worker") and not pa.types.is_null(array.type)
             columns[role] = pool.submit(encode_dictionary, array) if is_hashed else array
     return {role: column if isinstance(column, pa.Array) else column.result() for role, column in columns.items()}
@@ -124,15 +121,17 @@ def assemble(
     *,
     tasks: Any,
     workers: Any,
-    classes: Any,
     duplicates: Duplicates,
     nulls: Nulls,
-    max_classes: int,
-    as_classes: bool,
     removed: dict[str, int],
     abstentions: Mapping[Any, int],
+    encode_values: EncodeValues,
+    encode_truth: Callable[[pa.Array, str, Array, pa.Array, pa.Array], Array],
 ) -> dict[str, Any]:
-    """Validate, encode and sort the columns. `arrays` is emptied: each column is freed as soon as it has codes."""
+    """Validate, encode and sort the columns. `arrays` is emptied: each column is freed as soon as it has codes.
+
+    `encode_values` and `encode_truth` encode the values of answers and the known truth, which depend on the kind.
+    """
     n_rows = len(arrays["task"])
     for role in arrays:
         if len(arrays[role]) != n_rows:
@@ -154,28 +153,20 @@ def assemble(
     for role in _ROLES:
         check_no_nulls(arrays[role], names[role])
     known = arrays.get("truth")
-    if classes is None and known is not None:
-        classes = _all_classes(arrays["label"], known)
     codes, ids = [], []
-    for role, what, declared in zip(_ROLES, ("task", "worker", "class"), (tasks, workers, classes), strict=True):
-        coded, table = encode(arrays.pop(role), what, None if declared is None else check_ids(declared, what))
-        warn_of_lookalikes(table, what)
+    for role, declared in (("task", tasks), ("worker", workers)):
+        coded, table = encode(arrays.pop(role), role, None if declared is None else check_ids(declared, role))
+        warn_of_lookalikes(table, role)
         codes.append(coded)
         ids.append(table)
-    task_ids, _, class_ids = ids
-    if classes is None and not as_classes:
-        check_kind(class_ids, names["label"], n_rows)
-    if len(class_ids) > max_classes:
-        message = (
-            f"column {names['label']!r} has {len(class_ids):,} distinct values (for example "
-            f"{preview(class_ids[:3].to_pylist(), len(class_ids))}): is it the label? Name the label column with "
-            f"label= (--label), or pass max_classes={len(class_ids)} (--max-classes)."
-        )
-        raise TooManyClassesError(message)
+    coded, table = encode_values(arrays.pop("label"), known, names["label"])
+    codes.append(coded)
+    ids.append(table)
+    task_ids, _, values = ids
     del coded  # so that sorting can free the last column
     text_ids = pa.types.is_large_string(task_ids.type)
     tasks_reordered = bool(tasks is None and text_ids and not _in_order_of_appearance(codes[0]))
-    truth = None if known is None else _task_truth(known, names["truth"], codes[0], task_ids, class_ids)
+    truth = None if known is None else encode_truth(known, names["truth"], codes[0], task_ids, values)
     fields = sort_rows(codes, ids, weight=weight, pseudo=pseudo, truth=truth, duplicates=duplicates, removed=removed)
     return {**fields, "abstentions": dict(abstentions), "tasks_reordered": tasks_reordered}
 
@@ -187,7 +178,7 @@ def count_abstentions(arrays: Mapping[str, pa.Array], earlier: Mapping[Any, int]
     return dict(Counter(earlier) + Counter(decode_dictionary(silent).to_pylist()))
 
 
-def _all_classes(label: pa.Array, known: pa.Array) -> pa.Array:
+def all_classes(label: pa.Array, known: pa.Array) -> pa.Array:
     """Return the sorted classes of the labels and the known labels; a class may occur only in the latter."""
     distinct = [pc.unique(decode_dictionary(column.drop_null())) for column in (label, known)]
     distinct = [part for part in distinct if len(part)]
@@ -199,22 +190,15 @@ def _all_classes(label: pa.Array, known: pa.Array) -> pa.Array:
     return classes.take(pc.sort_indices(classes))
 
 
-def _task_truth(known: pa.Array, name: str, task: Array, task_ids: pa.Array, class_ids: pa.Array) -> Array:
-    """Return the known class of each task, -1 where unknown, from a column filled in any row of the task."""
-    truth = np.full(len(task_ids), -1, np.int32)
-    rows = np.flatnonzero(known.is_valid().to_numpy(zero_copy_only=False))
-    if not len(rows):
-        return truth
-    codes = lookup(decode_dictionary(known.drop_null()), class_ids, "class")
-    truth[task[rows]] = codes
-    clash = rows[truth[task[rows]] != codes]
-    if len(clash):
+def check_one_truth(clash: Array, rows: Array, name: str, task: Array, task_ids: pa.Array) -> None:
+    """Raise an error if the column of known truth contradicts itself; `clash` (rows,) marks the rows that differ."""
+    if clash.any():
+        row = rows[clash][0]
         message = (
-            f"column {name!r} gives task {short_repr(task_ids[int(task[clash[0]])].as_py())} two known labels "
-            f"(row {clash[0]}). A task has only one; fix the column."
+            f"column {name!r} gives task {short_repr(task_ids[int(task[row])].as_py())} two known labels "
+            f"(row {row}). A task has only one; fix the column."
         )
         raise DuplicateError(message)
-    return truth
 
 
 def sort_rows(

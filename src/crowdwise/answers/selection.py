@@ -143,6 +143,10 @@ class SelectionMixin(AnswerCodes):
         """
         return replace(self, **merging.with_truth(self, truth, ignore_unknown=ignore_unknown))
 
+    def truth_per_task(self, truth: Any) -> Array:
+        """Return known truth, passed as in `with_truth`, in task order and the form of `truth`."""
+        return self.codes_of_truth(truth)
+
     def codes_of_truth(self, truth: Any) -> Array:
         """Return known labels, passed as in `with_truth`, as int32 codes in task order, -1 where unknown."""
         return merging.truth_codes(self, truth)

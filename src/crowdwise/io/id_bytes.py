@@ -15,7 +15,7 @@ import pyarrow as pa
 
 _HEADER = 2  # field of a message: the record batch
 _COMPRESSION = 3  # field of a record batch, missing if it is not compressed
-_TYPES = (pa.int64(), pa.bool_(), pa.string(), pa.large_string())
+_TYPES = (pa.int64(), pa.bool_(), pa.string(), pa.large_string(), pa.float64())
 
 
 def ids_to_bytes(ids: pa.Array) -> np.ndarray[Any, np.dtype[np.uint8]]:

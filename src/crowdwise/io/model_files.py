@@ -34,7 +34,7 @@ from crowdwise._core.atomic_io import atomic_write
 from crowdwise._core.json_schema import Field, check
 from crowdwise._core.parameters import is_model
 from crowdwise._core.registry import MODELS, NETWORKS, load_class, make, methods
-from crowdwise.answers import Answers
+from crowdwise.answers import TABLES, Answers
 from crowdwise.errors import CrowdwiseError, MissingDependencyError, ModelFileError, ParameterError
 from crowdwise.io.id_bytes import ids_from_bytes, ids_to_bytes
 
@@ -49,6 +49,7 @@ FITTED_FIELDS = {
     "scalars": Field(dict, "results by name"),
     "prefix": Field(str, "the prefix of the names of its tensors", needed=False),
     "removed": Field(dict, "the number of rows left out, by reason", needed=False),
+    "table": Field(dict, "the kind of the answers and its own fields, unless they are classes", needed=False),
 }
 HEADER = {
     **FITTED_FIELDS,
@@ -114,7 +115,7 @@ def load_answers(path: str | os.PathLike[str]) -> Answers:
     header, tensors = _read(path)
     reader = _Reader(tensors, None, os.fspath(path))
     with _damage_errors(reader):
-        return reader.read_answers(header.get("prefix", ""), header["removed"])
+        return reader.read_answers(header.get("prefix", ""), header["removed"], header.get("table"))
 
 
 @contextmanager
@@ -179,6 +180,12 @@ class _Writer:
                     self.add_tensor(f"{prefix}answers/{name}", column)
             for name in _TABLES.values():
                 self.add_tensor(f"{prefix}answers/{name}", ids_to_bytes(getattr(answers, name)))
+            if answers.kind != Answers.kind:
+                own = {name: getattr(answers, name) for name in answers.own_fields}
+                out["table"] = {
+                    name: self.write_value(value, f"{prefix}answers/{name}", f"{answers.kind}.{name}")
+                    for name, value in {"kind": answers.kind, **own}.items()
+                }
         for name, tensor in getattr(model, "_tensors", dict)().items():
             if not _is_finite(tensor):
                 message = f"{name} of the network of {type(model).__name__} is not finite. Retrain with a lower lr."
@@ -264,7 +271,7 @@ class _Reader:
     def read_fitted(self, saved: dict[str, Any], outer: Answers | None = None) -> Any:
         check(saved, FITTED_FIELDS)
         prefix = saved.get("prefix", "")
-        answers = self.read_answers(prefix, saved["removed"]) if "removed" in saved else outer
+        answers = self.read_answers(prefix, saved["removed"], saved.get("table")) if "removed" in saved else outer
         if answers is None:
             message = "it has no answers"
             raise ValueError(message)
@@ -314,15 +321,19 @@ class _Reader:
         self.used_network = True
         return self.network
 
-    def read_answers(self, prefix: str, removed: dict[str, int]) -> Answers:
+    def read_answers(self, prefix: str, removed: dict[str, int], saved_table: dict[str, Any] | None) -> Any:
+        own = {} if saved_table is None else {name: self.read_value(value) for name, value in saved_table.items()}
+        cls = TABLES[own.pop("kind", Answers.kind)]
+        _expect(own.keys() == set(cls.own_fields), f"the fields of {cls.__name__} are {', '.join(cls.own_fields)}")
         columns: dict[str, Any] = {name: self.tensors.get(f"{prefix}answers/{name}") for name in _COLUMNS}
         tables = {name: ids_from_bytes(self.tensors[f"{prefix}answers/{name}"]) for name in _TABLES.values()}
         sizes = dict.fromkeys(_COLUMNS, len(columns["task"])) | {"truth": len(tables["task_ids"])}
         for name, column in columns.items():  # compiled loops rely on the shapes and types
             _expect(column is None or column.shape == (sizes[name],), f"{name} does not have {sizes[name]} entries")
-            kind = _TYPES.get(name, "int32")
+            kind = "float64" if name == "truth" and isinstance(cls.unknown, float) else _TYPES.get(name, "int32")
             _expect(column is None or column.dtype == kind, f"{name} of the answers is not of type {kind}")
-        for name, table in {**_TABLES, "truth": "class_ids"}.items():
+        coded = _TABLES if isinstance(cls.unknown, float) else {**_TABLES, "truth": "class_ids"}
+        for name, table in coded.items():
             codes = np.empty(0) if columns[name] is None else columns[name]
             low, high = codes.min(initial=0), codes.max(initial=-1)
             _expect(low >= -(name == "truth") and high < len(tables[table]), f"codes of {name} are out of range")
@@ -334,7 +345,10 @@ class _Reader:
         )
         counts = all(isinstance(why, str) and type(count) is int for why, count in removed.items())
         _expect(counts, "the counts of rows left out are not integers")
-        return Answers(**columns, **tables, removed=removed)
+        answers = cls(**columns, **tables, removed=removed, **own)
+        problem = answers.problem()
+        _expect(problem is None, str(problem))
+        return answers
 
     def tensors_below(self, prefix: str) -> dict[str, Array]:
         return {name.removeprefix(prefix): array for name, array in self.tensors.items() if name.startswith(prefix)}

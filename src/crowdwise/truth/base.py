@@ -10,7 +10,7 @@ import numpy as np
 
 from crowdwise._core.parameters import HasParameters
 from crowdwise._core.validation import is_integer, is_number, require
-from crowdwise.answers import Answers, as_answers
+from crowdwise.answers import Answers, as_answers, as_kind
 from crowdwise.answers.rows import Duplicates
 from crowdwise.errors import EmptyError, WeightError
 from crowdwise.truth.fitted import FittedModel
@@ -69,7 +69,7 @@ class TruthModel(FittedModel, HasParameters):
         callback : callable, optional
             Called after each iteration with its number and the bound.
         """
-        answers = check_answers(answers)
+        answers = check_table(answers, self.answer_kind, type(self).__name__)
         if answers.weight is not None and not self.uses_weights:
             message = f"{type(self).__name__} does not support answer weights; fit it on answers without weights."
             raise WeightError(message)
@@ -81,12 +81,12 @@ class TruthModel(FittedModel, HasParameters):
         if answers.weight is not None and not answers.weight.all():  # else they would count for convergence and priors
             answers = answers.take(np.flatnonzero(answers.weight))
         self.answers_ = answers
-        self.gold_ = None if gold is None else answers.codes_of_truth(gold)
+        self.gold_ = None if gold is None else answers.truth_per_task(gold)
         self.history_, self.n_iter_, self.converged_ = [], 0, True
         rng = np.random.default_rng(getattr(self, "random_state", 0))
         with threads_for(answers.n_answers):
             self._fit(answers, self.gold_, rng, callback)
-            self.codes_ = pick(self.proba_, rng)
+            self._choose_labels(rng)
         return self
 
     def fit_predict(self, answers: Any, gold: Any = None) -> Array:
@@ -123,15 +123,15 @@ class TruthModel(FittedModel, HasParameters):
         """
         if not hasattr(self, "answers_"):
             return self.fit(answers, gold)
-        merged = self.answers_.merge(as_answers(answers), duplicates=duplicates)
-        known = np.full(merged.n_tasks, -1, np.int32)
+        merged = self.answers_.merge(as_kind(answers, self.answer_kind, type(self).__name__), duplicates=duplicates)
+        known = np.full(merged.n_tasks, merged.unknown, np.int32 if isinstance(merged.unknown, int) else np.float64)
         if self.gold_ is not None:
             known[: len(self.gold_)] = self.gold_
         if gold is not None:
-            added = merged.codes_of_truth(gold)
-            known = np.where(added >= 0, added, known)
+            added = merged.truth_per_task(gold)
+            known = np.where(merged.is_known(added), added, known)
         refit = self._fit_from_votes if restart else self._refit
-        return refit(merged, known if (known >= 0).any() else None)
+        return refit(merged, known if merged.is_known(known).any() else None)
 
     def check_against_vote(self, answers: Any, gold: Any = None, *, hidden: float = 0.2, seed: int = 0) -> VoteCheck:
         """Check whether this model predicts held-out answers better than majority vote does.
@@ -162,6 +162,10 @@ class TruthModel(FittedModel, HasParameters):
     ) -> None:
         """Set `proba_` and the model's other fitted attributes."""
 
+    def _choose_labels(self, rng: np.random.Generator) -> None:
+        """Set `codes_`, the labels as positions in `classes_`, from what `_fit` has set."""
+        self.codes_ = pick(self.proba_, rng)
+
     def _check_common_parameters(self) -> None:
         """Validate the constructor arguments that many models share."""
         parameters = self.get_params(deep=False)
@@ -177,7 +181,13 @@ class TruthModel(FittedModel, HasParameters):
 
 def check_answers(answers: Any) -> Answers:
     """Return answers, or a table of them, as `Answers`; raise unless at least one answer has a positive weight."""
-    answers = as_answers(answers)
+    checked: Answers = check_table(answers, Answers.kind)
+    return checked
+
+
+def check_table(answers: Any, kind: str, taker: str = "this function") -> Any:
+    """Return a table of answers of a kind; raise unless at least one answer has a positive weight."""
+    answers = as_kind(answers, kind, taker)
     if answers.n_answers == 0:
         message = "there are no answers to fit on."
         raise EmptyError(message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 class FittedModel:
     """Labels and ids of a fitted model, and saving to disk."""
 
+    answer_kind: ClassVar[str] = "classes"  # kind of the answers that it takes
     answers_: Answers
     proba_: Array  # (tasks, classes)
     codes_: Array  # labels_ as positions in classes_

@@ -15,7 +15,7 @@ from crowdwise.learn.base import CrowdClassifier
 from tests.helpers.dasc_crowds import crowd, plain, tiny
 
 FRAMEWORKS = ("dasc", "iced", "crowding", "completed", "waum")
-LEARNERS = [m.name for m in methods() if m.needs_features and m.name not in FRAMEWORKS]
+LEARNERS = [m.name for m in methods("classes") if m.needs_features and m.name not in FRAMEWORKS]
 pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.errors.ConvergenceWarning")
 
 
