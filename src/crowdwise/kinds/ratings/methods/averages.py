@@ -5,9 +5,9 @@
     error[t]^2  = factor * variance[t] / n[t]
 
 `pooled` is the variance within tasks over all of them. It counts like DEGREES ratings more, so that two equal ratings
-do not give an interval of zero width. `factor` is the variance of the average relative to the mean's, for normal ratings:
-about 1 + .57 (1 - 1.2 / n) for the median. Intervals are those of Student's t with d + n[t] - 1 degrees of freedom. A task without ratings has the
-mean of all tasks, and the variance between them.
+do not give an interval of zero width. `factor` is the variance of the average relative to the mean's, for normal
+ratings: about 1 + .57 (1 - 1.2 / n) for the median. Intervals are those of Student's t with d + n[t] - 1 degrees of
+freedom. A task without ratings has the mean of all tasks, and the variance between them.
 
 All workers count the same: a biased or careless one moves the average as far as a good one.
 """
