@@ -232,8 +232,8 @@ def sort_rows(
             first = (repeated[0] - 1, repeated[0]) if order is None else (order[repeated[0] - 1], order[repeated[0]])
             message = (
                 f"{len(repeated)} answers repeat an answer of the same worker to the same task: {shown} (first: rows "
-                f"{first[0]} and {first[1]}). Keep one of each with duplicates='first', 'last' or 'vote' "
-                f"(--duplicates last)."
+                f"{first[0]} and {first[1]}). Keep one of each with duplicates='last' (--duplicates last); "
+                f"'first' and 'vote' are possible, too."
             )
             raise DuplicateError(message)
         keep = _resolve_duplicates(task, worker, label, duplicates == "first", duplicates == "last")

@@ -209,7 +209,8 @@ def show(result: Mapping[str, Any]) -> None:
                     f"{result['classes']} classes, {per_task:.1f} per task"),
         *(("dropped", f"{count:,} {where}{why}") for why, count in result["removed"].items()),
         ("method", f"{result['method']}, {_effort(result)}, {result['seconds']:.2f} s"),
-        ("confident", f"{percent(result['confident_share'])} of the tasks (confidence above {CONFIDENT})"),
+        ("confident", f"{percent(result['confident_share'])} of the tasks (confidence above {CONFIDENT}, "
+                      "not calibrated: `crowdwise run` does that)"),
         *((f"{what} in", path) for what, path in result["written"].items()),
     ]  # fmt: skip
     fields(lines)

@@ -62,15 +62,17 @@ def how_good(metrics: dict[str, Any]) -> list[dict[str, Any]]:
     """
     truth = metrics["truth"]
     shown = [_figures("All labels", _all_labels(metrics), _remark(metrics))]
-    accepted = metrics["counts"]["accept"]
-    if not accepted:
-        return [*shown, _figures("No label is sure enough to be accepted", {}, "")]
+    n_gold = (metrics.get("trust") or {}).get("n_gold", 0)
+    accepted, besides = metrics["counts"]["accept"] - n_gold, " besides the gold labels" if n_gold else ""
+    if accepted <= 0:
+        return [*shown, _figures(f"No label{besides} is sure enough to be accepted", {}, "")]
     right = {"expected right": percent(metrics["expected_accepted"])}
     remark = "Not checked either." if _basis(metrics) == "none" else "On the same assumption."
     if truth and truth["accepted_accuracy"] is not None:
         right["measured"] = percent(truth["accepted_accuracy"])
         remark = f"Measured on {_tasks(truth['accepted_tasks'])}."
     subject = "The accepted label" if accepted == 1 else f"The {count(accepted)} accepted labels"
+    subject += besides
     return [*shown, _figures(subject, right, remark)]
 
 

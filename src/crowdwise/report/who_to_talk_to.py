@@ -1,7 +1,11 @@
-"""Who to talk to: flagged workers by name, the worst first; otherwise workers who are clearly below the crowd."""
+"""Who to talk to: flagged workers by name; otherwise workers who are clearly below the crowd.
+
+The first are those who cost most: by wrong answers, or by answers that the average worker would have given right.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from crowdwise._core.display import percent, pluralise
@@ -16,7 +20,7 @@ SPAM = "answers no better than chance"  # in runs of earlier versions, which hav
 def who_to_talk_to(run: RunSource) -> dict[str, Any]:
     """Return the workers to name, with the reason, and how many are flagged."""
     rows = run.tables.workers.to_pylist()
-    flagged = sorted((row for row in rows if flag_of(row)), key=_badness)
+    flagged = sorted((row for row in rows if flag_of(row)), key=badness)
     shown = flagged[:FLAGGED] if flagged else _below_the_crowd(rows)
     people = [
         {
@@ -29,18 +33,24 @@ def who_to_talk_to(run: RunSource) -> dict[str, Any]:
     return {"flagged": len(flagged), "more": len(flagged[FLAGGED:]), "people": people}
 
 
-def flag_of(row: dict[str, Any]) -> str | None:
+def flag_of(row: Mapping[str, Any]) -> str | None:
     """Return what is wrong with a worker's answers; runs of earlier versions only say who looks like a spammer.
 
     >>> flag_of({"spammer": True}), flag_of({"spammer": False, "flag": "copies w1"})
     ('answers no better than chance', 'copies w1')
     """
-    return row.get("flag") or (SPAM if row["spammer"] else None)
+    return row.get("flag") or (SPAM if row.get("spammer") else None)
 
 
-def _badness(row: dict[str, Any]) -> tuple[bool, float, int]:
+def badness(row: Mapping[str, Any]) -> tuple[bool, float]:
+    """Return a key that sorts those who gave most wrong answers first, and copies of others last.
+
+    >>> few, many = {"quality": 0.1, "answers": 5, "flag": "x"}, {"quality": 0.4, "answers": 900, "flag": "y"}
+    >>> sorted([few, many], key=badness)[0]["flag"]
+    'y'
+    """
     copies = (flag_of(row) or "").startswith(COPIES)
-    return copies, 1.0 if row["quality"] is None else row["quality"], -row["answers"]
+    return copies, -row["answers"] * (0.0 if row["quality"] is None else 1 - row["quality"])
 
 
 def _below_the_crowd(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -49,7 +59,7 @@ def _below_the_crowd(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     total = sum(row["answers"] for row in rated)
     mean = sum(row["answers"] * row["quality"] for row in rated) / max(total, 1)
     below = [row for row in rated if row["quality_high"] < mean]
-    return sorted(below, key=_badness)[:OTHERS]
+    return sorted(below, key=lambda row: row["answers"] * (row["quality"] - mean))[:OTHERS]
 
 
 def _confusion(row: dict[str, Any]) -> str:

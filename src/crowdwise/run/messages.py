@@ -10,6 +10,7 @@ from crowdwise.ambiguity.ranking import TaskRanker
 from crowdwise.choose import Choice
 from crowdwise.choose.candidates import POOL, VOTE
 from crowdwise.report.text import tell_dependence, unchecked_reason
+from crowdwise.report.who_to_talk_to import badness
 from crowdwise.run.selection import Selected
 from crowdwise.run.tables.labels import CHEAP
 from crowdwise.run.tables.tasks import Disagreement
@@ -126,10 +127,14 @@ def accepted_words(metrics: Mapping[str, Any]) -> list[str]:
     counts, truth, expected = metrics["counts"], metrics["truth"], metrics["expected_accepted"]
     others = ", ".join(pluralise(counts[name], *forms) for name, forms in OTHER_VERDICTS.items() if counts[name])
     end = f"; {others}." if others else "."
-    if not counts["accept"]:
-        return [f"No label is accepted{end}"]
+    n_gold = metrics["trust"]["n_gold"]
+    if counts["accept"] <= n_gold:
+        besides = f" besides the {pluralise(n_gold, 'gold label')}" if counts["accept"] else ""
+        return [f"No label is accepted{besides}{end}"]
     measured = None if truth is None else truth["accepted_accuracy"]
     accuracy = f"expected accuracy {share(expected)}"
+    if n_gold:
+        accuracy = f"{n_gold:,} of them gold labels; expected accuracy of the others {share(expected)}"
     if measured is not None:
         accuracy += f", measured {share(measured)} on {truth['accepted_tasks']:,}"
     words = [f"{pluralise(counts['accept'], 'label is', 'labels are')} accepted ({accuracy}){end}"]
@@ -143,14 +148,14 @@ def accepted_words(metrics: Mapping[str, Any]) -> list[str]:
 
 
 def flag_words(workers: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return who is flagged and why, the worst first, with a warning if they gave half of all answers.
+    """Return who is flagged and why, most wrong answers first, with a warning if they gave half of all answers.
 
     >>> at_random = {"worker": "w7", "answers": 9, "quality": 0.4, "flag": "answers at random"}
     >>> flag_words([at_random, {"answers": 20, "flag": None}])
     ['1 worker should not be relied on: w7 (answers at random).']
     """
     flagged = [row for row in workers if row["flag"]]
-    flagged.sort(key=lambda row: (1.0 if row["quality"] is None else row["quality"], -row["answers"]))
+    flagged.sort(key=badness)
     copies = [row for row in flagged if row["flag"].startswith(COPIES_FLAG)]
     others = [row for row in flagged if row not in copies]
     words = []

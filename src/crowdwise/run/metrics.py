@@ -15,7 +15,7 @@ from crowdwise.choose.candidates import VOTE
 from crowdwise.evaluate import evaluate, reliability, summarise
 from crowdwise.report.source import NEVER_ANSWERED, VERDICTS
 from crowdwise.run import messages
-from crowdwise.run.tables.labels import CHEAP, HOPELESS, Labelling
+from crowdwise.run.tables.labels import CHEAP, GOLD, HOPELESS, Labelling
 from crowdwise.truth.tables import wilson
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -30,7 +30,8 @@ def label_metrics(
 ) -> dict[str, Any]:
     """Return the figures of the labels: verdicts, expected and measured accuracy, class balance, histograms."""
     confidence = labels.column("confidence").to_numpy()
-    accepted = confidence[np.array(labels.column("verdict").to_pylist()) == "accept"]
+    inferred = np.array(labels.column("reason").to_pylist()) != GOLD
+    accepted = confidence[(np.array(labels.column("verdict").to_pylist()) == "accept") & inferred]
     return {
         "counts": verdict_counts(labels),
         "verdict_words": messages.verdict_words(accept),
