@@ -12,6 +12,7 @@ from crowdwise import datasets as datasets
 from crowdwise import engines as engines
 from crowdwise import errors as errors
 from crowdwise import evaluate as evaluate
+from crowdwise import plots as plots
 from crowdwise import report as report
 from crowdwise import simulate as simulate
 from crowdwise import trust as trust

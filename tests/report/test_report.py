@@ -18,9 +18,10 @@ import pytest
 import crowdwise.report
 from crowdwise._core.installation import install_command
 from crowdwise.errors import FormatError, MissingDependencyError, ParameterError
-from crowdwise.report import charts, write_report
+from crowdwise.report import write_report
 from crowdwise.report.cards import CARDS, SIDE, ambiguous_tasks, image_url
-from crowdwise.report.contents import chart_specs, embedded, overview
+from crowdwise.report.charts import chart_specs, confusion_spec
+from crowdwise.report.contents import embedded, overview
 from crowdwise.report.details import CLASSES, worker_details
 from crowdwise.report.known_labels import wrong_table
 from crowdwise.report.page import embed, render
@@ -105,7 +106,7 @@ def test_unknown_figures_are_left_out(tmp_path):
 @pytest.mark.parametrize("name", ["run", "hostile"])
 def test_every_chart_is_valid_vega_lite(name, request):
     made = request.getfixturevalue(name)
-    specs = [charts.confusion(), *chart_specs(made, _workers(made)["cells"]).values()]
+    specs = [confusion_spec(), *chart_specs(made).values()]
     assert len(specs) == 11
     for spec in specs:
         altair.Chart.from_dict(spec).to_dict()  # validates against the schema
@@ -113,14 +114,12 @@ def test_every_chart_is_valid_vega_lite(name, request):
 
 def test_an_invalid_chart_is_detected():
     with pytest.raises(jsonschema.ValidationError, match="300"):
-        altair.Chart.from_dict(charts.confusion() | {"height": [300]}).to_dict()
+        altair.Chart.from_dict(confusion_spec() | {"height": [300]}).to_dict()
 
 
 def test_balance_shows_the_shares_of_the_metrics(run):
     balance = run.metrics["balance"]
-    drawn = {
-        (row["class"], row["of"]): row["share"] for row in values(chart_specs(run, _workers(run)["cells"])["balance"])
-    }
+    drawn = {(row["class"], row["of"]): row["share"] for row in values(chart_specs(run)["balance"])}
     assert drawn == {
         (name, of): share
         for of, key in {"answers": "answered", "labels": "inferred", "known truth": "truth"}.items()
@@ -138,7 +137,7 @@ def test_balance_shows_classes_that_nobody_answered(tmp_path):
 
 
 def test_leads_over_the_vote_span_one_standard_error(run):
-    drawn = {row["name"]: row for row in values(chart_specs(run, _workers(run)["cells"])["methods"], "lead")}
+    drawn = {row["name"]: row for row in values(chart_specs(run)["methods"], "lead")}
     compared = [each for each in run.metrics["methods"] if each["to_vote"] is not None]
     assert drawn.keys() == {each["name"] for each in compared}
     for each in compared:
@@ -149,7 +148,7 @@ def test_leads_over_the_vote_span_one_standard_error(run):
 
 def budget_rows(run: Run) -> dict[str, dict[str, list[tuple[int, float]]]]:
     """Points of the budget charts by chart and kind."""
-    specs = chart_specs(run, _workers(run)["cells"])
+    specs = chart_specs(run)
     found: dict = {}
     for chart in {"budget", "forecast"} & set(specs):
         for row in values(specs[chart], "right"):
@@ -329,7 +328,7 @@ def test_embedded_json_cannot_end_a_script_and_is_unchanged(text):
 
 
 def test_charts_do_not_use_user_text_as_field_names(hostile):
-    specs = [*chart_specs(hostile, _workers(hostile)["cells"]).values(), embedded(hostile)["confusion"]]
+    specs = [*chart_specs(hostile).values(), embedded(hostile)["confusion"]]
     shapes = json.dumps([{key: part for key, part in spec.items() if key != "datasets"} for spec in specs])
     assert not any(text[:9] in shapes for text in HOSTILE)
 

@@ -8,10 +8,11 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
+from crowdwise.plots.mistakes import GROUPS
 from crowdwise.report.contents import overview
 from crowdwise.report.first_screen import first_screen, how_good, title, what_to_do
 from crowdwise.report.page import render
-from crowdwise.report.shared_mistakes import GROUPS, MEMBERS, shared_mistakes
+from crowdwise.report.shared_mistakes import MEMBERS, shared_mistakes
 from crowdwise.report.text import tell_dependence
 from crowdwise.report.who_to_talk_to import who_to_talk_to
 from crowdwise.run.folder import Run

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 from crowdwise import Answers
-from crowdwise.report.source import NEVER_ANSWERED
-from crowdwise.run.metrics import class_balance, measured_accuracy, method_rows, scores_by_class
+from crowdwise.evaluate.distributions import NEVER_ANSWERED, class_balance
+from crowdwise.run.metrics import measured_accuracy, method_rows, scores_by_class
 from crowdwise.run.tables.labels import Labelling
 from crowdwise.truth.tables import wilson
 
@@ -19,12 +19,14 @@ def labelling():
 
 def test_class_balance_with_and_without_truth(labelling):
     shares = {"classes": ["x", "y"], "answered": [0.6, 0.4], "inferred": [0.75, 0.25]}
-    assert class_balance(labelling, None) == {**shares, "truth": None}
-    assert class_balance(labelling, np.array([0, -1, 1, 1])) == {**shares, "truth": pytest.approx([1 / 3, 2 / 3])}
+    answers, codes = labelling.answers, labelling.codes
+    assert class_balance(answers, codes) == {**shares, "truth": None}
+    assert class_balance(answers, codes, np.array([0, -1, 1, 1])) == {**shares, "truth": pytest.approx([1 / 3, 2 / 3])}
 
 
 def test_class_balance_counts_classes_nobody_answered(labelling):
-    balance = class_balance(labelling, np.array([0, 2, 3, -1]))  # two classes that only the truth has
+    truth = np.array([0, 2, 3, -1])  # two classes that only the truth has
+    balance = class_balance(labelling.answers, labelling.codes, truth)
     assert balance["classes"] == ["x", "y", NEVER_ANSWERED]
     assert balance["answered"] == [0.6, 0.4, 0] and balance["inferred"] == [0.75, 0.25, 0]
     assert balance["truth"] == pytest.approx([1 / 3, 0, 2 / 3])

@@ -1,4 +1,4 @@
-"""Formatting of numbers in messages, and HTML tables for notebooks. All text is escaped."""
+"""Formatting of numbers and names in messages and charts, and HTML tables for notebooks. All text is escaped."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ from html import escape
 from typing import Any
 
 NOTHING = "–"  # shown in place of an undefined value
+
+# Names that every JavaScript object already has.
+OBJECT_KEYS = {
+    "__proto__", "__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__", "constructor",
+    "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString", "valueOf",
+}  # fmt: skip
 
 
 def html_table(rows: Iterable[Sequence[Any]], header: Sequence[str] = (), paragraphs: Iterable[str] = ()) -> str:
@@ -42,3 +48,34 @@ def pluralise(number: int, singular: str, plural: str | None = None) -> str:
     ('1 task', '1,200 tasks')
     """
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+def short(text: Any, most: int = 80) -> str:
+    """Return the text on one line, cut to at most this many characters.
+
+    >>> short("  a  long text ", 6), short("cat")
+    ('a lon…', 'cat')
+    """
+    line = " ".join(str(text).split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def distinct(names: Iterable[Any], most: int = 60) -> list[str]:
+    """Return short, distinct names for charts; duplicates get a number.
+
+    Vega uses names as keys of JavaScript objects. Names that every object already has get an invisible prefix.
+
+    >>> distinct(["abcdef", "abcdeg", 3, "__proto__"], 4)
+    ['abc…', 'abc… (2)', '3', '__p…']
+    >>> len(*distinct(["constructor"])) - len("constructor")
+    1
+    """
+    unique: dict[str, None] = {}
+    for name in names:
+        plain = text = short(name, most)
+        number = 1
+        while text in unique:
+            number += 1
+            text = f"{plain} ({number})"
+        unique[text] = None
+    return [f"\u2060{text}" if text in OBJECT_KEYS else text for text in unique]

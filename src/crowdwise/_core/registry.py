@@ -148,7 +148,19 @@ NAMES = {
     "read": "io",
     "write": "io",
 }
-PACKAGES = ("acquire", "choose", "datasets", "engines", "errors", "evaluate", "report", "run", "simulate", "trust")
+PACKAGES = (
+    "acquire",
+    "choose",
+    "datasets",
+    "engines",
+    "errors",
+    "evaluate",
+    "plots",
+    "report",
+    "run",
+    "simulate",
+    "trust",
+)
 
 
 def public_names() -> dict[str, str]:

@@ -3,7 +3,6 @@
     propose      the pairs worth buying, best first, with reasons             `proposals`
     replay       accuracy against answers bought, for several strategies      `replays`
     mean_curve   its mean and standard deviation over seeds
-    draw         the same as a figure                                         `draws`
 
 `strategies` has the strategies, `information` the expected information of an answer, and `beliefs` what a fitted model
 believes about tasks and workers.
@@ -14,9 +13,8 @@ begin with two or three answers per task, or with a model of fewer parameters su
 
 from __future__ import annotations
 
-from crowdwise.acquire.draws import draw
 from crowdwise.acquire.proposals import Proposal, propose
 from crowdwise.acquire.replays import mean_curve, replay
 from crowdwise.acquire.strategies import STRATEGIES
 
-__all__ = ["STRATEGIES", "Proposal", "draw", "mean_curve", "propose", "replay"]
+__all__ = ["STRATEGIES", "Proposal", "mean_curve", "propose", "replay"]

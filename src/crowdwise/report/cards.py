@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from crowdwise._core.display import short
 from crowdwise._core.images import InvalidImageError, open_image
 from crowdwise.report.known_labels import is_gold
 from crowdwise.report.source import RunSource
-from crowdwise.report.text import short
 
 CARDS = 60  # maximum number of tasks, and so of images
 ANSWERS = 12  # maximum number of answers per task

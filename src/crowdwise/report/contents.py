@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from crowdwise.report import charts
+from crowdwise._core.display import distinct, short
+from crowdwise.plots.comparison import compared
+from crowdwise.plots.labels import CLASSES
+from crowdwise.plots.mistakes import correlations
 from crowdwise.report.cards import ambiguous_tasks
+from crowdwise.report.charts import chart_specs, confusion_spec
 from crowdwise.report.details import worker_details
 from crowdwise.report.first_screen import first_screen
 from crowdwise.report.known_labels import wrong_table
-from crowdwise.report.shared_mistakes import correlations, shared_mistakes
+from crowdwise.report.shared_mistakes import shared_mistakes
 from crowdwise.report.source import VERDICTS, RunSource
 from crowdwise.report.tables import busiest, labels_table, next_table, workers_table
-from crowdwise.report.text import count, distinct, short
+from crowdwise.report.text import count
 from crowdwise.report.theme import CONFIG
 
 OPTION = 200  # characters of an option of the run
@@ -26,72 +30,14 @@ def embedded(run: RunSource) -> dict[str, Any]:
         tables["wrong"] = wrong
     return {
         "config": CONFIG,
-        "charts": chart_specs(run, tables["workers"]["cells"]),
-        "confusion": charts.confusion(),
+        "charts": chart_specs(run),
+        "confusion": confusion_spec(),
         "classes": distinct(run.answers.classes.tolist()),
         "verdicts": VERDICTS,
         "tables": tables,
         "details": worker_details(run, rows),
         "cards": ambiguous_tasks(run),
     }
-
-
-def chart_specs(run: RunSource, workers: dict[str, list[Any]]) -> dict[str, charts.Spec]:
-    """Return the charts for which there is data."""
-    metrics = run.metrics
-    shares = metrics["balance"]
-    series = {"answers": shares["answered"], "labels": shares["inferred"]}
-    if shares["truth"]:
-        series["known truth"] = shares["truth"]
-    mark = metrics["verdict_rules"].get("accept")
-    balance = charts.balance(distinct(shares["classes"]), series)
-    specs = {
-        "balance": balance,
-        "agreement": charts.histogram(**metrics["agreement"], what="agreement", height=min(balance["height"], 360)),
-        "confidence": charts.histogram(**metrics["confidence"], what="confidence", mark=mark),
-    }
-    if any(quality is not None for quality in workers["quality"]):
-        specs["crowd"] = charts.crowd(workers)
-    if bins := reliability_bins(metrics["calibration"]):
-        specs["reliability"] = charts.reliability(bins)
-    if methods := compared(metrics):
-        specs["methods"] = charts.against_vote(methods)
-    if metrics["history"]:
-        specs["history"] = charts.self_training(metrics["history"])
-    if rows := correlations(metrics):
-        specs["shared"] = charts.shared_mistakes(rows)
-    return specs | budget_specs(metrics)
-
-
-def budget_specs(metrics: dict[str, Any]) -> dict[str, charts.Spec]:
-    """Return accuracy against budget, one method per chart: the forecast is apart if the curve is of another method."""
-    curve, forecast, have = metrics["curve"], metrics["forecast"], metrics["summary"]["n_answers"]
-    method, drawn = metrics["method"], metrics.get("curve_method") or metrics["method"]
-    if drawn == method:
-        return {"budget": charts.budget(curve, forecast, have, method)} if curve or forecast else {}
-    specs = {}
-    if curve:
-        specs["budget"] = charts.budget(curve, [], have, drawn)
-    if forecast:
-        truth = metrics["truth"]
-        now = {"answers": have, "expected": metrics["expected_accuracy"], "accuracy": truth and truth["accuracy"]}
-        specs["forecast"] = charts.budget([now], forecast, have, method)
-    return specs
-
-
-def compared(metrics: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the methods that were compared with majority vote; none if there is only the vote."""
-    methods = [each for each in metrics["methods"] if each["to_vote"] is not None]
-    return methods if len(methods) > 1 else []
-
-
-def reliability_bins(calibration: dict[str, Any]) -> dict[str, charts.Rows]:
-    """Return the bins to draw, by name; there is no before if the confidence is the method's own."""
-    if calibration["before"] == calibration["after"]:
-        parts = {"confidence": calibration["after"]}
-    else:
-        parts = {"before calibration": calibration["before"], "after calibration": calibration["after"]}
-    return {name: part["bins"] for name, part in parts.items() if part}
 
 
 def overview(run: RunSource) -> dict[str, Any]:
@@ -113,7 +59,7 @@ def overview(run: RunSource) -> dict[str, Any]:
         "compared": compared(metrics),
         "shared": shared_mistakes(metrics),
         "has_shared_chart": bool(correlations(metrics)),
-        "hidden_classes": max(len(metrics["balance"]["classes"]) - charts.CLASSES, 0),
+        "hidden_classes": max(len(metrics["balance"]["classes"]) - CLASSES, 0),
         "inputs": [
             {
                 "role": each["role"],
@@ -169,7 +115,7 @@ def confidence_words(metrics: dict[str, Any]) -> str:
 def estimated_shares(metrics: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the shares of the classes as estimated from gold, the largest first, with their 95% intervals."""
     found = (metrics.get("trust") or {}).get("estimates") or {}
-    ordered = sorted(found.get("shares", []), key=lambda each: -each["value"])[: charts.CLASSES]
+    ordered = sorted(found.get("shares", []), key=lambda each: -each["value"])[:CLASSES]
     clip = {name: [min(max(each[name], 0.0), 1.0) for each in ordered] for name in ("value", "low", "high")}
     names = distinct(each["class"] for each in ordered)
     return [dict(zip(("class", *clip), row, strict=True)) for row in zip(names, *clip.values(), strict=True)]

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from crowdwise._core.display import short
 from crowdwise.report.source import Array, FeedbackSource, RunSource
-from crowdwise.report.text import short
 
 CLASSES = 10  # maximum number of classes in a matrix: those the worker met or used most
 MAX_CELLS = 8_000_000  # matrix cells held in memory at once

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from crowdwise._core.display import percent, pluralise
+from crowdwise._core.display import percent, pluralise, short
 from crowdwise.report.source import RunSource
-from crowdwise.report.text import count, short, unchecked_reason
+from crowdwise.report.text import count, unchecked_reason
 from crowdwise.report.who_to_talk_to import who_to_talk_to
 
 FEW_TASKS = 50  # as many can all be checked by one person

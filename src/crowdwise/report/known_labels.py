@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from crowdwise._core.display import short
 from crowdwise.report.source import Array, RunSource
 from crowdwise.report.tables import ID, Table, assemble, column, ids, rounded, texts_of
-from crowdwise.report.text import short
 
 WRONG = 200  # maximum number of rows
 GOLD_REASON = "gold label"  # of tasks whose label is known

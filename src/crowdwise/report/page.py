@@ -19,9 +19,10 @@ import vl_convert
 
 from crowdwise._core import display
 from crowdwise.choose.fold_fits import SKIPPED
+from crowdwise.evaluate.distributions import NEVER_ANSWERED
 from crowdwise.report import text
 from crowdwise.report.contents import embedded, overview
-from crowdwise.report.source import NEVER_ANSWERED, RunSource
+from crowdwise.report.source import RunSource
 
 # Characters that could end a script element or a line of JavaScript, as escapes that JSON reads back unchanged.
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from crowdwise._core.display import percent, pluralise
-from crowdwise.report.text import distinct, short, tell_dependence
+from crowdwise._core.display import percent, pluralise, short
+from crowdwise.plots.mistakes import GROUPS
+from crowdwise.report.text import tell_dependence
 
-GROUPS, MEMBERS = 5, 12  # groups shown, and names shown per group
+MEMBERS = 12  # names shown per group
 FEW_VOTES = 0.8  # below this share of independent votes, answers are called dependent
 CONFIDENCE = {
     "gold": "The confidence of the labels was checked on gold labels, which shared mistakes cannot deceive.",
@@ -40,17 +41,6 @@ def shared_mistakes(metrics: dict[str, Any]) -> dict[str, Any]:
         "more_families": max(len(families) - GROUPS, 0),
         "advice": _advice(metrics, trust),
     }
-
-
-def correlations(metrics: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of the chart: all other pairs of workers, then each group; none without groups."""
-    trust = metrics.get("trust") or {}
-    families = (trust.get("families") or [])[:GROUPS]
-    if not families or trust.get("background_rho") is None:
-        return []
-    names = distinct(_line(number, family["workers"]) for number, family in enumerate(families, 1))
-    rows = [{"group": name, "rho": each["rho"], "kind": "group"} for name, each in zip(names, families, strict=True)]
-    return [*rows, {"group": "all other pairs", "rho": trust["background_rho"], "kind": "others"}]
 
 
 def votes_words(trust: dict[str, Any]) -> str:
@@ -114,12 +104,3 @@ def _advice(metrics: dict[str, Any], trust: dict[str, Any]) -> list[str]:
             "them with --gold: only this shows how much mistakes matter."
         )
     return advice
-
-
-def _line(number: int, workers: list[Any]) -> str:
-    """Name a group by its place in the list, its first member and its size.
-
-    >>> _line(1, ["gpt-4", "gpt-4o", "gpt-5"])
-    '1: gpt-4 and 2 more'
-    """
-    return f"{number}: {short(workers[0], 16)} and {len(workers) - 1} more"

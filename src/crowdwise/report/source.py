@@ -18,7 +18,6 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 REPORT_FILE = "report.html"
 VERDICTS = ("accept", "review", "needs more answers", "hopeless")
-NEVER_ANSWERED = "(never answered)"  # classes that only the known truth has, counted together
 
 
 class FeedbackSource(Protocol):

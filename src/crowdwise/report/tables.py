@@ -12,10 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crowdwise._core.display import pluralise
+from crowdwise._core.display import pluralise, short
+from crowdwise.plots.subjects import flag_of
 from crowdwise.report.source import Array, RunSource
-from crowdwise.report.text import short
-from crowdwise.report.who_to_talk_to import flag_of
 
 Table = dict[str, Any]
 

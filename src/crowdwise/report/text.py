@@ -1,19 +1,13 @@
-"""How the page writes numbers, names and one recurring caveat."""
+"""How the page writes numbers, and one recurring caveat."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from crowdwise._core.display import NOTHING
 
 FEW_DISSENTERS = 20  # below as many answers that differ from the others, shared mistakes cannot be told from chance
-
-# Names that every JavaScript object already has.
-OBJECT_KEYS = {
-    "__proto__", "__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__", "constructor",
-    "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString", "valueOf",
-}  # fmt: skip
 
 
 def count(number: float | None) -> str:
@@ -32,37 +26,6 @@ def figure(number: float | None, places: int = 2) -> str:
     ('0.12', '-0.5', '–')
     """
     return NOTHING if number is None else f"{number:.{places}f}"
-
-
-def short(text: Any, most: int = 80) -> str:
-    """Return the text on one line, cut to at most this many characters.
-
-    >>> short("  a  long text ", 6), short("cat")
-    ('a lon…', 'cat')
-    """
-    line = " ".join(str(text).split())
-    return line if len(line) <= most else line[: most - 1] + "…"
-
-
-def distinct(names: Iterable[Any], most: int = 60) -> list[str]:
-    """Return short, distinct names for charts; duplicates get a number.
-
-    Vega uses names as keys of JavaScript objects. Names that every object already has get an invisible prefix.
-
-    >>> distinct(["abcdef", "abcdeg", 3, "__proto__"], 4)
-    ['abc…', 'abc… (2)', '3', '__p…']
-    >>> len(*distinct(["constructor"])) - len("constructor")
-    1
-    """
-    unique: dict[str, None] = {}
-    for name in names:
-        plain = text = short(name, most)
-        number = 1
-        while text in unique:
-            number += 1
-            text = f"{plain} ({number})"
-        unique[text] = None
-    return [f"\u2060{text}" if text in OBJECT_KEYS else text for text in unique]
 
 
 def unchecked_reason(summary: Mapping[str, Any], temperature: float | None, what: str = "this") -> str:

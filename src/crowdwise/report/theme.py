@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-ACCENT, MUTED, WARM, INK = "var(--accent)", "var(--muted)", "var(--warm)", "var(--ink)"
-QUIET, LINE, PAPER = "var(--quiet)", "var(--line)", "var(--paper)"
-DASHED = [4, 4]
+from crowdwise.plots import drawing
+
+LINE = "var(--line)"
+# CSS variables by the colours of `crowdwise.plots`.
+VARIABLES = {
+    drawing.ACCENT: "var(--accent)", drawing.MUTED: "var(--muted)", drawing.WARM: "var(--warm)",
+    drawing.INK: "var(--ink)", drawing.QUIET: "var(--quiet)", drawing.PAPER: "var(--paper)",
+}  # fmt: skip
+ACCENT, INK, QUIET = (VARIABLES[colour] for colour in (drawing.ACCENT, drawing.INK, drawing.QUIET))
 
 CONFIG: dict[str, Any] = {
     "background": None,

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from crowdwise._core.display import percent, pluralise
+from crowdwise._core.display import percent, pluralise, short
+from crowdwise.plots.subjects import flag_of
 from crowdwise.report.source import RunSource
-from crowdwise.report.text import short
 
 FLAGGED, OTHERS = 6, 3  # workers named
 COPIES = "copies "  # start of the flag of workers whose answers may well be right: they come last
-SPAM = "answers no better than chance"  # in runs of earlier versions, which have no flags
 
 
 def who_to_talk_to(run: RunSource) -> dict[str, Any]:
@@ -31,15 +30,6 @@ def who_to_talk_to(run: RunSource) -> dict[str, Any]:
         for row in shown
     ]
     return {"flagged": len(flagged), "more": len(flagged[FLAGGED:]), "people": people}
-
-
-def flag_of(row: Mapping[str, Any]) -> str | None:
-    """Return what is wrong with a worker's answers; runs of earlier versions only say who looks like a spammer.
-
-    >>> flag_of({"spammer": True}), flag_of({"spammer": False, "flag": "copies w1"})
-    ('answers no better than chance', 'copies w1')
-    """
-    return row.get("flag") or (SPAM if row.get("spammer") else None)
 
 
 def badness(row: Mapping[str, Any]) -> tuple[bool, float]:

@@ -13,14 +13,14 @@ from crowdwise.answers import Answers
 from crowdwise.choose import Choice
 from crowdwise.choose.candidates import VOTE
 from crowdwise.evaluate import evaluate, reliability, summarise
-from crowdwise.report.source import NEVER_ANSWERED, VERDICTS
+from crowdwise.evaluate.distributions import NEVER_ANSWERED, class_balance, histogram
+from crowdwise.report.source import VERDICTS
 from crowdwise.run import messages
 from crowdwise.run.tables.labels import CHEAP, GOLD, HOPELESS, Labelling
 from crowdwise.truth.tables import wilson
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-BINS = 20  # of the histograms
 MAX_WRONG = 5  # labels listed beside the known ones
 SCORES = ("accuracy", "balanced_accuracy", "macro_f1", "log_loss", "ece")
 
@@ -39,7 +39,7 @@ def label_metrics(
         "expected_accuracy": float(confidence.mean()),
         "expected_accepted": float(accepted.mean()) if len(accepted) else None,
         "truth": measured_accuracy(labellings[best], labels, truth, labellings[VOTE].codes),
-        "balance": class_balance(labellings[best], truth),
+        "balance": class_balance(labellings[best].answers, labellings[best].codes, truth),
         "confidence": histogram(confidence),
         "agreement": histogram(labels.column("agreement").to_numpy()),
     }
@@ -72,35 +72,6 @@ def verdict_counts(labels: pa.Table) -> dict[str, int]:
     """Return the number of tasks per verdict."""
     verdict = labels.column("verdict")
     return {name: pc.sum(pc.equal(verdict, name)).as_py() or 0 for name in VERDICTS}
-
-
-def class_balance(labelling: Labelling, truth: Array | None) -> dict[str, Any]:
-    """Return the shares of the classes among the answers, the labels and the known truth.
-
-    Classes that only the truth has are counted together, last.
-    """
-    answers, _, codes = labelling
-    k = answers.n_classes
-    names = [str(name) for name in answers.classes.tolist()]
-    if truth is not None and (truth >= k).any():
-        names.append(NEVER_ANSWERED)
-
-    def shares(values: Array) -> list[float]:
-        count = np.bincount(np.minimum(values, k), minlength=len(names))
-        return (count / max(count.sum(), 1)).tolist()
-
-    return {
-        "classes": names,
-        "answered": shares(answers.label),
-        "inferred": shares(codes),
-        "truth": None if truth is None else shares(truth[truth >= 0]),
-    }
-
-
-def histogram(values: Array) -> dict[str, list[float]]:
-    """Return counts of shares in equal bins from 0 to 1; unknown values are left out."""
-    counts, edges = np.histogram(values[np.isfinite(values)], BINS, (0.0, 1.0))
-    return {"edges": edges.round(6).tolist(), "counts": counts.tolist()}
 
 
 def measured_accuracy(
