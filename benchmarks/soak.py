@@ -6,18 +6,24 @@ and read a damaged copy of the file, which may only raise a `CrowdwiseError`. Ev
 a complete run with a report, opens it again and compares it with itself.
 
 `leaks` repeats one call with the same data; here everything is mixed, and sizes change. Each minute the process is
-inspected as there. The first third is a warm-up, in which caches fill and allocators take their pieces. After it
+inspected as there. The first third is a warm-up, in which caches fill and libraries are imported. After it
 
-* resident memory may rise by at most `MOST_MB`, and Python objects by at most `MOST_BLOCKS` per cycle: the median of
-  the last third against that of the second third;
+* `heap` (megabytes in use, as malloc counts them), `mb` (resident memory, after malloc has returned what is free) and
+  `blocks` (Python objects) may not rise: each is a straight line over cycles plus noise, and the line grows if its
+  rise is above `MOST` and above two standard errors;
 * open files, threads, child processes, Arrow bytes and files left in the temporary folder may not rise: the median of
   the last third is at most the largest count of the second third.
+
+Memory wanders, as a crowd that is a little larger than all before leaves a piece of an allocator behind for many
+minutes. So neighbouring minutes are not independent, and the standard error allows for their correlation.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import ctypes
+import gc
 import gzip
 import multiprocessing
 import statistics
@@ -39,8 +45,7 @@ from tests.helpers import every_method as every
 TARGET = RESULTS / "soak.csv"
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "csv.gz")
 RUN_EVERY = 20  # cycles
-MOST_MB = 8.0  # sizes are random, so that allocators hold more at some minutes than at others
-MOST_BLOCKS = 1.0  # per cycle
+MOST = {"heap": 2.0, "mb": 8.0, "blocks": 2000.0}  # rise that is too little to matter, over two thirds of the time
 Row = dict[str, float]
 
 
@@ -128,10 +133,27 @@ def soak(minutes: float, seed: int, out: Path) -> list[Row]:
     return rows
 
 
+class _Mallinfo(ctypes.Structure):
+    """`struct mallinfo2` of glibc 2.33 and later."""
+
+    _fields_ = [(f"field{i}", ctypes.c_size_t) for i in range(10)]  # 4 is hblkhd (mapped), 7 is uordblks (in use)
+
+
+def heap_megabytes() -> float:
+    """Return the megabytes that malloc has given out, after it has returned what is free."""
+    libc = ctypes.CDLL(None)
+    libc.malloc_trim(0)
+    libc.mallinfo2.restype = _Mallinfo
+    found = libc.mallinfo2()
+    return (found.field4 + found.field7) / 1e6
+
+
 def _inspected(minute: float, cycles: int, home: Path) -> Row:
+    gc.collect()
+    heap = heap_megabytes()
     children = len(multiprocessing.active_children())
     left = sum(1 for _ in home.rglob("*"))
-    return {"minute": minute, "cycles": cycles, **inspect_process(), "children": children, "left": left}
+    return {"minute": minute, "cycles": cycles, "heap": heap, **inspect_process(), "children": children, "left": left}
 
 
 def _store(rows: list[Row], out: Path) -> None:
@@ -141,23 +163,45 @@ def _store(rows: list[Row], out: Path) -> None:
         writer.writerows({key: round(value, 2) for key, value in row.items()} for row in rows)
 
 
-def verdict(rows: list[Row]) -> list[str]:
-    """Return what grew, in words; nothing if the process stayed flat.
+def trend(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """Return the rise of a straight line of y over the range of x, and its standard error.
 
-    >>> flat = {"mb": 300.0, "blocks": 5e5, "arrow": 0, "files": 9, "threads": 1, "tasks": 4, "children": 0, "left": 0}
-    >>> verdict([{"minute": m, "cycles": 50 * m, **flat} for m in range(1, 10)])
+    The residuals follow an AR(1) process, so that n of them are worth n (1 - r) / (1 + r) independent ones.
+
+    >>> trend(np.arange(20.0), 3 + np.arange(20.0) / 19)
+    (1.0, 0.0)
+    """
+    centred = x - x.mean()
+    slope = centred @ y / (centred @ centred)
+    rest = y - y.mean() - slope * centred
+    variance = rest @ rest / max(len(y) - 2, 1)
+    r = np.clip(rest[1:] @ rest[:-1] / (rest @ rest), 0, 0.95) if variance > 0 else 0.0
+    error = np.sqrt(variance / (centred @ centred) * (1 + r) / (1 - r))
+    return round(float(np.ptp(x) * slope), 3), round(float(np.ptp(x) * error), 3)
+
+
+def verdict(rows: list[Row]) -> tuple[dict[str, tuple[float, float]], list[str]]:
+    """Return the rise of memory and objects with its standard error, and the names of what grew.
+
+    >>> noise = np.random.default_rng(0).normal(0, 20, size=60)
+    >>> flat = {"blocks": 5e5, "arrow": 0, "files": 9, "threads": 1, "tasks": 4, "children": 0, "left": 0}
+    >>> rows = [{"cycles": 50.0 * m, "heap": 300.0, "mb": 400 + noise[m], **flat} for m in range(60)]
+    >>> verdict(rows)[1]
     []
-    >>> verdict([{"minute": m, "cycles": 50 * m, **flat, "files": 9 + m} for m in range(1, 10)])
-    ['files: 14 to 17']
+    >>> verdict([{**row, "heap": 300 + row["cycles"] * 0.002, "files": row["cycles"]} for row in rows])[1]
+    ['heap', 'files']
     """
     third = len(rows) // 3
     second, last = rows[third : 2 * third], rows[2 * third :]
-    usual = {key: [statistics.median(row[key] for row in part) for part in (second, last)] for key in rows[0]}
-    allowed = {"mb": MOST_MB, "blocks": MOST_BLOCKS * (usual["cycles"][1] - usual["cycles"][0])}
-    for key in ("arrow", "files", "threads", "tasks", "children", "left"):
-        allowed[key] = max(row[key] for row in second) - usual[key][0]
-    grew = [key for key, most in allowed.items() if usual[key][1] - usual[key][0] > most]
-    return [f"{key}: {usual[key][0]:g} to {usual[key][1]:g}" for key in grew]
+    steady = {key: np.array([row[key] for row in rows[third:]], float) for key in ("cycles", *MOST)}
+    rises = {key: trend(steady["cycles"], steady[key]) for key in MOST}
+    grew = [key for key, (rise, error) in rises.items() if rise > max(MOST[key], 2 * error)]
+    grew += [
+        key
+        for key in ("arrow", "files", "threads", "tasks", "children", "left")
+        if statistics.median(row[key] for row in last) > max(row[key] for row in second)
+    ]
+    return rises, grew
 
 
 def main() -> None:
@@ -169,7 +213,9 @@ def main() -> None:
     options = parser.parse_args()
     with multiprocessing.get_context("spawn").Pool(1) as alone:
         rows = alone.apply(soak, (options.minutes, options.seed, options.out))
-    grew = verdict(rows)
+    rises, grew = verdict(rows)
+    for key, (rise, error) in rises.items():
+        print(f"{key}: {rows[-1][key]:,.1f} at the end, rose by {rise:.2f} ± {error:.2f} over the last two thirds")
     print(f"{rows[-1]['cycles']:,} cycles in {options.minutes:g} minutes; grew: {', '.join(grew) or 'nothing'}")
     sys.exit(bool(grew))
 

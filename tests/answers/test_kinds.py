@@ -17,6 +17,7 @@ def crowd(labels, name="label", **options):
 
 
 SENTENCES = [f"the man number {i} walks a dog" for i in range(30)]
+PLATES = [f"plate{i // 5}{'x' * (i % 5 == 0)}" for i in range(150)]  # one word per task, with errors
 
 
 @pytest.mark.parametrize(
@@ -28,6 +29,7 @@ SENTENCES = [f"the man number {i} walks a dog" for i in range(30)]
         (["['cat', 'dog']", "[]", "['cat']"] * 5, "lists of labels"),
         (["0,25", "1", "3,5"] * 5, "numbers"),
         (SENTENCES, "free text"),
+        (PLATES, "free text"),
     ],
 )
 def test_what_is_not_a_class_is_an_error_unless_it_is_declared_one(labels, kind, tmp_path):

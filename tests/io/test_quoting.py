@@ -38,6 +38,7 @@ def test_a_stray_mark_among_many_answers(put):
     assert_read_fails(errors.FormatError, "line 102 is never closed", put("a.csv", HEADER + "\n".join(lines)))
 
 
+@pytest.mark.filterwarnings("ignore::crowdwise.errors.LookalikeWarning")
 def test_every_stray_mark_is_an_error_or_leaves_all_rows(put):
     """Marks are added at random to quoted and unquoted tables; a table that is read has as many rows as lines."""
     refused = 0
@@ -72,9 +73,26 @@ def test_texts_may_have_lines_but_not_hide_rows(put):
     answers, side = read_with_side_columns(file, text="text")
     assert (answers.n_answers, side.texts.tolist()) == (2, ["two\nlines", "one"])
     assert read(file).n_answers == 2  # the text is not read, but its lines are still part of a cell
-    hidden = put("b.csv", 'task,worker,label,text\n1,a,x,"one\n2,b,y,two\n3,c,y,three"\n')
-    with pytest.warns(errors.CrowdwiseWarning, match="line 3 is part of a quoted cell"):
-        assert read(hidden).n_answers == 1
+
+
+@pytest.mark.parametrize("text_column", [1, 3])
+@pytest.mark.parametrize("first", ['"nice', '"'])
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_two_stray_marks_in_a_column_of_comments_hide_no_rows(put, text_column, first, end):
+    def table(comments):
+        rows = [["task", "worker", "label"], *([str(i), "ab"[i % 2], "xy"[i % 3 % 2]] for i in range(8))]
+        for row, comment in zip(rows, ["comment", *comments], strict=True):
+            row.insert(text_column, comment)
+        return "\n".join(map(",".join, rows)) + end
+
+    stray = table(["ok", "ok", "ok", first, "ok", 'good"', "ok", "ok"])
+    assert_read_fails(errors.FormatError, "line 6 is inside a quoted cell that begins in line 5", put("a.csv", stray))
+    assert read(put("b.csv", stray), multiline=True).n_answers == 6
+
+
+def test_lines_of_a_text_may_have_as_many_separators_as_a_row(put):
+    text = '"well, yes, but\nno, or, perhaps\nand, so, on"'
+    assert read(put("a.csv", f"task,worker,label,text\n1,a,x,{text}\n2,b,y,{text}\n")).n_answers == 2
 
 
 def test_blocks_end_anywhere(put, rows, monkeypatch):

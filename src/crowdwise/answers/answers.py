@@ -140,6 +140,7 @@ class Answers(AnswerTable):
         values: pa.Array,
         known: pa.Array | None,
         name: str,
+        n_tasks: int,
         *,
         classes: Any = None,
         max_classes: int = MAX_CLASSES,
@@ -149,8 +150,8 @@ class Answers(AnswerTable):
         n_rows = len(values)
         codes, class_ids = encode(values, "class", None if declared is None else check_ids(declared, "class"))
         warn_of_lookalikes(class_ids, "class")
-        if declared is None and not as_classes:
-            kinds.check_kind(class_ids, name, n_rows)
+        if classes is None and not as_classes:
+            kinds.check_kind(class_ids, name, n_rows, n_tasks)
         if len(class_ids) > max_classes:
             message = (
                 f"column {name!r} has {len(class_ids):,} distinct values (for example "

@@ -30,7 +30,7 @@ SEPARATORS = ("|", ";", ",")  # of several labels in one cell
 _REMEDY = "To treat each distinct value as a class all the same, pass as_classes=True (--as-classes)."
 
 
-def check_kind(class_ids: pa.Array, name: str, n_rows: int) -> None:
+def check_kind(class_ids: pa.Array, name: str, n_rows: int, n_tasks: int) -> None:
     """Raise an error for labels that are clearly not classes, and warn of labels that look like a scale.
 
     Parameters
@@ -41,11 +41,13 @@ def check_kind(class_ids: pa.Array, name: str, n_rows: int) -> None:
         Their column, for messages.
     n_rows : int
         Number of answers.
+    n_tasks : int
+        Number of tasks.
 
     Examples
     --------
-    >>> check_kind(pa.array(["cat", "dog"], pa.large_string()), "label", 100)
-    >>> check_kind(pa.array(["0.5", "0.75", "1"], pa.large_string()), "label", 100)
+    >>> check_kind(pa.array(["cat", "dog"], pa.large_string()), "label", 100, 30)
+    >>> check_kind(pa.array(["0.5", "0.75", "1"], pa.large_string()), "label", 100, 30)
     Traceback (most recent call last):
     crowdwise.errors.AnswerKindError: column 'label' holds numbers ('0.5', '0.75', '1'), not classes. ...
     """
@@ -58,8 +60,9 @@ def check_kind(class_ids: pa.Array, name: str, n_rows: int) -> None:
             kind = "numbers"
         elif _any(class_ids, r"^\s*\[") and all(map(_is_list, class_ids.to_pylist())):
             kind = "lists of labels"
-        elif _is_free_text(class_ids, n_rows):
+        elif _is_free_text(class_ids, n_rows, n_tasks):
             kind = "free text"
+            shown += f"; {n_rows:,} answers to {n_tasks:,} tasks"
         if kind is not None:
             message = f"column {name!r} holds {kind} ({shown}), not classes. {_REMEDY}"
             raise AnswerKindError(message)
@@ -119,11 +122,14 @@ def _is_list(text: str) -> bool:
     return False
 
 
-def _is_free_text(texts: pa.Array, n_rows: int) -> bool:
-    """Return whether most answers are texts of their own, of three words or more."""
-    if len(texts) < FREE_TEXT or 2 * len(texts) < n_rows:
+def _is_free_text(texts: pa.Array, n_rows: int, n_tasks: int) -> bool:
+    """Return whether most answers, or tasks, have texts of their own; half of the tasks if these are of three words."""
+    if len(texts) < FREE_TEXT:
         return False
-    return bool(pc.mean(pc.count_substring_regex(pc.utf8_trim_whitespace(texts), r"\s+")).as_py() >= 2)
+    if 2 * len(texts) >= n_rows or len(texts) >= n_tasks:
+        return True
+    n_spaces = pc.count_substring_regex(pc.utf8_trim_whitespace(texts), r"\s+")
+    return 2 * len(texts) >= n_tasks and bool(pc.mean(n_spaces).as_py() >= 2)
 
 
 def fold_labels(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:

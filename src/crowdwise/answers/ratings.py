@@ -238,7 +238,7 @@ class Ratings(AnswerTable):
 
     @classmethod
     def _encode_values(  # type: ignore[override]
-        cls, values: pa.Array, known: pa.Array | None, name: str, *, grid: Array | None
+        cls, values: pa.Array, known: pa.Array | None, name: str, n_tasks: int, *, grid: Array | None
     ) -> tuple[Array, pa.Array]:
         numbers = values.to_numpy(zero_copy_only=False)
         if grid is None:

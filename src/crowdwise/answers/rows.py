@@ -39,7 +39,8 @@ from crowdwise.errors import (
 Array = np.ndarray[Any, np.dtype[Any]]
 Duplicates = Literal["error", "first", "last", "vote"]
 Nulls = Literal["error", "drop"]
-EncodeValues = Callable[[pa.Array, pa.Array | None, str], tuple[Array, pa.Array]]  # column, truth, column name
+# column, known truth, name of the column, number of tasks
+EncodeValues = Callable[[pa.Array, pa.Array | None, str, int], tuple[Array, pa.Array]]
 _ROLES = ("task", "worker", "label")
 LARGEST_WEIGHT = 1e6  # with larger weights, sums in floating point would lose the other answers
 
@@ -159,7 +160,7 @@ def assemble(
         warn_of_lookalikes(table, role)
         codes.append(coded)
         ids.append(table)
-    coded, table = encode_values(arrays.pop("label"), known, names["label"])
+    coded, table = encode_values(arrays.pop("label"), known, names["label"], len(ids[0]))
     codes.append(coded)
     ids.append(table)
     task_ids, _, values = ids

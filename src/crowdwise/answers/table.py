@@ -49,11 +49,12 @@ class AnswerTable(SelectionMixin):
 
     @classmethod
     def _encode_values(
-        cls, values: pa.Array, known: pa.Array | None, name: str, **options: Any
+        cls, values: pa.Array, known: pa.Array | None, name: str, n_tasks: int, **options: Any
     ) -> tuple[Array, pa.Array]:
         """Return the code (int32) of each answer and the table of distinct values.
 
-        `known` is the column of known truth, `name` the name of the column, `options` those of the kind.
+        `known` is the column of known truth, `name` the name of the column, `n_tasks` the number of
+        tasks, `options` those of the kind.
         """
         raise NotImplementedError
 

@@ -68,9 +68,12 @@ def with_option_names(text: str, options: Iterable[str]) -> str:
     '--accept 3.0: use a confidence; or --format csv'
     >>> with_option_names("duplicates='last' (--duplicates last) keeps it; label= (--label)", ["duplicates", "label"])
     '--duplicates last keeps it; --label'
+    >>> with_option_names("accept them with multiline=True (--multiline).", ["multiline"])
+    'accept them with --multiline.'
     """
     for name in options:
         option = f"--{name.replace('_', '-')}"
+        text = re.sub(rf"\b{name}=True\b", option, text)
         text = re.sub(rf"\b{name}=(?:'([^']*)'|([\w.+-]*\w))", rf"{option} \1\2", text)
         text = re.sub(rf"\b{name}=", option, text)
         text = re.sub(rf"({re.escape(option)}(?: [\w.-]+)?) \(\1\)", r"\1", text)

@@ -14,12 +14,10 @@ import pyarrow as pa
 from crowdwise.answers.encoding import as_arrow, preview
 from crowdwise.errors import DuplicateError, FormatError, IdTypeError, QuestionError
 from crowdwise.io.files import open_text, read_head, read_lines
-from crowdwise.io.raw_columns import ChooseColumns, RawColumns
+from crowdwise.io.raw_columns import NO_LABEL, ChooseColumns, RawColumns
 
 T = TypeVar("T")
 ABSTENTIONS = "verdicts that could not be parsed (abstentions)"
-
-NO_LABEL = "(none)"  # the empty set, where answers are sets of labels
 
 
 def load_json(path: Path, *, keys_are_ids: bool = False) -> Any:
@@ -182,7 +180,7 @@ class AnswerCollector:
     def target(self, task: Any, value: Any) -> None:
         """Add the known label of a task, to score against."""
         labels = self._labels(value)
-        if labels and self.known.setdefault(check_id(task, "task"), labels) != labels:
+        if labels is not None and self.known.setdefault(check_id(task, "task"), labels) != labels:
             shown = preview(self.known[task] + labels)
             message = f"task {task!r} has two known labels: {shown}. Keep one per task."
             raise DuplicateError(message)
@@ -198,26 +196,19 @@ class AnswerCollector:
             return values
         return None
 
-    def _drop_empty(self) -> None:
-        """Leave out answers without a label, and count them. Only for a question that takes one label."""
-        for i in reversed([i for i, labels in enumerate(self.label) if not labels]):
-            self.skip("empty answers")
-            fields = self.fields.pop(i) if self.choose_side is not None else None
-            self.add_other(self.worker[i], fields)
-            del self.task[i], self.worker[i], self.label[i]
-
     def raw(self, **rest: Any) -> RawColumns:
         """Return what was collected.
 
         If any answer has several labels, the question takes sets of labels: each distinct set is written as one label,
-        and an answer without a label is the empty set. `RawColumns.n_sets` counts the answers with several.
+        and an answer without a label is the empty set. `RawColumns.n_sets` counts the answers with several. If none
+        has, the question may take one label or several; `RawColumns.n_empty` counts the answers without any.
         """
         n_sets = sum(len(labels) > 1 for labels in self.label)
-        if not n_sets:
-            self._drop_empty()
 
         def written(labels: list[Any]) -> Any:
-            return (" + ".join(sorted(map(str, labels))) or NO_LABEL) if n_sets else labels[0]
+            if n_sets:
+                return " + ".join(sorted(map(str, labels))) or NO_LABEL
+            return labels[0] if labels else None
 
         kinds = {type(worker) for worker in self.worker}
         n_answers = len(self.task)
@@ -241,7 +232,8 @@ class AnswerCollector:
                 columns[role] = text_cells((fields.get(name) for fields in self.fields), role)
         return RawColumns(
             columns, removed=self.removed, names=names, n_extra=len(self.task) - n_answers, n_sets=n_sets,
-            abstentions=self.abstentions, gold=self.known_is_gold, **rest,
+            n_empty=0 if n_sets else self.label[:n_answers].count([]), abstentions=self.abstentions,
+            gold=self.known_is_gold, **rest,
         )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from crowdwise.io.csv_escaping import BOOLEAN, INTEGER, unescape
 ChooseColumns = Callable[[list[str]], dict[str, str]]  # names of a table's columns -> the column of each role
 
 ID_ROLES = ("task", "worker", "label", "truth")
+NO_LABEL = "(none)"  # the empty set, where answers are sets of labels
 SIDE_ROLES = ("text", "image", "seconds", "started", "ended", "at")  # read only for SideColumns
 
 
@@ -44,12 +45,22 @@ class RawColumns:
     gold: bool = False  # whether the known labels are marked as gold
     scope: str | None = None  # what the task ids belong to: those of different scopes are different tasks
     n_sets: int = 0  # answers with several labels
+    n_empty: int = 0  # answers without a label, which are null: nobody knows whether the empty set is an answer
     n_extra: int = 0  # rows at the end that are not answers: they are there only for their times
 
     @property
     def n_answers(self) -> int:
         """Number of rows that are answers."""
         return len(self.columns["task"]) - self.n_extra
+
+    def with_empty_sets(self) -> RawColumns:
+        """Return the columns with the empty choice as a class."""
+        text = {
+            role: decode(self.columns[role]).cast(pa.large_string())
+            for role in ("label", "truth")
+            if role in self.columns
+        }
+        return replace(self, columns=self.columns | text | {"label": pc.fill_null(text["label"], NO_LABEL)})
 
     def without_side_columns(self) -> RawColumns:
         """Return the rows and columns that make up the answers."""

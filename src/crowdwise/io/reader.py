@@ -288,6 +288,16 @@ def build_answers(paths: Sequence[Path], raws: list[RawColumns], options: Mappin
         )
         raise AnswerKindError(message)
     nulls = options.get("nulls", "error")
+    if n_empty := sum(raw.n_empty for raw in raws):
+        if options.get("as_classes"):
+            raws[:] = [raw.with_empty_sets() for raw in raws]
+        elif nulls == "error":
+            message = (
+                f"{paths[0]}: {n_empty:,} of {n_answers:,} answers choose no label. Leave them out with nulls='drop' "
+                "(--nulls drop), or, if the question allows several labels, make the empty choice a class with "
+                "as_classes=True (--as-classes)."
+            )
+            raise AnswerKindError(message)
     if nulls == "error":
         _check_nulls(paths, raws)
     row_hint = "" if nulls == "drop" else _row_hint(paths, raws)

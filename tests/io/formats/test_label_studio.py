@@ -6,6 +6,7 @@ import pytest
 
 from crowdwise import errors
 from crowdwise.io import read
+from tests.helpers.reading import assert_read_fails
 
 
 def annotation(worker, *choices, question="label", **fields):
@@ -33,15 +34,23 @@ def test_a_full_export(put, rows):
         task(3, annotation(1, "Cat", ground_truth=True)),
         task(5),
     ]
-    answers = read(put("export.json", export))
+    file = put("export.json", export)
+    assert_read_fails(errors.AnswerKindError, r"1 of 4 answers choose no label.*--nulls drop.*--as-classes", file)
+    answers = read(file, nulls="drop")
     assert rows(answers) == [(1, 7, "Dog"), (1, 42, "Cat"), (2, 42, "Cat")]
     assert answers.truth.tolist() == [-1, 1]
     assert answers.removed == {
         "cancelled annotations (was_cancelled)": 1,
-        "empty answers": 1,
+        "rows with a missing value": 1,
         "answers without a worker": 1,
         "known labels of unanswered tasks": 1,
     }
+
+
+def test_an_empty_choice_can_be_a_class(put, rows):
+    file = put("export.json", [task(1, annotation(7, "Dog"), annotation(8)), task(2, annotation(7), annotation(8))])
+    answers = read(file, as_classes=True)
+    assert rows(answers) == [(1, 7, "Dog"), (1, 8, "(none)"), (2, 7, "(none)"), (2, 8, "(none)")]
 
 
 def test_a_single_task_over_several_lines(put):

@@ -9,6 +9,7 @@ import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -85,8 +86,17 @@ def read_cells(path: Path, delimiter: str, found: Mapping[str, str], *, multilin
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
         raise _explain(path, delimiter, found, error) from None
     ids = [name for role, name in found.items() if role not in SIDE_ROLES]
-    check_quoting(path, delimiter, table.num_rows, header(path, delimiter), ids, multiline=multiline)
+    known = {
+        name: partial(_distinct, table.column(name)) for role, name in found.items() if role in ("worker", "label")
+    }
+    check_quoting(path, delimiter, table.num_rows, header(path, delimiter), ids, known, multiline=multiline)
     return {role: _convert(table.column(name), role, name) for role, name in found.items()}
+
+
+def _distinct(column: pa.ChunkedArray) -> set[str]:
+    """Return the distinct values of a column of text."""
+    chunks = [chunk.dictionary if pa.types.is_dictionary(chunk.type) else chunk for chunk in column.chunks]
+    return {text for chunk in chunks for text in pc.unique(chunk).to_pylist()}
 
 
 def _convert(column: pa.ChunkedArray, role: str, name: str) -> pa.Array:
