@@ -1,7 +1,7 @@
 """The command `crowdwise`, also as `python -m crowdwise`.
 
-The command line takes a moment to import. Until it handles Ctrl-C and SIGTERM itself, they end the process with one
-line instead of a traceback.
+The command line takes a moment to import and to build. Until it handles Ctrl-C and SIGTERM itself, they end the process
+with one line instead of a traceback.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ def _stop(number: int, frame: Any) -> None:
 
 def main() -> None:
     """Run the command line."""
-    before = {number: signal.signal(number, _stop) for number in NAMES}
+    for number in NAMES:
+        signal.signal(number, _stop)
     from crowdwise.cli import main as run_command
 
-    for number, handler in before.items():
-        signal.signal(number, handler)
     run_command()
 
 

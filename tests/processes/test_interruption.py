@@ -99,8 +99,15 @@ def test_objects_interrupted_in_their_constructor_print_no_traceback():
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_command_that_is_stopped_while_it_is_imported_says_so_in_one_line(tmp_path, number, code):
-    (tmp_path / "typer.py").write_text(f"import os, time\nos.kill(os.getpid(), {int(number)})\ntime.sleep(100)\n")
+@pytest.mark.parametrize("moment", ["imported", "built"])
+def test_a_command_that_is_stopped_while_it_starts_says_so_in_one_line(tmp_path, number, code, moment):
+    stop = f"import os, time; os.kill(os.getpid(), {int(number)}); time.sleep(100)"
+    if moment == "imported":
+        (tmp_path / "typer.py").write_text(stop)
+    else:
+        (tmp_path / "sitecustomize.py").write_text(
+            f"import typer.main\ntyper.main.get_command = lambda app: exec({stop!r})"
+        )
     path = os.pathsep.join([str(tmp_path), *sys.path])
     command = [sys.executable, "-m", "crowdwise", "--version"]
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False)

@@ -7,7 +7,6 @@ SIGTERM. Heavy libraries are imported inside the commands, so that `--help` is f
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from inspect import cleandoc
 from typing import Annotated, Any
 
@@ -30,7 +29,7 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            with distributed.participation(_command(ctx)), notes():
+            with interruptible(alone=distributed.size() == 1), distributed.participation(_command(ctx)), notes():
                 return super().invoke(ctx)
         except BrokenPipeError:  # the reader of the output has stopped reading
             raise
@@ -111,5 +110,4 @@ def _options(
 
 def main() -> None:
     """Run the command line."""
-    with interruptible() if distributed.size() == 1 else nullcontext():  # one of many keeps the default handlers
-        app(prog_name="crowdwise")
+    app(prog_name="crowdwise")

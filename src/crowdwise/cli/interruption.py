@@ -12,6 +12,7 @@ from typing import Any
 from crowdwise.errors import CrowdwiseError, SparkError, UnwritableError
 
 NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
+DEFAULTS: dict[int, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 RERUN = "Completed files are intact. Rerun the command to start over."
 
 
@@ -24,8 +25,11 @@ class Interrupted(KeyboardInterrupt):
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
-    """Raise `Interrupted` on SIGINT and SIGTERM; a second signal ends the process at once."""
+def interruptible(*, alone: bool = True) -> Iterator[None]:
+    """Raise `Interrupted` on SIGINT and SIGTERM; a second signal ends the process at once.
+
+    A process that is not `alone`, but one of many, gets Python's own handlers.
+    """
 
     def stop(number: int, frame: Any) -> None:
         for each in NAMES:
@@ -33,7 +37,7 @@ def interruptible() -> Iterator[None]:
         sys.unraisablehook = lambda unraisable: None  # errors of half-constructed objects are expected now
         raise Interrupted(number)
 
-    before = {each: signal.signal(each, stop) for each in NAMES}
+    before = {each: signal.signal(each, stop if alone else default) for each, default in DEFAULTS.items()}
     try:
         yield
     finally:
