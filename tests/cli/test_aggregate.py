@@ -183,8 +183,9 @@ def test_input_files_are_not_overwritten(line):
 def test_many_classes_need_max_classes():
     rows = [f"{t},{w},label {t}" for t in range(1100) for w in "ab"]
     Path("many.csv").write_text("task,worker,label\n" + "\n".join(rows) + "\n")
-    assert "--max-classes" in run("inspect many.csv", 1).stderr
-    run("inspect many.csv --max-classes 2000")
+    assert "--as-classes" in run("inspect many.csv", 1).stderr
+    assert "--max-classes" in run("inspect many.csv --as-classes", 1).stderr
+    run("inspect many.csv --as-classes --max-classes 2000")
 
 
 def test_dropped_rows_are_reported():
