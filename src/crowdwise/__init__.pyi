@@ -15,9 +15,11 @@ from crowdwise import evaluate as evaluate
 from crowdwise import plots as plots
 from crowdwise import report as report
 from crowdwise import simulate as simulate
+from crowdwise import testing as testing
 from crowdwise import trust as trust
 from crowdwise._core.registry import make as make
 from crowdwise._core.registry import methods as methods
+from crowdwise._core.registry import register as register
 from crowdwise.ambiguity.aum import AUM as AUM
 from crowdwise.ambiguity.pruned import Pruned as Pruned
 from crowdwise.ambiguity.waum import WAUM as WAUM
@@ -94,5 +96,5 @@ class run:
     feedback = staticmethod(_feedback)
     run = staticmethod(_run)
     def __new__(  # type: ignore[misc]
-        cls, answers: Any, out: str | os.PathLike[str] | None = ..., *, features: Any = ..., images: Any = ..., texts: Sequence[str | None] | np.ndarray[Any, Any] | None = ..., encode: bool = ..., seconds: Any = ..., gold: Any = ..., truth: Any = ..., families: Mapping[Any, Any] | None = ..., method: str | Sequence[str] = ..., class_prior: _ClassPrior = ..., accept: float = ..., budget: int | None = ..., folds: int = ..., time_budget: float | None = ..., seed: int = ..., n_jobs: int | None = ..., resume: bool = ..., inputs: Sequence[Mapping[str, Any]] = ..., callback: _Callback | None = ...
+        cls, answers: Any, out: str | os.PathLike[str] | None = ..., *, features: Any = ..., images: Any = ..., texts: Sequence[str | None] | np.ndarray[Any, Any] | None = ..., encode: bool = ..., seconds: Any = ..., gold: Any = ..., truth: Any = ..., families: Mapping[Any, Any] | None = ..., method: Any = ..., class_prior: _ClassPrior = ..., accept: float = ..., budget: int | None = ..., folds: int = ..., time_budget: float | None = ..., seed: int = ..., n_jobs: int | None = ..., resume: bool = ..., inputs: Sequence[Mapping[str, Any]] = ..., callback: _Callback | None = ...
     ) -> _Run: ...

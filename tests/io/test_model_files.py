@@ -207,13 +207,15 @@ def test_a_file_has_the_default_permissions(model, tmp_path):
     assert (tmp_path / "m").stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
-def test_a_user_defined_class_cannot_be_saved(model, tmp_path):
+def test_a_user_defined_class_can_be_loaded_where_it_is_known(model, tmp_path, monkeypatch):
     class Mine(cw.DawidSkene):
         pass
 
-    with pytest.raises(ModelFileError, match="Mine is not a crowdwise method"):
-        Mine().fit(model.answers_).save(tmp_path / "m")
-    assert not list(tmp_path.iterdir())
+    Mine(max_iter=7).fit(model.answers_).save(tmp_path / "m")
+    assert repr(cw.load(tmp_path / "m")) == "Mine(max_iter=7)"
+    monkeypatch.setattr("crowdwise._core.own_classes._KNOWN", {})
+    with pytest.raises(ModelFileError, match=r"Mine of the module tests\.io\.test_model_files, whose code is not"):
+        cw.load(tmp_path / "m")
 
 
 # Learners

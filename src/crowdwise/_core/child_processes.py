@@ -19,6 +19,8 @@ from typing import Any
 from joblib import Parallel
 from joblib.parallel import LokyBackend, get_active_backend
 
+from crowdwise._core.registry import Method, adopt, own_methods
+
 POLL_SECONDS = 0.2  # between checks that the parent is alive
 Process = tuple[int, str]  # process id, host name
 
@@ -50,11 +52,16 @@ def parallel(n_jobs: int) -> Any:
 
 
 class _WatchingBackend(LokyBackend):
-    """joblib's default backend, with processes that watch their parent from the start."""
+    """joblib's default backend, with processes that watch their parent from the start and know the user's methods."""
 
     def configure(self, *arguments: Any, **named: Any) -> Any:
-        named |= {"initializer": exit_with_parent, "initargs": (current_process(),)}
+        named |= {"initializer": _start_child, "initargs": (current_process(), own_methods())}
         return super().configure(*arguments, **named)
+
+
+def _start_child(parent: Process, own: tuple[Method, ...]) -> None:
+    exit_with_parent(parent)
+    adopt(own)
 
 
 def _exit_when_gone(pid: int, original_ppid: int) -> None:

@@ -36,6 +36,8 @@ def _to_json(value: Any) -> Any:
         return [_qualified_name(type(value)), _to_json(value.get_params(deep=False))]
     if hasattr(value, "state_dict"):  # a torch module passed by the user, with its weights
         return [repr(value), [[name, _to_json(part.numpy(force=True))] for name, part in value.state_dict().items()]]
+    if hasattr(value, "fit") and hasattr(value, "__dict__") and not isinstance(value, type):  # a user's model
+        return [_qualified_name(type(value)), _to_json(vars(value))]
     if callable(value) and hasattr(value, "__qualname__"):
         return _qualified_name(value)
     return repr(value)  # a repr with a memory address differs in the next process: the fit is then simply repeated

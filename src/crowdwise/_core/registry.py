@@ -1,18 +1,29 @@
-"""The registry: one line per method, and the module of every other public name.
+"""The registry: one line per method, the methods of users, and the module of every other public name.
 
 One line of `_METHODS` gives a method its name in `cw.make` and on the command line, its class in `crowdwise`, its place
 in the documentation, the README and the benchmarks, and its generic tests. `make generate` writes the derived files.
+
+Methods of users are added by `register`, or by an installed package with an entry point in the group `ENTRY_POINTS`,
+which is imported when the methods are listed or a name is not found.
 """
 
 from __future__ import annotations
 
 import difflib
+import inspect
 import re
+import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Any
 
-from crowdwise.errors import ParameterError
+from crowdwise._core.own_classes import home_of, remember
+from crowdwise.errors import CrowdwiseWarning, ParameterError
+
+ENTRY_POINTS = "crowdwise.methods"
 
 
 @dataclass(frozen=True)
@@ -26,10 +37,16 @@ class Method:
     needs_features: bool = False
     takes_model: bool = False  # as its first argument: `aggregated(dawid-skene)`
     kind: str = "classes"  # of the answers it takes; the same as its class attribute `answer_kind`
+    own: type | None = None  # the class, if a user registered it
 
     def load(self) -> type:
         """Import and return the class."""
-        return load_class(self.home)
+        return self.own or load_class(self.home)
+
+    def build(self, *arguments: Any, **parameters: Any) -> Any:
+        """Return a model. A class of a user that is not a subclass of ours is adapted (`learn.adapter`)."""
+        model = self.load()(*arguments, **parameters)
+        return model if self.own is None else load_class("learn.adapter:as_model")(model)
 
 
 def load_class(home: str) -> type:
@@ -126,6 +143,7 @@ _METHODS = (
 )  # fmt: skip
 
 _BY_NAME = {method.name: method for method in _METHODS}
+_OWN: dict[str, Method] = {}  # methods of users
 
 # Networks, by the names that `network=` and model files use.
 NETWORKS = {
@@ -135,6 +153,8 @@ NETWORKS = {
 }
 # Public models without a method name: they rank tasks, or are used inside other methods.
 MODELS = {"AUM": "ambiguity.aum", "WAUM": "ambiguity.waum"}
+# Models around objects of users, in model files.
+ADAPTERS = {"TruthAdapter": "truth.adapter", "LearnerAdapter": "learn.adapter"}
 # Other public names of the package, and the module each one lives in.
 NAMES = {
     "Answers": "answers",
@@ -146,6 +166,7 @@ NAMES = {
     "methods": "_core.registry",
     "pseudonymised": "answers.pseudonyms",
     "read": "io",
+    "register": "_core.registry",
     "write": "io",
 }
 PACKAGES = (
@@ -159,6 +180,7 @@ PACKAGES = (
     "report",
     "run",
     "simulate",
+    "testing",
     "trust",
 )
 
@@ -174,16 +196,88 @@ def public_names() -> dict[str, str]:
 
 
 def methods(kind: str | None = None) -> list[Method]:
-    """Return the registered methods, all of them or those for one kind of answers: "classes", "ratings", ...
+    """Return the methods of crowdwise, then those of users: all, or those for one kind of answers ("ratings", ...).
 
     >>> [m.name for m in methods()][:2]
     ['majority-vote', 'naive-soft']
     """
-    kinds = list(dict.fromkeys(method.kind for method in _METHODS))
+    _register_installed()
+    found = [*_METHODS, *_OWN.values()]
+    kinds = list(dict.fromkeys(method.kind for method in found))
     if kind is not None and kind not in kinds:
         message = f"no methods for the kind {kind!r}; the kinds are {', '.join(kinds)}."
         raise ParameterError(message)
-    return [method for method in _METHODS if kind in (None, method.kind)]
+    return [method for method in found if kind in (None, method.kind)]
+
+
+def register(name: str, method: type, *, paper: str = "-", what_for: str | None = None) -> None:
+    """Make your own method known by a name, in `crowdwise.make`, in `crowdwise.run(method=name)` and when it is loaded.
+
+    A package makes its methods known wherever it is installed, also to the command line, by an entry point:
+
+        [project.entry-points."crowdwise.methods"]
+        my-method = "my_package.my_module:MyMethod"
+
+    Parameters
+    ----------
+    name : str
+        Lower-case letters, digits and hyphens. Not a name of crowdwise; a name that you registered before is replaced.
+    method : class
+        A subclass of `TruthModel` or `CrowdClassifier`, or any class with their main methods: `fit(answers)`, after
+        which `proba_` or `labels_` are set; or `fit(X, answers)` and `predict_proba(X)`. If the first argument of
+        its constructor is called `base`, the name takes another method in brackets.
+    paper, what_for : str, optional
+        For the list of methods. `what_for` defaults to the first line of the docstring.
+
+    Examples
+    --------
+    >>> class AnyAnswer:
+    ...     "The first answer to each task."
+    ...     def fit(self, answers):
+    ...         self.labels_ = answers.classes[answers.label[answers.task_starts[:-1]]]
+    >>> register("any-answer", AnyAnswer)
+    >>> from crowdwise import Answers
+    >>> make("any-answer").fit(Answers.from_arrays([1, 1, 2], ["a", "b", "a"], ["x", "y", "y"])).labels_.tolist()
+    ['x', 'y']
+    """
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9-]*", name):
+        message = f"name={name!r}: use lower-case letters, digits and hyphens, such as 'my-method'."
+        raise ParameterError(message)
+    if name in _BY_NAME:
+        message = f"name={name!r} is a method of crowdwise: choose another name."
+        raise ParameterError(message)
+    if not isinstance(method, type) or not callable(getattr(method, "fit", None)):
+        message = f"method={method!r}: use a class with fit(answers), or with fit(X, answers) and predict_proba(X)."
+        raise ParameterError(message)
+    if what_for is None:
+        what_for = (inspect.getdoc(method) or "").partition("\n")[0].rstrip(".")
+    first = next(iter(inspect.signature(method).parameters), None)
+    needs_features = hasattr(method, "predict_proba")
+    remember(method)
+    kind = getattr(method, "answer_kind", "classes")
+    _OWN[name] = Method(name, home_of(method), paper, what_for, needs_features, first == "base", kind, method)
+
+
+def own_methods() -> tuple[Method, ...]:
+    """Return the methods registered by users, for `adopt` in a child process."""
+    return tuple(_OWN.values())
+
+
+def adopt(found: Iterable[Method]) -> None:
+    """Register the methods of the parent process."""
+    _OWN.update({method.name: method for method in found})
+
+
+@cache
+def _register_installed() -> None:
+    """Register the methods of installed packages."""
+    for entry in entry_points(group=ENTRY_POINTS):
+        try:
+            register(entry.name, entry.load())
+        except Exception as error:  # of any kind: the package is not ours, and must not break the others
+            package = "a package" if entry.dist is None else entry.dist.name
+            text = f"The method {entry.name!r} of {package} was not registered: {type(error).__name__}: {error}"
+            warnings.warn(text, CrowdwiseWarning, stacklevel=2)
 
 
 def make(name: str, **parameters: Any) -> Any:
@@ -197,8 +291,8 @@ def make(name: str, **parameters: Any) -> Any:
     outermost, *inner = _parse(name)
     argument: tuple[Any, ...] = ()
     for method in reversed(inner):
-        argument = (method.load()(*argument),)
-    return outermost.load()(*argument, **parameters)
+        argument = (method.build(*argument),)
+    return outermost.build(*argument, **parameters)
 
 
 def find_method(name: str) -> Method:
@@ -228,7 +322,7 @@ def _parse(text: str) -> list[Method]:
     for i, name in enumerate(names):
         method = _find(name.strip(), text, position + len(name) - len(name.lstrip()))
         if i + 1 < len(names) and not method.takes_model:
-            takers = ", ".join(m.name for m in _METHODS if m.takes_model)
+            takers = ", ".join(m.name for m in methods() if m.takes_model)
             message = f"{text!r}: {method.name} takes no other method in brackets (these do: {takers})."
             raise ParameterError(message)
         out.append(method)
@@ -239,9 +333,12 @@ def _parse(text: str) -> list[Method]:
 def _find(name: str, text: str, position: int) -> Method:
     if name in _BY_NAME:
         return _BY_NAME[name]
+    _register_installed()
+    if name in _OWN:
+        return _OWN[name]
     where = "" if name == text else f" at position {position} of {text!r}"
-    by_class = {m.home.partition(":")[2].lower(): m.name for m in _METHODS}  # CrowdLayer for crowdlayer
-    near = difflib.get_close_matches(name.lower(), [*_BY_NAME, *by_class], n=3)
+    by_class = {m.home.partition(":")[2].lower(): m.name for m in methods()}  # CrowdLayer for crowdlayer
+    near = difflib.get_close_matches(name.lower(), [*_BY_NAME, *_OWN, *by_class], n=3)
     suggestions = dict.fromkeys(by_class.get(word, word) for word in near)
     hint = f" Did you mean {', '.join(suggestions)}?" if suggestions else ""
     message = f"no method {name!r}{where}.{hint} `crowdwise methods` lists them all."

@@ -17,15 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sklearn.base import clone
 
-from crowdwise._core.registry import make
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.acquire.proposals import propose
 from crowdwise.acquire.strategies import STRATEGIES
 from crowdwise.answers import Answers, as_answers
 from crowdwise.answers.encoding import lookup
 from crowdwise.errors import GoldError, ParameterError
+from crowdwise.learn.adapter import as_model
 from crowdwise.learn.base import Array, CrowdClassifier
-from crowdwise.truth.base import TruthModel
 
 Oracle = Callable[[Array, Array], Any]  # codes of tasks and workers -> codes of labels
 Score = Callable[[Any], float]
@@ -180,9 +179,8 @@ def _initial_rows(answers: Answers, start: int | None, seed: int) -> Array:
 
 def _resolve_model(model: Any, X: Any) -> Any:
     """Return the model to fit. Raise if it needs features and X is missing, or does not take X."""
-    model = make(model) if isinstance(model, str) else model
+    model = as_model(model)
     name, learns = type(model).__name__, isinstance(model, CrowdClassifier)
-    require(learns or isinstance(model, TruthModel), "model", model, "a truth model, a learner, or the name of one")
     if learns and X is None:
         message = f"{name} learns from features: give X."
         raise ParameterError(message)

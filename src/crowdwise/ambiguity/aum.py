@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from crowdwise._core.registry import make
 from crowdwise._core.validation import require
 from crowdwise.ambiguity.margins import StackedModule
 from crowdwise.ambiguity.recorder import MarginRecorder
 from crowdwise.learn.base import FitInput, training_mask
 from crowdwise.learn.network.architectures import Spec
+from crowdwise.truth.adapter import as_truth_model
 from crowdwise.truth.base import TruthModel
 
 
@@ -60,12 +60,12 @@ class AUM(MarginRecorder):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        require(isinstance(self.truth, (str, TruthModel)), "truth", self.truth, "a truth model, or the name of one")
+        as_truth_model(self.truth, "truth")
         require(self.select != "held_out", "select", self.select, "'last' or 'validation': a task has one label")
 
     def _fit(self, inputs: FitInput) -> None:
         answers, gold = inputs.answers, inputs.gold
-        truth = make(self.truth) if isinstance(self.truth, str) else clone(self.truth)
+        truth = clone(as_truth_model(self.truth, "truth"))
         codes = truth.fit(answers, gold).codes_  # (tasks,)
         task = np.flatnonzero(training_mask(answers, None, gold)).astype(np.int32)
         labels = replace(

@@ -21,12 +21,12 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 
-from crowdwise._core.registry import make
 from crowdwise._core.validation import require
 from crowdwise.ambiguity.margins import StackedModule
 from crowdwise.ambiguity.ranking import predict_in_blocks, weighted_means
 from crowdwise.ambiguity.recorder import MarginRecorder
 from crowdwise.answers import Answers
+from crowdwise.learn.adapter import as_model
 from crowdwise.learn.base import Array, CrowdClassifier, FitInput, training_mask
 from crowdwise.learn.features import Features, open_features
 from crowdwise.learn.features.base import SomeRows
@@ -96,8 +96,8 @@ class WAUM(MarginRecorder):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        known = self.trust is None or isinstance(self.trust, (str, TruthModel, CrowdClassifier, np.ndarray))
-        require(known, "trust", self.trust, "a truth model, a learner, the name of one, confusion matrices, or None")
+        if self.trust is not None and not isinstance(self.trust, (str, np.ndarray)):
+            as_model(self.trust, "trust")
         if self.per_worker:
             for name, default in (("select", "last"), ("checkpoint", None)):
                 value = getattr(self, name)
@@ -127,14 +127,14 @@ class WAUM(MarginRecorder):
     def _worker_accuracy(self, inputs: FitInput) -> Array:
         """Return the diagonals of the confusion matrices, (workers, classes)."""
         features, answers, weight, gold, _, _ = inputs
-        if not isinstance(self.trust, (str, TruthModel, CrowdClassifier)):
+        if self.trust is None or isinstance(self.trust, np.ndarray):
             require(gold is None, "gold", "...", "None unless `trust` is a model, which can use gold labels")
             if self.trust is None:
                 return np.ones((answers.n_workers, answers.n_classes))
             return _diagonals(np.asarray(self.trust, dtype=float), answers.n_workers, answers.n_classes)
         if weight is not None:  # tasks of weight zero do not count for workers either
             answers = answers.take(np.flatnonzero(weight[answers.task] > 0))
-        model: Any = make(self.trust) if isinstance(self.trust, str) else clone(self.trust)
+        model: Any = clone(as_model(self.trust, "trust"))
         if isinstance(model, TruthModel):
             model.fit(answers, gold)
         else:

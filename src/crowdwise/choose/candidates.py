@@ -7,16 +7,20 @@ gives the same candidates on every machine.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any, NamedTuple
+
+from sklearn.base import clone
 
 from crowdwise._core.installation import install_command
 from crowdwise._core.registry import find_method, make
 from crowdwise._core.validation import require
 from crowdwise.answers import Answers
 from crowdwise.errors import ParameterError
+from crowdwise.learn.adapter import as_model
+from crowdwise.learn.base import CrowdClassifier
 from crowdwise.learn.joint_em.class_prior import ClassPrior, parse_shares
+from crowdwise.truth.adapter import is_own
 
 VOTE = "majority-vote"
 POOL = "pool"  # the default of a run without features
@@ -53,7 +57,7 @@ def default_candidates(with_features: bool) -> list[Any]:
 
 
 def select_candidates(
-    answers: Answers, method: str | Sequence[str], *, with_features: bool, seed: int, class_prior: ClassPrior = None,
+    answers: Answers, method: Any, *, with_features: bool, seed: int, class_prior: ClassPrior = None,
     with_gold: bool = False,
 ) -> Candidates:  # fmt: skip
     """Return the models to compare on these answers. Majority vote is always one of them.
@@ -61,12 +65,13 @@ def select_candidates(
     Parameters
     ----------
     answers : Answers
-    method : str or sequence of str
-        "auto", the name of one method, or the names of several to choose from, simplest first.
+    method : str, model, or sequence of these
+        "auto", one method, or several to choose from, simplest first. A method is given by its name, or as a model,
+        ours or your own.
     with_features : bool
         Whether tasks have features.
     seed : int
-        Random seed of every candidate.
+        Random seed of every candidate given by name. A model keeps its own.
     class_prior : as `JointEM` takes, optional
         Declared class shares. Only JointEM uses them.
     with_gold : bool
@@ -78,19 +83,21 @@ def select_candidates(
     >>> list(select_candidates(simulate.simulate(20), "dawid-skene", with_features=False, seed=0).models)
     ['majority-vote', 'dawid-skene']
     """
-    names = [method] if isinstance(method, str) else list(method)
+    wanted = requested_methods(method)
     notes: list[str] = []
-    requested = names[0] if len(names) == 1 and names != ["auto"] else None
-    if names == ["auto"]:
+    requested = next(iter(wanted)) if len(wanted) == 1 and wanted != {"auto": "auto"} else None
+    if wanted == {"auto": "auto"}:
         names, notes = _names_by_size(answers, with_features)
-    elif "auto" in names or not names:
-        message = f"method={names}: use either 'auto' or names of methods."
+        wanted = {name: name for name in names}
+    elif "auto" in wanted or not wanted:
+        message = f"method={list(wanted)}: use either 'auto' or names of methods."
         raise ParameterError(message)
-    for name in names:
-        if find_method(name).needs_features and not with_features:
+    for name, each in wanted.items():
+        learns = find_method(each).needs_features if isinstance(each, str) else isinstance(each, CrowdClassifier)
+        if learns and not with_features:
             message = f"{name} learns from features: pass features, images or texts, or choose another method."
             raise ParameterError(message)
-    models = {name: _build_model(name, seed) for name in dict.fromkeys([VOTE, *names])}
+    models = {name: _build_model(each, seed) for name, each in ({VOTE: VOTE} | wanted).items()}
     gold_only = [name for name, model in models.items() if getattr(model, "needs_gold", False)]
     if gold_only and not with_gold:
         message = f"{gold_only[0]} needs gold labels to fit: pass them with --gold (gold= in Python)."
@@ -125,10 +132,29 @@ def _names_by_size(answers: Answers, with_features: bool) -> tuple[list[str], li
     return names, notes
 
 
-def _build_model(name: str, seed: int) -> Any:
-    """Build a method by name, with this seed in every part of it."""
+def requested_methods(method: Any) -> dict[str, Any]:
+    """Return the names and models in the argument `method` of a run, by label."""
+    methods = [method] if isinstance(method, str) or is_own(method) else list(method)
+    methods = [each if isinstance(each, str) else as_model(each, "method") for each in methods]
+    labels = [label_of(each) for each in methods]
+    repeated = next((label for label in labels if labels.count(label) > 1), None)
+    if repeated is not None and any(each is not repeated for each in methods if label_of(each) == repeated):
+        message = f"method: two models are shown as {repeated!r}; give the class a __repr__ that tells them apart."
+        raise ParameterError(message)
+    return dict(zip(labels, methods, strict=True))
+
+
+def label_of(model: Any) -> str:
+    """Return the label of a candidate: its name, or its display on one line."""
+    return model if isinstance(model, str) else " ".join(str(model).split())
+
+
+def _build_model(method: Any, seed: int) -> Any:
+    """Build a method by name, with this seed in every part of it; copy a model."""
     from crowdwise.learn.wrapper import resolve_base
 
-    model = resolve_base(make(name, **SETTINGS.get(name, {})))
+    if not isinstance(method, str):
+        return resolve_base(clone(method))
+    model = resolve_base(make(method, **SETTINGS.get(method, {})))
     seeds = [parameter for parameter in model.get_params() if parameter.rpartition("__")[2] == "random_state"]
     return model.set_params(**dict.fromkeys(seeds, seed))

@@ -8,18 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from crowdwise._core.parameters import is_model
 from crowdwise._core.registry import find_method
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import as_answers
-from crowdwise.choose.candidates import DEFAULT, VOTE, default_candidates
+from crowdwise.choose.candidates import DEFAULT, VOTE, default_candidates, label_of
 from crowdwise.choose.checkpoint import FitStore
 from crowdwise.choose.choice import Choice, first_failure, mean_with_error, pick, score_candidates
 from crowdwise.choose.fold_fits import Callback, FoldFits
 from crowdwise.choose.scores import Candidate, Criterion, Outcome, answer_folds, model_to_score, task_folds
 from crowdwise.errors import CrowdwiseError, ParameterError
-from crowdwise.learn.base import CrowdClassifier
-from crowdwise.truth.base import TruthModel
+from crowdwise.learn.adapter import as_model
+from crowdwise.truth.adapter import is_own
 from crowdwise.truth.methods.majority_vote import MajorityVote
 from crowdwise.truth.vote_check import MIN_HELD_OUT
 
@@ -50,8 +49,8 @@ def choose(
     X : features, optional
         Features of the tasks. Without them only truth models can be candidates.
     candidates : models or registry names, in order of simplicity, or mapping of labels to them
-        Truth models and learners; the same method with other settings is another candidate. Majority vote is always
-        one of them, and first. Default: a few quick methods.
+        Truth models and learners, ours or your own; the same method with other settings is another candidate. Majority
+        vote is always one of them, and first. Default: a few quick methods.
     default : str, optional
         Label of the candidate to prefer among those that held-out answers cannot distinguish, instead of the simplest.
         JointEM if there are features and no candidates are given.
@@ -139,15 +138,14 @@ def _label_candidates(candidates: Any, with_features: bool) -> dict[str, Candida
     """Return the candidates by label, majority vote first."""
     if candidates is None:
         candidates = default_candidates(with_features)
-    if isinstance(candidates, str) or is_model(candidates):
+    if isinstance(candidates, str) or is_own(candidates):
         candidates = [candidates]
     if isinstance(candidates, Mapping):
-        pairs = [(str(label), candidate) for label, candidate in candidates.items()]
+        models = [_model_or_name(c, f"candidate {label!r}") for label, c in candidates.items()]
+        pairs = list(zip(map(str, candidates), models, strict=True))
     else:
-        pairs = [(c if isinstance(c, str) else " ".join(str(c).split()), c) for c in candidates]
+        pairs = [(label_of(c), c) for c in (_model_or_name(c, "candidate") for c in candidates)]
     for label, candidate in pairs:
-        valid = isinstance(candidate, (str, TruthModel, CrowdClassifier))
-        require(valid, f"candidate {label!r}", candidate, "a truth model, a learner, or the registry name of one")
         if isinstance(candidate, str):
             find_method(candidate)  # an unknown name is an error, not a candidate that fails
         elif paths := [n for n, v in candidate.get_params().items() if n.endswith("checkpoint") and v is not None]:
@@ -164,6 +162,10 @@ def _label_candidates(candidates: Any, with_features: bool) -> dict[str, Candida
         return {votes[0]: named.pop(votes[0]), **named}
     require(VOTE not in named, "candidates", VOTE, "another label: this one is reserved for majority vote")
     return {VOTE: VOTE, **named}
+
+
+def _model_or_name(candidate: Any, what: str) -> Candidate:
+    return candidate if isinstance(candidate, str) else as_model(candidate, what)
 
 
 def _check(X: Any, criterion: Any, folds: Any, repeats: Any, random_state: Any, n_jobs: Any, time_budget: Any) -> None:

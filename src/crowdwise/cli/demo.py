@@ -26,7 +26,8 @@ def methods(json: options.Json = False) -> None:
     from crowdwise._core.registry import methods as registered
 
     if json:
-        as_json({"methods": [vars(method) for method in registered()]})
+        shown = ("name", "home", "paper", "what_for", "needs_features", "takes_model")
+        as_json({"methods": [{name: getattr(method, name) for name in shown} for method in registered()]})
         return
     rows = [[m.name, "yes" if m.needs_features else "no", m.paper, m.what_for] for m in registered()]
     table(["name", "features", "paper", "description"], rows, left=4)

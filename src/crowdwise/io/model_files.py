@@ -11,6 +11,9 @@ names its kind:
     {"model": {...}}     a model, or a network such as MLP(), by its name and parameters
     {"fitted": {...}}    a model that another one fitted, with its results
     {"module": class}    a user-defined torch module: its parameters are in the file, its code is not
+    {"own": {...}}       an object of a user's class, by the class and its attributes: its code is not in the file
+
+A user's class is named `module:class`. Nothing is imported to find it: it must be known already (`_core.own_classes`).
 
 Version 2 added the checksum and the list of tensors, version 3 how long a network was trained. Older
 files can still be read.
@@ -32,8 +35,9 @@ from safetensors.numpy import save_file
 from crowdwise._core import checksums
 from crowdwise._core.atomic_io import atomic_write
 from crowdwise._core.json_schema import Field, check
+from crowdwise._core.own_classes import home_of, known_class
 from crowdwise._core.parameters import is_model
-from crowdwise._core.registry import MODELS, NETWORKS, load_class, make, methods
+from crowdwise._core.registry import ADAPTERS, MODELS, NETWORKS, load_class, make, methods
 from crowdwise.answers import TABLES, Answers
 from crowdwise.errors import CrowdwiseError, MissingDependencyError, ModelFileError, ParameterError
 from crowdwise.io.id_bytes import ids_from_bytes, ids_to_bytes
@@ -41,7 +45,7 @@ from crowdwise.io.id_bytes import ids_from_bytes, ids_to_bytes
 VERSION = 3
 REMEDY = "Restore it from a backup, or refit the model."
 SPEC_FIELDS = {
-    "method": Field(str, "a name listed by `methods()`, or the name of a public class"),
+    "method": Field(str, "a name listed by `methods()`, the name of a public class, or the home of a user's class"),
     "parameters": Field(dict, "constructor arguments by name"),
 }
 FITTED_FIELDS = {
@@ -200,10 +204,7 @@ class _Writer:
             key: self.write_value(value, f"{prefix}/{key}", f"{cls}({key}=...)")
             for key, value in model.get_params(deep=False).items()
         }
-        if (name := _registry_name(model)) is None:
-            message = f"{cls} is not a crowdwise method, and code cannot be saved. Use a method listed by `methods()`."
-            raise ModelFileError(message)
-        return {"method": name, "parameters": parameters}
+        return {"method": _registry_name(model) or home_of(type(model)), "parameters": parameters}
 
     def write_value(self, value: Any, place: str, what: str, answers: Answers | None = None) -> Any:
         """Convert any value; `place` names its arrays, `what` names it in errors."""
@@ -225,9 +226,12 @@ class _Writer:
             return {
                 "dict": {key: self.write_value(part, f"{place}/{key}", what, answers) for key, part in value.items()}
             }
+        if _is_own(value) and not hasattr(type(value), "_fitted"):  # neither a truth model nor a learner
+            attributes = self.write_value(vars(value), place, type(value).__name__, answers)["dict"]
+            return {"own": {"class": home_of(type(value)), "attributes": attributes}}
         if answers is not None and hasattr(value, "answers_"):
             return {"fitted": self.write_fitted(value, f"{place}/", answers)}
-        if _registry_name(value) is not None:
+        if _registry_name(value) is not None or _is_own(value):
             return {"model": self.write_spec(value, place)}
         if _is_module(value):
             return {"module": type(value).__name__}
@@ -290,10 +294,31 @@ class _Reader:
     def read_spec(self, saved: dict[str, Any]) -> Any:
         check(saved, SPEC_FIELDS)
         parameters = {key: self.read_value(value) for key, value in saved["parameters"].items()}
-        name = saved["method"]
+        name, classes = saved["method"], MODELS | ADAPTERS
         if name in NETWORKS:
             return load_class(NETWORKS[name])(**parameters)
-        return load_class(f"{MODELS[name]}:{name}")(**parameters) if name in MODELS else make(name, **parameters)
+        if ":" in name:
+            return self.own_class(name)(**parameters)
+        return load_class(f"{classes[name]}:{name}")(**parameters) if name in classes else make(name, **parameters)
+
+    def read_own(self, saved: dict[str, Any], answers: Answers | None) -> Any:
+        cls = self.own_class(saved["class"])
+        value: Any = object.__new__(cls)
+        vars(value).update(self.read_value({"dict": saved["attributes"]}, answers))
+        return value
+
+    def own_class(self, home: str) -> type:
+        if known_class(home) is None:
+            methods()  # imports those of installed packages
+        cls = known_class(home)
+        if cls is None:
+            module, _, name = home.partition(":")
+            message = (
+                f"the model in {self.path!r} is a {name} of the module {module}, whose code is not in the file. Import "
+                f"it and call crowdwise.register('my-method', {name}) before loading."
+            )
+            raise ModelFileError(message)
+        return cls
 
     def read_value(self, saved: Any, answers: Answers | None = None) -> Any:
         if isinstance(saved, list):
@@ -311,6 +336,8 @@ class _Reader:
             return {key: self.read_value(part, answers) for key, part in content.items()}
         if kind in ("model", "fitted"):
             return self.read_spec(content) if kind == "model" else self.read_fitted(content, answers)
+        if kind == "own":
+            return self.read_own(content, answers)
         _expect(kind == "module", f"a value of unknown kind {kind!r}")
         if self.network is None:
             message = (
@@ -379,12 +406,16 @@ def _is_finite(tensor: Array) -> bool:
 
 def _registry_name(model: Any) -> str | None:
     """Return the registry name of a model or network; classes are compared by name, to avoid importing them."""
-    cls = type(model)
-    home = f"{cls.__module__.removeprefix('crowdwise.')}:{cls.__name__}"
     named = {method.home: method.name for method in methods()}
-    named |= {f"{module}:{name}": name for name, module in MODELS.items()}
+    named |= {f"{module}:{name}": name for name, module in (MODELS | ADAPTERS).items()}
     named |= {home: name for name, home in NETWORKS.items()}
-    return named.get(home)
+    return named.get(home_of(type(model)))
+
+
+def _is_own(value: Any) -> bool:
+    """Return whether a value is a model of a class that only the user has, if it is not in the registry."""
+    cls = type(value)
+    return hasattr(cls, "_fitted") or (hasattr(cls, "fit") and known_class(home_of(cls)) is cls)
 
 
 def _is_module(value: Any) -> bool:

@@ -78,8 +78,10 @@ class CrowdClassifier(FittedModel, BaseEstimator):
         Measurements after each epoch or iteration.
     """
 
-    # Capabilities, which the generic tests and the command line read.
+    # Capabilities, which the generic checks and the command line read.
     binary_only: ClassVar[bool] = False
+    class_equivariant: ClassVar[bool] = True  # permuted classes permute the result
+    infers_labels_first: ClassVar[bool] = False  # from all answers, whatever the weights of their tasks
 
     history_: list[dict[str, Any]]
 

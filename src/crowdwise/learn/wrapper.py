@@ -7,7 +7,7 @@ from typing import Any, Self
 from sklearn.base import clone
 
 from crowdwise._core.registry import make
-from crowdwise._core.validation import require
+from crowdwise.learn.adapter import as_model
 from crowdwise.learn.base import Array, CrowdClassifier
 from crowdwise.learn.features import Features
 from crowdwise.truth.base import TruthModel
@@ -22,7 +22,7 @@ class Wrapper(CrowdClassifier):
         The learner of the last fit.
     """
 
-    base: CrowdClassifier | TruthModel | str
+    base: Any  # a learner, a truth model, the name of one, or an object with their main methods
     model_: CrowdClassifier
 
     def set_params(self, **parameters: Any) -> Self:
@@ -34,13 +34,11 @@ class Wrapper(CrowdClassifier):
 
     def _new_base(self) -> CrowdClassifier:
         """Return an unfitted learner; a truth model becomes a learner that trains on its labels."""
-        base = make(self.base) if isinstance(self.base, str) else self.base
+        base = as_model(self.base, "base")
         if isinstance(base, TruthModel):
             from crowdwise.learn.methods.aggregated import Aggregated
 
             return Aggregated(clone(base))
-        is_learner = isinstance(base, CrowdClassifier)
-        require(is_learner, "base", self.base, "a learner such as CrowdLayer(), a truth model, or the name of either")
         return clone(base)
 
     def _takes_validation(self) -> bool:

@@ -15,6 +15,7 @@ from crowdwise._core.frames import to_table
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers, as_answers
 from crowdwise.answers.columns import is_frame
+from crowdwise.choose.candidates import requested_methods
 from crowdwise.errors import EmptyError, FeaturesError, SingleClassError
 from crowdwise.io import read
 from crowdwise.io.reader import attach_truth, gold_notes, read_numbers
@@ -36,7 +37,7 @@ MAX_JOBS = 4  # fits at once, unless n_jobs is given
 class RunOptions:
     """The options of `run`, checked."""
 
-    method: str | Sequence[str] = "auto"
+    method: Any = "auto"  # a name, a model, or a sequence of these
     class_prior: ClassPrior = None
     accept: float = ACCEPT
     budget: int | None = None
@@ -68,7 +69,10 @@ class RunOptions:
         prior: Any = self.class_prior
         if isinstance(prior, Mapping):
             prior = {str(name): float(share) for name, share in prior.items()}
-        method = self.method if isinstance(self.method, str) else list(self.method)
+        method = self.method
+        if not isinstance(method, str):  # models with other settings are another run
+            wanted = requested_methods(method)
+            method = [name if name == each else f"{name} {fingerprint(each)}" for name, each in wanted.items()]
         return {"method": method, "accept": self.accept, "budget": self.budget, "folds": self.folds,
                 "time_budget": self.time_budget, "class_prior": prior}  # fmt: skip
 

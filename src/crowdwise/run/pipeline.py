@@ -60,7 +60,7 @@ def run(
     gold: Any = None,
     truth: Any = None,
     families: Mapping[Any, Any] | None = None,
-    method: str | Sequence[str] = "auto",
+    method: Any = "auto",
     class_prior: ClassPrior = None,
     accept: float = ACCEPT,
     budget: int | None = None,
@@ -101,10 +101,11 @@ def run(
         Known labels, used for scores only. The default is the truth of `answers`.
     families : mapping of worker to the name of their family, optional
         Workers who make the same mistakes, such as language models of one maker. Families are looked for by default.
-    method : str or sequence of str
-        "auto" compares several methods; a name uses that method; several names compare these. Without features, the
-        labels of "auto" come from `pool`, the average of eight methods. With features, JointEM is the default: another
-        method must beat it by more than one standard error.
+    method : str, model, or sequence of these
+        "auto" compares several methods; one name or model uses that method; several compare these. A model is a truth
+        model or learner with its settings, or any object with their main methods (see `crowdwise.register`). Without
+        features, the labels of "auto" come from `pool`, the average of eight methods. With features, JointEM is the
+        default: another method must beat it by more than one standard error.
     class_prior : "balanced", or mapping of class to share, optional
         Known class frequencies among the tasks, for JointEM.
     accept : float

@@ -46,8 +46,9 @@ class TruthModel(FittedModel, HasParameters):
         Whether the fit converged within `max_iter` iterations.
     """
 
-    # Capabilities, read by the generic tests and the command line.
+    # Capabilities, which the generic checks and the command line read.
     uses_weights: ClassVar[bool] = True
+    class_equivariant: ClassVar[bool] = True  # permuted classes permute the result
     needs_gold: ClassVar[bool] = False
     has_matrices: ClassVar[bool] = False  # one confusion matrix per worker; counted in the memory check
 
@@ -71,7 +72,8 @@ class TruthModel(FittedModel, HasParameters):
         """
         answers = check_table(answers, self.answer_kind, type(self).__name__)
         if answers.weight is not None and not self.uses_weights:
-            message = f"{type(self).__name__} does not support answer weights; fit it on answers without weights."
+            name = str(self).partition("(")[0]
+            message = f"{name} does not support answer weights; fit it on answers without weights."
             raise WeightError(message)
         self._check_flags()
         self._check_common_parameters()

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from crowdwise._core.own_classes import remember
 from crowdwise.answers import Answers
 from crowdwise.errors import NotFittedError, ParameterError
 
@@ -21,6 +22,10 @@ class FittedModel:
     answers_: Answers
     proba_: Array  # (tasks, classes)
     codes_: Array  # labels_ as positions in classes_
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        remember(cls)
 
     @property
     def labels_(self) -> Array:

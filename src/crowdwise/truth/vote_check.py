@@ -77,7 +77,7 @@ def check_against_vote(
         key=np.sum,
     )
     gain = log_likelihood(training, held_out, fitted.proba_) - vote  # (held out,)
-    return VoteCheck(type(model).__name__, *mean_and_error(gain, held_out.task), len(gain))
+    return VoteCheck(str(model).partition("(")[0], *mean_and_error(gain, held_out.task), len(gain))
 
 
 def mean_and_error(gain: Array, task: Array, weight: Array | None = None) -> tuple[float, float]:

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from crowdwise._core.registry import make
 from crowdwise.answers import Answers
 from crowdwise.learn.base import Array, FitInput, training_mask
 from crowdwise.learn.features import Features
@@ -27,6 +26,7 @@ from crowdwise.learn.network.learner import NetworkLearner, reject_epoch_options
 from crowdwise.learn.network.modules import Network
 from crowdwise.learn.network.soft_targets import TargetModule
 from crowdwise.learn.network.training import CrowdModule
+from crowdwise.truth.adapter import as_truth_model
 from crowdwise.truth.base import TruthModel
 
 
@@ -60,6 +60,7 @@ class Aggregated(NetworkLearner):
     """
 
     answer_loss = False
+    infers_labels_first = True
 
     def __init__(
         self,
@@ -103,7 +104,7 @@ class Aggregated(NetworkLearner):
 
     def _labels(self, answers: Answers, weight: Array | None, gold: Array | None) -> Array:
         """Run the first stage; return the labels (tasks, classes) to train on."""
-        truth = make(self.truth) if isinstance(self.truth, str) else clone(self.truth)
+        truth = clone(as_truth_model(self.truth, "truth"))
         self.truth_ = truth.fit(answers, gold)
         workers = ConfusionWorkers(answers, "diagonal", weight)
         workers.fit(self.truth_.proba_, self.truth_.proba_)

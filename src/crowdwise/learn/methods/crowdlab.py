@@ -96,6 +96,9 @@ class CrowdLab(CrowdClassifier):
     ((738,), (40,))
     """
 
+    class_equivariant = False  # ties of the vote it trains on are broken at random
+    infers_labels_first = True
+
     def __init__(
         self, classifier: Any = None, *, cross_fit: int = 5, ridge: float = 10.0, random_state: int = 0
     ) -> None:

@@ -66,6 +66,7 @@ class MBEM(NetworkLearner):
     """
 
     answer_loss: ClassVar[bool] = False
+    infers_labels_first: ClassVar[bool] = True
 
     def __init__(
         self,
