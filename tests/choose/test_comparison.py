@@ -123,7 +123,7 @@ def test_majority_vote_is_always_included_and_first(crowd):
         ({"random_state": -1}, "random_state"),
         ({"candidates": ["one-coin", "one-coin"]}, "each candidate once"),
         ({"candidates": ["no-such-method"]}, "no-such-method"),
-        ({"candidates": [3]}, "candidate '3'"),
+        ({"candidates": [3]}, "candidate=3"),
         ({"candidates": {"majority-vote": "one-coin"}}, "another label"),
         ({"candidates": cw.CrowdLayer(checkpoint="there.pt")}, "checkpoint"),
         ({"candidates": ["one-coin"], "default": "joint-em"}, "default='joint-em': use the label of a candidate"),
