@@ -44,6 +44,11 @@ def test_check_method_names_the_property_that_fails():
     assert [check.__name__ for check in checks("joint-em")] != [check.__name__ for check in checks(Votes())]
 
 
+def test_ratings_have_no_checks():
+    with pytest.raises(ParameterError, match=r"Mean\(\) takes ratings"):
+        check_method(cw.Mean())
+
+
 def test_checks_can_run_one_by_one():
     for check in checks(Votes()):
         check(Subject(Votes()))

@@ -22,7 +22,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from crowdwise.errors import CrowdwiseWarning
+from crowdwise.answers import Answers
+from crowdwise.errors import CrowdwiseWarning, ParameterError
 from crowdwise.learn.adapter import as_model
 from crowdwise.testing import learner_checks, truth_checks
 from crowdwise.testing.subject import Subject
@@ -40,7 +41,11 @@ def checks(method: Any) -> list[Check]:
     ----------
     method : str, truth model, learner, or object with their main methods
     """
-    return truth_checks.CHECKS if isinstance(as_model(method), TruthModel) else learner_checks.CHECKS
+    model = as_model(method)
+    if model.answer_kind != Answers.kind:
+        message = f"{model} takes {model.answer_kind}; there are checks for methods that take classes."
+        raise ParameterError(message)
+    return truth_checks.CHECKS if isinstance(model, TruthModel) else learner_checks.CHECKS
 
 
 def check_method(method: Any) -> None:
