@@ -24,6 +24,7 @@ from crowdwise.ambiguity.waum import WAUM
 from crowdwise.learn.base import Array, Callback, CrowdClassifier, FitInput
 from crowdwise.learn.methods.aggregated import Aggregated
 from crowdwise.learn.network.learner import NetworkLearner
+from crowdwise.learn.network.plans import plan_learner
 from crowdwise.learn.wrapper import Wrapper
 from crowdwise.truth.base import TruthModel
 
@@ -114,6 +115,8 @@ class Pruned(TaskRanker, Wrapper):
     def _fit(self, inputs: FitInput) -> None:
         features, answers, weight, gold, validation, callback = inputs
         base = self._new_base()
+        if isinstance(base, NetworkLearner):  # one search, also for a ranker with the options of the base
+            base = plan_learner(base, inputs._replace(callback=_stage_callback(callback, "search")))
         ranker = self._ranker(base).fit(
             features, answers, sample_weight=weight, callback=_stage_callback(callback, "ranking")
         )

@@ -15,7 +15,6 @@ Chu, Ma and Wang, "Improve learning from crowds via generative augmentation", KD
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -106,11 +105,12 @@ class Completed(Wrapper):
         answers, base = inputs.answers, self._new_base()
         filler = self._filler(base)
         filled = self._fill(inputs, filler)
-        with _trained_like(filler, base) if self.fill == "self" else nullcontext():
-            self.model_ = base.fit(
-                inputs.features, answers.merge(filled, pseudo=True),
-                sample_weight=inputs.weight, gold=inputs.gold, validation=inputs.validation, callback=inputs.callback,
-            )  # fmt: skip
+        if self.fill == "self":
+            base = _trained_like(filler, base, inputs.features)
+        self.model_ = base.fit(
+            inputs.features, answers.merge(filled, pseudo=True),
+            sample_weight=inputs.weight, gold=inputs.gold, validation=inputs.validation, callback=inputs.callback,
+        )  # fmt: skip
         self.proba_ = self.model_.proba_
         self.history_.append(fill_statistics(answers, filled))
 
@@ -159,13 +159,14 @@ class Completed(Wrapper):
         )  # fmt: skip
 
 
-def _trained_like(filler: Any, base: CrowdClassifier) -> AbstractContextManager[None]:
-    """Make the base, which is the same learner, train for as long as its filler found."""
+def _trained_like(filler: Any, base: CrowdClassifier, features: Features) -> CrowdClassifier:
+    """Return the base, set to train for as long as its filler, the same learner, found."""
     if not hasattr(filler, "training_search_"):  # not a network
-        return nullcontext()
-    from crowdwise.learn.network.learner import found_plan, use_plan  # imports torch
+        return base
+    from crowdwise.learn.network.plans import follow_plan, found_plan  # imports torch
 
-    return use_plan(found_plan(filler), base)
+    learner: CrowdClassifier = follow_plan(base, found_plan(filler), features.shape)
+    return learner
 
 
 def fill_in(

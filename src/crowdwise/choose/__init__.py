@@ -22,6 +22,9 @@ spread over the folds, so a task always keeps one; a task's only answer is never
 held out once. Pseudo-answers are never held out and are in every fit. If the model that made them saw the answers that
 are now held out, candidates see these through it: choose before adding pseudo-answers.
 
+How long to train a network is found once, on all answers, and used in all folds: a search in every fold would take
+most of the time. These two or three numbers have then seen the held-out answers.
+
 Standard errors treat tasks as independent and the fits as fixed: they do not include how a network's seed changes its
 score. A candidate replaces a simpler one only if it leads by more than the standard error of the lead. The order of the
 candidates is the order of simplicity, and majority vote comes first. With a `default`, the rule starts there instead of

@@ -11,7 +11,7 @@ import pyarrow as pa
 from crowdwise._core.display import html_table
 from crowdwise.answers import Answers
 from crowdwise.choose.fold_fits import SKIPPED
-from crowdwise.choose.scores import Array, CaughtWarning, Criterion, Outcome
+from crowdwise.choose.scores import Array, Candidate, CaughtWarning, Criterion, Outcome
 from crowdwise.choose.temperature import best_temperature, calibrated
 from crowdwise.truth.base import TruthModel
 from crowdwise.truth.vote_check import mean_and_error
@@ -46,6 +46,9 @@ class Choice:
         The chosen candidate: not always the first in rank, see `choose`.
     best_model_ : model
         Its model, not fitted. Under "tasks", a truth model's classifier (`Aggregated`).
+    models : dict of str to model or name
+        What was compared, by candidate. Networks whose training length was to be found train as long as one search on
+        all answers found, in all folds.
     entries : list of CandidateScore
         In order of simplicity, majority vote first.
     scores : dict of str to array
@@ -63,6 +66,7 @@ class Choice:
     repeats: int
     best_: str
     best_model_: Any
+    models: dict[str, Candidate]
     entries: list[CandidateScore]
     scores: dict[str, Array]
     rows: Array

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from crowdwise._core.registry import find_method
 from crowdwise._core.validation import is_integer, is_number, require
-from crowdwise.answers import as_answers
+from crowdwise.answers import Answers, as_answers
 from crowdwise.choose.candidates import DEFAULT, VOTE, default_candidates, label_of
 from crowdwise.choose.checkpoint import FitStore
 from crowdwise.choose.choice import Choice, first_failure, mean_with_error, pick, score_candidates
@@ -108,10 +110,13 @@ def choose(
     what = "tasks" if criterion == "tasks" else "answers"
     require(folds <= most, "folds", folds, f"at most {most}: only that many {what} can be held out")
     store = None if checkpoint is None else FitStore(checkpoint, answers, X, criterion)
+    start = time.perf_counter()
+    models = _plan_trainings(models, X, answers, criterion)
+    searching = time.perf_counter() - start
     fits = FoldFits(models, X, answers, criterion, splits, folds, n_jobs, store, callback)
     total = {name: np.zeros(answers.n_answers) for name in models}  # summed over repeats
     outcomes: dict[str, list[Outcome]] = {name: [] for name in models}
-    for (name, repeat, fold), outcome in fits.run_all(time_budget).items():
+    for (name, repeat, fold), outcome in fits.run_all(time_budget, searching).items():
         outcomes[name].append(outcome)
         if outcome.scores is not None:
             total[name][splits[repeat] == fold] += outcome.scores
@@ -128,7 +133,7 @@ def choose(
     if default is not None and default in scores and best != default:
         lead = mean_with_error(scores[best] - scores[default], held)
     return Choice(
-        criterion, folds, repeats, best, model_to_score(models[best], criterion),
+        criterion, folds, repeats, best, model_to_score(models[best], criterion), models,
         score_candidates(outcomes, scores, held), scores, rows,
         n_tasks=len(np.unique(held.task)), n_never=answers.n_answers - len(rows), default=default, over_default=lead,
     )  # fmt: skip
@@ -166,6 +171,23 @@ def _label_candidates(candidates: Any, with_features: bool) -> dict[str, Candida
 
 def _model_or_name(candidate: Any, what: str) -> Candidate:
     return candidate if isinstance(candidate, str) else as_model(candidate, what)
+
+
+def _plan_trainings(
+    models: dict[str, Candidate], X: Any, answers: Answers, criterion: Criterion
+) -> dict[str, Candidate]:
+    """Find how long to train each network, once on all answers: a search in every fold would take most of the time."""
+    if X is None or find_spec("torch") is None:
+        return models
+    from crowdwise.learn.network.plans import plan_ahead
+
+    built: dict[str, Candidate] = {}
+    for name, candidate in models.items():
+        try:
+            built[name] = model_to_score(candidate, criterion)
+        except Exception:  # its fits will fail with the reason
+            built[name] = candidate
+    return plan_ahead(built, X, answers)
 
 
 def _check(X: Any, criterion: Any, folds: Any, repeats: Any, random_state: Any, n_jobs: Any, time_budget: Any) -> None:

@@ -51,8 +51,11 @@ class FoldFits:
     done: int = 0
     total: int = 0
 
-    def run_all(self, time_budget: float | None) -> dict[FoldJob, Outcome]:
-        """Run all fits, or those within the budget; the outcome of a skipped candidate has the reason."""
+    def run_all(self, time_budget: float | None, spent: float = 0.0) -> dict[FoldJob, Outcome]:
+        """Run all fits, or those within the budget, of which some seconds are spent.
+
+        The outcome of a skipped candidate has the reason.
+        """
         jobs = [FoldJob(n, r, f) for r in range(len(self.splits)) for f in range(self.folds) for n in self.candidates]
         self.done, self.total = 0, len(jobs)
         if time_budget is None:
@@ -61,7 +64,7 @@ class FoldFits:
         file = None if self.store is None else self.store.skipped_path(self.candidates, self.splits, time_budget)
         skipped = None if file is None else checkpoint.read_json(file)
         if skipped is None:
-            skipped, found = self.run_first_fold(time_budget, first, len(rest) // len(first))
+            skipped, found = self.run_first_fold(time_budget - spent, first, len(rest) // len(first))
             if file is not None:
                 checkpoint.write_json(file, skipped)
         else:

@@ -5,8 +5,15 @@ import pytest
 
 import crowdwise as cw
 from crowdwise import simulate
-from crowdwise.learn.network.learner import found_plan, use_plan
-from crowdwise.learn.network.training_length import LEAST_STEPS, TrainingPlan, hold_out_tasks, score
+from crowdwise.learn.network.plans import follow_plan, found_plan, plan_ahead
+from crowdwise.learn.network.training_length import (
+    LEAST_STEPS,
+    PATIENCE,
+    WEIGHT_DECAY,
+    TrainingPlan,
+    hold_out_tasks,
+    score,
+)
 
 FAST = {"network": cw.MLP(8, dropout=0.0), "lr": 0.05, "batch_size": 32}
 
@@ -56,13 +63,13 @@ def test_the_score_follows_the_truth_and_ignores_how_certain_the_classifier_is(d
 def test_the_fit_trains_on_all_answers_for_as_long_as_the_search_found(fitted):
     model, stages = fitted
     (chosen,) = [trial for trial in model.training_search_ if trial["chosen"]]
-    assert len(model.training_search_) == 4  # two scales, two weight decays
+    assert [trial["scaling"] for trial in model.training_search_] == ["each", "common"]
     assert len(model.history_) == model.epochs_ == stages.count(None)
     assert model.n_steps_ == model.epochs_ * 4
     assert abs(model.n_steps_ - max(chosen["steps"], LEAST_STEPS)) <= 2 or chosen["steps"] > model.n_steps_
     assert (model.scaling_, model.weight_decay_) == (chosen["scaling"], chosen["weight_decay"])
     assert stages.index(None) == stages.count("search")  # the search comes first
-    assert chosen["searched"] <= 2.6 * max(model.n_steps_, LEAST_STEPS)
+    assert chosen["searched"] <= PATIENCE * max(model.n_steps_, LEAST_STEPS) + 4  # whole epochs
 
 
 def test_the_same_plan_without_a_search_gives_the_same_model(data, fitted):
@@ -70,12 +77,31 @@ def test_the_same_plan_without_a_search_gives_the_same_model(data, fitted):
     scaled = cw.MLP(8, dropout=0.0, standardise="common" if model.scaling_ == "common" else True)
     by_hand = cw.CrowdLayer(**{**FAST, "network": scaled}, epochs=model.epochs_, weight_decay=model.weight_decay_)
     np.testing.assert_array_equal(by_hand.fit(*data).proba_, model.proba_)
-    again = cw.CrowdLayer(**FAST)
-    with use_plan(found_plan(model), again):
-        again.fit(*data)
+    assert model.weight_decay_ == WEIGHT_DECAY
+    again = follow_plan(cw.CrowdLayer(**FAST), found_plan(model), (5,)).fit(*data)
     assert again.training_search_ == []
     np.testing.assert_array_equal(again.proba_, model.proba_)
     assert found_plan(by_hand) is None
+
+
+def test_equal_learners_in_frameworks_are_searched_once(data, fitted, monkeypatch):
+    searches = []
+    found = cw.CrowdLayer._find_plan
+    monkeypatch.setattr(cw.CrowdLayer, "_find_plan", lambda self, *of: searches.append(self) or found(self, *of))
+    base = cw.CrowdLayer(**FAST)
+    models = {"alone": base, "dasc": cw.DASC(base), "pruned": cw.Pruned(base), "vote": cw.MajorityVote()}
+    planned = plan_ahead({**models, "fails": cw.CrowdLayer(network="unknown")}, *data)
+    assert len(searches) == 2  # the unknown network, too
+    np.testing.assert_array_equal(planned["alone"].fit(*data).proba_, fitted[0].proba_)
+    assert planned["dasc"].base.epochs == planned["pruned"].base.epochs == fitted[0].epochs_
+    assert (planned["vote"], planned["fails"].epochs) == (models["vote"], "auto")
+
+
+def test_classes_under_other_names_score_as_chance(data):
+    training, held_out = hold_out_tasks(data[1], np.ones(120, bool), 0)
+    right = 0.9 * np.eye(3)[data[1].truth] + 0.1 / 3
+    chance = score(np.ones((120, 3)), training, held_out)
+    assert score(right[:, [1, 2, 0]], training, held_out) == chance < score(right, training, held_out) - 0.1
 
 
 def test_a_number_of_epochs_is_obeyed(data):

@@ -41,9 +41,10 @@ from crowdwise.augment.pairs import draw_missing
 from crowdwise.errors import CrowdwiseWarning
 from crowdwise.learn.base import Array, FitInput
 from crowdwise.learn.features import Features, open_features
-from crowdwise.learn.network.learner import NetworkLearner, found_plan, use_plan
+from crowdwise.learn.network.learner import NetworkLearner
 from crowdwise.learn.network.modules import Network
 from crowdwise.learn.network.options import TrainingOptions
+from crowdwise.learn.network.plans import follow_plan, found_plan
 from crowdwise.learn.network.torch_support import torch
 from crowdwise.learn.network.training import CrowdModule, Trainer
 from crowdwise.simulate.answers import draw_labels
@@ -260,7 +261,8 @@ class CrowdInG(NetworkLearner):
         tried, fits = [], []
         for mu in GRID:
             trial: CrowdInG = clone(self).set_params(multiplier=mu, select="last", checkpoint=None)
-            with use_plan(found_plan(self), trial), warnings.catch_warnings():
+            trial = follow_plan(trial, found_plan(self), inputs.features.shape)
+            with warnings.catch_warnings():
                 warnings.simplefilter("ignore", CrowdwiseWarning)
                 trial.fit(inputs.features, kept, sample_weight=inputs.weight)
             fits.append(trial.answer_log_likelihood(inputs.features, held))  # (held,)

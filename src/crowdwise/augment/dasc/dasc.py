@@ -54,7 +54,8 @@ from crowdwise.errors import CrowdwiseError, CrowdwiseWarning
 from crowdwise.learn.base import Array, CrowdClassifier, FitInput
 from crowdwise.learn.features import Features
 from crowdwise.learn.network import checkpoint
-from crowdwise.learn.network.learner import NetworkLearner, found_plan, use_plan
+from crowdwise.learn.network.learner import NetworkLearner
+from crowdwise.learn.network.plans import follow_plan, found_plan
 from crowdwise.learn.network.prediction import predict_answers
 from crowdwise.learn.wrapper import Wrapper
 from crowdwise.truth.base import TruthModel
@@ -210,7 +211,7 @@ class DASC(Wrapper):
         for iteration in range(len(self.history_), self.iterations + 1):
             began = time.perf_counter()
             self.model_ = self._fit_base(inputs, self._pools(kept, state.pseudo), state, iteration)
-            state = state._replace(plan=found_plan(self.model_))
+            state = state._replace(plan=state.plan or found_plan(self.model_))
             record: dict[str, Any] = {"iteration": iteration, "iterations": self.iterations}
             members = [pool_statistics(inputs.answers, pseudo, iteration) for pseudo in self._by_member(state.pseudo)]
             record |= mean_statistics(members) if self.apart else members[0]
@@ -293,10 +294,9 @@ class DASC(Wrapper):
             assert callback is not None
             callback({**record, "iteration": iteration, "iterations": self.iterations})
 
-        model = self._new_base()
+        model = follow_plan(self._new_base(), state.plan, inputs.features.shape)
         with ExitStack() as stack:
             stack.enter_context(use_start_weights(state.start, model))
-            stack.enter_context(use_plan(state.plan, model))
             if self.apart:
                 stack.enter_context(use_separate_answers(pools, model))
             return model.fit(

@@ -96,9 +96,6 @@ class AggNet(NetworkLearner):
     def _round_epochs(self, epochs: int) -> int:
         return -(-epochs // self.epochs_per_round) * self.epochs_per_round
 
-    def _networks_per_model(self) -> int:
-        return 1 if self.cross_fit is None else self.cross_fit + 1
-
     def _module(self, network: Network, answers: Answers) -> TargetModule:
         return TargetModule(network, answers)
 

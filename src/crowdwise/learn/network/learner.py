@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, ClassVar, Literal, Unpack
 
@@ -89,8 +88,6 @@ class NetworkLearner(CrowdClassifier):
     # One set of answers per network, if they differ (set by DASC). They share the ids of the answers passed to `fit`,
     # and the same workers have answers in each.
     _pools: Sequence[Answers] | None = None
-    # How to train, if it was found before (set by `use_plan`).
-    _plan: TrainingPlan | None = None
     # The settings of the networks of a search, of which each is `n_models / len(_candidates)` models.
     _candidates: Sequence[Candidate] = ()
     _checkpoint_file: CheckpointFile | None = None
@@ -148,17 +145,16 @@ class NetworkLearner(CrowdClassifier):
     # How to train
 
     def _before_fit(self, inputs: FitInput) -> None:
-        """Choose how to train: as set by hand, as found before, or as a search finds."""
+        """Choose how to train: as set by hand, or as a search finds."""
         if not self._uses_training_loop:
             return
         self._epoch_selection(inputs.features, inputs.answers, inputs.validation)  # raises before a long search
         self.training_search_ = []
         file = None if self.checkpoint is None else self._open_checkpoint(inputs)
-        plan = self._plan
-        if self.epochs != "auto":
-            plan = TrainingPlan(self.epochs, *candidate_list(self, inputs.features)[0])
-        elif plan is None:
+        if self.epochs == "auto":
             plan = self._find_plan(inputs, file)
+        else:
+            plan = TrainingPlan(self.epochs, *candidate_list(self, inputs.features)[0])
         self.epochs_, self.weight_decay_, self.scaling_ = plan.epochs, plan.weight_decay, plan.scaling
         self.n_steps_ = plan.epochs * self._n_batches(inputs.answers, inputs.weight, inputs.gold)
         self._checkpoint_file = file
@@ -200,10 +196,6 @@ class NetworkLearner(CrowdClassifier):
     def _round_epochs(self, epochs: int) -> int:
         """Return the nearest number of epochs that the method can train for."""
         return epochs
-
-    def _networks_per_model(self) -> int:
-        """Return how many networks a model consists of while it is trained."""
-        return 1
 
     def _after_fit(self, inputs: FitInput) -> None:
         used = training_mask(inputs.answers, inputs.weight, None)
@@ -365,26 +357,6 @@ def trains_network(model: Any) -> bool:
     while isinstance(model, Wrapper):
         model = model._new_base()
     return isinstance(model, NetworkLearner) and model._uses_training_loop
-
-
-def found_plan(model: Any) -> TrainingPlan | None:
-    """Return how a search found to train a fitted learner; None if nothing was searched."""
-    if not isinstance(model, NetworkLearner) or not model._uses_training_loop or model.epochs != "auto":
-        return None
-    return TrainingPlan(model.epochs_, model.weight_decay_, model.scaling_)
-
-
-@contextmanager
-def use_plan(plan: TrainingPlan | None, model: Any) -> Iterator[None]:
-    """Make `model.fit` train according to a plan, if there is one, instead of searching again."""
-    if plan is None or not isinstance(model, NetworkLearner):
-        yield
-        return
-    model._plan = plan
-    try:
-        yield
-    finally:
-        del model._plan
 
 
 def reject_epoch_options(model: NetworkLearner, reason: str) -> None:

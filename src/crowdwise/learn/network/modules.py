@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from crowdwise.learn.network.distributed import Part
 
 
-START = 0.5  # scale of the last layer at the start: nearer 0, Adam amplifies the rounding of small gradients
+START = 0.02  # scale of the last layer at the start: at 0, Adam amplifies the rounding of small gradients
+# A step of Adam changes a logit by about lr times the sum of the last layer's inputs. Few features are scaled up to the
+# sum of this many: with less, workers' layers learn faster than the classifier, and swap classes.
+INPUTS = 64
 
 
 class Network(nn.Module):
@@ -97,8 +100,9 @@ class Dense(Network):
         self.register_buffer("scale", torch.ones(n_features))
 
     def standardise(self, mean: Any, scale: Any) -> None:  # noqa: D102
+        larger = 1.0 if len(self.layers) else max(INPUTS / self.width, 1.0)
         self.mean = torch.as_tensor(mean).to(self.mean)
-        self.scale = torch.as_tensor(scale).to(self.scale)
+        self.scale = larger * torch.as_tensor(scale).to(self.scale)
 
     def last_layer_parameters(self) -> list[nn.Parameter]:  # noqa: D102
         return list(self.head.parameters())

@@ -16,13 +16,13 @@ class TrainingOptions(TypedDict, total=False):
         The classifier: `Logistic()`, `MLP()`, `CNN()`, their names, or a module that returns logits. None selects the
         default for the shape of X.
     epochs : int or "auto"
-        Number of passes over the tasks. "auto" finds how long to train on held-out answers, together with the weight
-        decay and the scale of the features, then trains on all answers; see `training_length`. The search takes at most
-        twice as many steps as the training it finds. `epochs_`, `n_steps_` and `training_search_` show the result. With
-        a number nothing is searched.
+        Number of passes over the tasks. "auto" finds how long to train on held-out answers, together with the scale of
+        the features, then trains on all answers; see `training_length`. The search takes at most twice as many steps as
+        the training it finds. `epochs_`, `n_steps_` and `training_search_` show the result. With a number nothing is
+        searched.
     weight_decay : float or "auto"
-        Weight decay of the network; it does not apply to the parameters of workers. "auto" chooses 0 or 5e-4 with
-        `epochs="auto"`, otherwise it is 0.
+        Weight decay of the network; it does not apply to the parameters of workers. "auto" is 5e-4 for `Logistic` and
+        `MLP` with `epochs="auto"`, otherwise 0.
     batch_size, lr, optimizer, scheduler, clip
         Training settings. `scheduler` is "cosine", "step", "cyclic", or a function from the fraction of epochs
         completed to a factor of `lr`; `clip` limits the norm of the gradient.

@@ -16,6 +16,7 @@ from crowdwise.answers import Answers
 from crowdwise.choose import Choice
 from crowdwise.choose.candidates import MANY_ANSWERS, POOL, VOTE
 from crowdwise.io.model_files import load
+from crowdwise.learn.base import CrowdClassifier
 from crowdwise.run.confidence import Evidence
 from crowdwise.run.selection import fit_model
 from crowdwise.run.steps.context import RunContext
@@ -40,6 +41,8 @@ def fit_methods(context: RunContext, choice: Choice | None, found: Dependence | 
     failed = set() if choice is None else {entry.candidate for entry in choice.entries if entry.failure}
     needed = {VOTE, context.candidates.requested}
     models = {name: model for name, model in context.candidates.models.items() if name not in failed - needed}
+    if choice is not None:  # how long to train networks is known
+        models |= {n: choice.models[n] for n, model in models.items() if isinstance(model, CrowdClassifier)}
     comparable = choice is not None and choice.criterion != "tasks"  # tasks have answers of several workers
     if not comparable:
         models.pop(POOL, None)
