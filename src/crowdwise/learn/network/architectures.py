@@ -7,8 +7,9 @@ tensor has a leading axis of models, so that five seeds of a small network cost 
     embed(x)   (models, rows, width)        the last hidden layer
     module(x)  (models, rows, classes)      logits
 
-The last layer starts at a fiftieth of the usual size, so a network starts with a weak opinion: the first steps order the
-classes as the answers do, and workers' layers, which start at the identity, have little to swap.
+The last layer starts at half the usual size (a fiftieth in a linear network), so a network starts with a weak opinion:
+the first steps then order the classes as the answers do, and workers' layers, which start at the identity, have little
+to swap.
 
 Your own `torch.nn.Module` takes (rows, *shape) and returns logits (rows, classes), not probabilities. If it has a
 method `embed` and a layer `head`, learners that need a hidden layer use them; otherwise they use its logits.

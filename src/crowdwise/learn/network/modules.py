@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from crowdwise.learn.network.distributed import Part
 
 
-START = 0.02  # scale of the last layer at the start: at 0, Adam amplifies the rounding of small gradients
-# A step of Adam changes a logit by about lr times the sum of the last layer's inputs. Few features are scaled up to the
-# sum of this many: with less, workers' layers learn faster than the classifier, and swap classes.
+# Scale of the last layer at the start, after a hidden layer and without: nearer 0 the gradients of hidden layers are
+# small, and Adam amplifies their rounding.
+START, LINEAR_START = 0.5, 0.02
+# A step of Adam changes a logit by about lr times the sum of the last layer's inputs. In a linear network few features
+# are scaled up to the sum of this many: with less, workers' layers learn faster than the classifier, and swap classes.
 INPUTS = 64
 
 
@@ -29,6 +31,7 @@ class Network(nn.Module):
     n_models: int
     width: int  # of the last hidden layer
     n_classes: int
+    start = START
 
     @abstractmethod
     def embed(self, x: Tensor) -> Tensor:
@@ -59,7 +62,7 @@ class Network(nn.Module):
         """Shrink the last layer, so that all classes are nearly equally probable; return the network."""
         with torch.no_grad():
             for parameter in self.last_layer_parameters():
-                parameter.mul_(START)
+                parameter.mul_(self.start)
         return self
 
     def last_layer_parameters(self) -> list[nn.Parameter]:
@@ -88,7 +91,7 @@ class Dense(Network):
         super().__init__()
         self.n_models, self.n_classes = n_models, n_classes
         widths = [n_features, *hidden]
-        self.width = widths[-1]
+        self.width, self.start = widths[-1], START if hidden else LINEAR_START
         self.layers = nn.ModuleList(
             Linear(n_models, a, b, seed=[seed, i]) for i, (a, b) in enumerate(zip(widths, hidden, strict=False))
         )
