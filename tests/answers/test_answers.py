@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, cross_val_score
 
 import crowdwise as cw
 from crowdwise import Answers
@@ -14,6 +14,7 @@ from crowdwise.errors import (
     DuplicateError,
     EmptyError,
     FormatError,
+    GoldError,
     IdTypeError,
     MissingColumnError,
     NullError,
@@ -372,3 +373,15 @@ def test_declared_tables_keep_their_order():
     assert answers.tasks.tolist() == ["c", "a"]
     assert answers.classes.tolist() == ["yes", "no"]
     assert answers.task.tolist() == [1]
+
+
+def test_scorers_of_scikit_learn_compare_with_the_truth():
+    X, answers = cw.simulate.digits_crowd()
+    model, folds = cw.Raykar(max_iter=3, tol=0.0), KFold(3, shuffle=True, random_state=0)
+    scores = cross_val_score(model, X, answers, cv=folds, scoring="accuracy", error_score="raise")
+    for score, (train, test) in zip(scores, folds.split(X), strict=True):
+        right = model.fit(X[train], answers[train]).predict(X[test]) == answers.classes[answers.truth[test]]
+        assert score == right.mean() > 0.7
+    for known, count in ((answers.with_truth(None), 738), (answers.with_truth({0: 1}), 737)):
+        with pytest.raises(GoldError, match=f"true class of {count} of 738 tasks"):
+            cross_val_score(model, X, known, cv=folds, scoring="accuracy", error_score="raise")

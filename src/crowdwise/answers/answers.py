@@ -19,7 +19,7 @@ from crowdwise.answers.encoding import decode_dictionary, encode, lookup, previe
 from crowdwise.answers.lookalikes import warn_of_lookalikes
 from crowdwise.answers.rows import Array, Duplicates, Nulls, all_classes, check_ids, check_one_truth, sort_rows
 from crowdwise.answers.table import AnswerTable
-from crowdwise.errors import TooManyClassesError, UnknownIdError
+from crowdwise.errors import GoldError, TooManyClassesError, UnknownIdError
 
 MAX_CLASSES = 1000
 
@@ -65,6 +65,18 @@ class Answers(AnswerTable):
 
     kind: ClassVar[str] = "classes"
     what: ClassVar[str] = "class"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """Return the true class of each task, which scikit-learn's scorers such as "accuracy" compare with."""
+        unknown = self.n_tasks if self.truth is None else int((self.truth < 0).sum())
+        if self.truth is None or unknown:
+            message = (
+                f"the true class of {unknown:,} of {self.n_tasks:,} tasks is not known: attach it with with_truth, or "
+                "select tasks with known classes, answers[answers.truth >= 0]. Without truth, a learner's own score is "
+                "the log-likelihood of the answers (leave out scoring=)."
+            )
+            raise GoldError(message)
+        return np.asarray(self.classes[self.truth], dtype=dtype)
 
     # Constructors
 

@@ -99,7 +99,7 @@ class CrowdClassifier(FittedModel, BaseEstimator):
 
         Parameters
         ----------
-        X : array, memory map, sparse matrix, data frame, path, or torch Dataset
+        X : array, memory map, sparse matrix, data frame, path, or torch Dataset or DataLoader
             Features, one row per task in the order of `answers.tasks`. Tables with task ids and folders of images are
             matched to the tasks by id; `open_features` describes all kinds.
         answers : Answers or data frame

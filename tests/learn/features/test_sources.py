@@ -77,6 +77,9 @@ KINDS = {
     "tensor": lambda path, x: torch.tensor(x, requires_grad=True),
     "bfloat16": lambda path, x: torch.tensor(x, dtype=torch.bfloat16),
     "TensorDataset": lambda path, x: torch.utils.data.TensorDataset(torch.tensor(x), torch.ones(len(x))),
+    "DataLoader": lambda path, x: torch.utils.data.DataLoader(
+        torch.utils.data.TensorDataset(torch.tensor(x), torch.ones(len(x))), batch_size=2, shuffle=True
+    ),
     "Subset": lambda path, x: torch.utils.data.Subset(Rows([*x, None]), range(len(x))),
     "dataset of x": lambda path, x: Rows(x),
     "dataset of pairs": lambda path, x: Rows([(torch.tensor(row), "label") for row in x]),
@@ -104,6 +107,23 @@ def test_every_kind_gives_the_same_rows(kind, tmp_path):
     with pytest.raises(IndexError):
         features.rows(np.array([7]))
     assert open_features(features) is features
+
+
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter(NUMBERS)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [({"sampler": torch.utils.data.SubsetRandomSampler([0, 2])}, r"selects rows \(SubsetRandomSampler"),
+     ({"sampler": torch.utils.data.RandomSampler(NUMBERS, replacement=True)}, "selects rows"),
+     ({"collate_fn": list}, "its own collate_fn"), ({"dataset": Stream()}, "over a stream")],
+)  # fmt: skip
+def test_loaders_that_change_rows_are_rejected(options, match):
+    loader = torch.utils.data.DataLoader(**{"dataset": Rows(NUMBERS), **options})
+    with pytest.raises(FeaturesError, match=match):
+        open_features(loader)
 
 
 def test_arrays_in_memory_are_not_copied_needlessly(tmp_path):

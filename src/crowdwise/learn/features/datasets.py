@@ -50,6 +50,33 @@ class DatasetFeatures(Features):
         return scale_images(batch) if images else np.ascontiguousarray(batch, dtype=np.float32)
 
 
+def dataset_of(loader: Any) -> Any:
+    """Return the dataset of a torch DataLoader, whose rows are then read as the fit needs them.
+
+    The batches of the loader are not used: its dataset must have a row per task, which is not changed on the way.
+    """
+    from torch.utils.data import RandomSampler, SequentialSampler, default_collate
+
+    dataset, sampler = loader.dataset, loader.sampler
+    if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
+        message = (
+            "X is a DataLoader over a stream, whose rows cannot be read by number. Use a Dataset with __getitem__."
+        )
+        raise FeaturesError(message)
+    whole = isinstance(sampler, SequentialSampler) or (
+        isinstance(sampler, RandomSampler) and len(sampler) == len(dataset) and not sampler.replacement
+    )
+    if not whole or sampler.data_source is not dataset:
+        message = f"X is a DataLoader that selects rows ({type(sampler).__name__}). Pass the Dataset of these rows."
+        raise FeaturesError(message)
+    if loader.collate_fn is not default_collate:
+        message = (
+            "X is a DataLoader with its own collate_fn, which is not used. Pass a Dataset that returns final rows."
+        )
+        raise FeaturesError(message)
+    return dataset
+
+
 def _as_array(row: Any) -> Array:
     """Return x of a row (x, ...), or the row itself, as an array."""
     pair = isinstance(row, tuple) or (isinstance(row, list) and row and not isinstance(row[0], (int, float)))

@@ -18,7 +18,7 @@ from crowdwise.errors import CrowdwiseError, FeaturesError, FormatError, TooLarg
 from crowdwise.io.files import file_errors
 from crowdwise.learn.features.arrays import ArrayFeatures, SparseFeatures
 from crowdwise.learn.features.base import Array, Features, from_tensor
-from crowdwise.learn.features.datasets import DatasetFeatures
+from crowdwise.learn.features.datasets import DatasetFeatures, dataset_of
 from crowdwise.learn.features.matching import match_by_row, warn_of_order
 from crowdwise.learn.features.pictures import folder_pictures, joined_pictures
 from crowdwise.learn.features.tables import file_features, frame_features, is_frame
@@ -29,8 +29,9 @@ def open_features(X: Any, answers: Answers | None = None) -> Features:
 
     Parameters
     ----------
-    X : array, memory map, sparse matrix, data frame, tensor, dataset, path or Features
-        One row per task, in the order of `answers.tasks`. A uint8 array with four dimensions holds images (n, height,
+    X : array, memory map, sparse matrix, data frame, tensor, dataset, torch DataLoader, path or Features
+        One row per task, in the order of `answers.tasks`. Of a DataLoader, the rows of its dataset are read; its
+        batches, their order and its processes are not used. A uint8 array with four dimensions holds images (n, height,
         width, channels), which are converted to [0, 1] with channels first. A path is a `.npy` or `.npz` file
         (`file.npz::train` selects one of several arrays), a `.csv` or `.parquet` table with a column of task ids, or a
         folder of images. Tables with ids and folders are matched to the tasks by id. A `.npy` or `.npz` file may have
@@ -76,6 +77,8 @@ def _recognise(X: Any, answers: Answers | None) -> Features:
         return frame_features(X, answers)
     if hasattr(X, "data") and hasattr(X, "offsets"):  # images of a data set: datasets.base.EncodedImages
         return joined_pictures(X.data, X.offsets)
+    if hasattr(X, "dataset") and hasattr(X, "collate_fn"):  # torch's DataLoader
+        X = dataset_of(X)
     if hasattr(X, "tensors"):  # torch's TensorDataset: the first tensor is x
         X = X.tensors[0]
     if hasattr(X, "detach"):  # a tensor
