@@ -384,4 +384,6 @@ def test_scorers_of_scikit_learn_compare_with_the_truth():
         assert score == right.mean() > 0.7
     for known, count in ((answers.with_truth(None), 738), (answers.with_truth({0: 1}), 737)):
         with pytest.raises(GoldError, match=f"true class of {count} of 738 tasks"):
-            cross_val_score(model, X, known, cv=folds, scoring="accuracy", error_score="raise")
+            np.asarray(known)
+    with pytest.raises(GoldError, match="attach it with with_truth"):
+        cross_val_score(model, X, answers.with_truth(None), cv=folds, scoring="accuracy", error_score="raise")
