@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from crowdwise._core.atomic_io import atomic_write
 from crowdwise._core.installation import install_command
-from crowdwise.errors import FormatError, MissingDependencyError, ParameterError
+from crowdwise.errors import FormatError, ParameterError
 from crowdwise.report.source import REPORT_FILE, RunSource
 
 __all__ = ["write_report"]
 
-DEPENDENCIES = ("altair", "jinja2", "vl_convert")
+CHARTS = "vl_convert"  # holds Vega, which draws the charts; 84 MB, so the report does without it
 HEIGHT = 800  # pixels of a report in a notebook
 
 if TYPE_CHECKING:
@@ -36,15 +36,16 @@ class ReportFile(_Path):
         return f'<iframe srcdoc="{page}" width="100%" height="{HEIGHT}" style="border: 0"></iframe>'
 
 
-def missing_dependency() -> str | None:
-    """Return the first package that the report needs and that is not installed."""
-    return next((name for name in DEPENDENCIES if find_spec(name) is None), None)
+def without_charts() -> str | None:
+    """Return why reports are written without charts, and how to get them; None if they have charts."""
+    return None if find_spec(CHARTS) else f"as {CHARTS} is not installed: {install_command('report')}."
 
 
 def write_report(run: RunSource, out: str | os.PathLike[str] | None = None) -> ReportFile:
     """Write the report of a run and return its path. `Run.report` is a shorthand for this.
 
-    The same run always gives the same bytes. The file is written atomically. A notebook shows the page.
+    The same run always gives the same bytes. The file is written atomically. A notebook shows the page. Without
+    vl-convert, which brings the chart library, the page has no charts.
 
     Parameters
     ----------
@@ -56,9 +57,6 @@ def write_report(run: RunSource, out: str | os.PathLike[str] | None = None) -> R
     if isinstance(run, (str, os.PathLike)):
         message = f"write_report takes a Run, not a path: use crowdwise.run.Run({os.fspath(run)!r}).report()."
         raise ParameterError(message)
-    if (missing := missing_dependency()) is not None:
-        message = f"The report needs {missing}: {install_command('report')}."
-        raise MissingDependencyError(message)
     from crowdwise.report.page import render
 
     target = ReportFile(run.path / REPORT_FILE if out is None else out)
@@ -68,7 +66,7 @@ def write_report(run: RunSource, out: str | os.PathLike[str] | None = None) -> R
     if not target.parent.is_dir():
         message = f"Cannot write {target}: the folder {str(target.parent)!r} does not exist. Create it first."
         raise FormatError(message)
-    page = render(run)
+    page = render(run, without_charts())
     with atomic_write(target) as partial:
         partial.write_text(page, "utf-8", newline="\n")
     return target

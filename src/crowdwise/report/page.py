@@ -15,7 +15,6 @@ from importlib.resources import files
 from typing import Any
 
 import jinja2
-import vl_convert
 
 from crowdwise._core import display
 from crowdwise.choose.fold_fits import SKIPPED
@@ -28,12 +27,14 @@ from crowdwise.report.source import RunSource
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
-def render(run: RunSource) -> str:
-    """Return the report of a run as one HTML page."""
-    scripts = [chart_library(), read("report.js")]
+def render(run: RunSource, without_charts: str | None = None) -> str:
+    """Return the report of a run as one HTML page; `without_charts` says why it has no charts."""
+    scripts = [read("report.js")] if without_charts else [chart_library(), read("report.js")]
+    data = embedded(run)
     return template().render(
-        **overview(run), data=embed(embedded(run)), style=read("report.css"), scripts=scripts, policy=policy(scripts)
-    )
+        **overview(run), data=embed({**data, "charts": {}} if without_charts else data), style=read("report.css"),
+        scripts=scripts, policy=policy(scripts), without_charts=without_charts,
+    )  # fmt: skip
 
 
 @cache
@@ -50,6 +51,8 @@ def template() -> jinja2.Template:
 @cache
 def chart_library() -> str:
     """Return Vega, Vega-Lite and Vega-Embed as one script; expressions are interpreted, so no policy allows `eval`."""
+    import vl_convert
+
     return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
 
 

@@ -75,6 +75,10 @@
   }
 
   function draw(place, spec) {
+    if (!window.vegaEmbed) {
+      place.replaceChildren(make("p", { class: "note" }, "This report has no charts."));
+      return Promise.resolve();
+    }
     const options = { ast: true, actions: false, defaultStyle: false, renderer: "svg", config: DATA.config, tooltip: showTip };
     return window.vegaEmbed(place, spec, options).then(
       () => place.setAttribute("data-drawn", "yes"),

@@ -219,8 +219,7 @@ class Run:
                 with atomic_write(place) as partial:
                     shutil.copyfile(file, partial)
         saved = Run(target, kind=self.kind)
-        if report.missing_dependency() is None:
-            saved.report()
+        saved.report()
         return saved
 
     def __str__(self) -> str:

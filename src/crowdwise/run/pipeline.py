@@ -24,13 +24,12 @@ import numpy as np
 
 from crowdwise._core.atomic_io import exclusive_access, remove_partial_files
 from crowdwise._core.frames import frame_kind
-from crowdwise._core.installation import install_command
 from crowdwise._core.temporary import TemporaryFolder
 from crowdwise._core.validation import require
 from crowdwise.choose.candidates import select_candidates
 from crowdwise.errors import CrowdwiseWarning
 from crowdwise.learn.joint_em.class_prior import ClassPrior
-from crowdwise.report import missing_dependency
+from crowdwise.report import without_charts
 from crowdwise.report.source import REPORT_FILE
 from crowdwise.run import metrics
 from crowdwise.run.folder import Run
@@ -151,10 +150,9 @@ def run(
         memory = TemporaryFolder()
         out = memory.path / "run"
     target = out if isinstance(out, OutputFolder) else OutputFolder(out)  # rejected before data is read
-    missing = missing_dependency() if memory is None else None
-    if missing is not None:
-        message = f"No report will be written, as {missing} is not installed: {install_command('report')}."
-        warnings.warn(message, CrowdwiseWarning, stacklevel=2)
+    reason = without_charts() if memory is None else None
+    if reason is not None:
+        warnings.warn(f"The report will have no charts, {reason}", CrowdwiseWarning, stacklevel=2)
     kind = frame_kind(answers)
     data = read_inputs(answers, features, images, texts, encode, seconds, gold, truth, families)
     candidates = select_candidates(
@@ -165,7 +163,7 @@ def run(
     config = make_config(data.fingerprints(), options.as_config(), inputs, seed)
     with exclusive_access(target.path):
         remove_partial_files(target.path)
-        with_report = memory is None and missing is None
+        with_report = memory is None
         progress = RunProgress(target.path, config, resume=resume, steps=STEPS + with_report, callback=callback)
         execute(RunContext(data, options, candidates, progress, [*data.notes, *candidates.notes]), with_report)
     return Run(target.path, kind=kind, memory=memory)
