@@ -9,7 +9,7 @@ endif
 # One thread per process: two test processes on two cores are faster than four threads.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: help setup demo test tests smoke test-slow test-lowest lint generate docs browser java clean
+.PHONY: help setup demo test tests smoke test-slow test-lowest lint generate docs release browser java clean
 .DEFAULT_GOAL := help
 
 help:               ## List the targets
@@ -49,6 +49,9 @@ generate: setup     ## Rewrite what follows from the registry: stub, navigation,
 
 docs: setup         ## Build the documentation site in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+release: setup docs ## Build the wheel and the sdist, and try the wheel alone, with the demo
+	$(BIN)/python -m scripts.check_release --demo
 
 # Tests with the oldest versions of the dependencies that pyproject.toml allows (except torch). Spark, the browser, the
 # site and most network training are left to `tests`.

@@ -16,7 +16,10 @@ def test_every_dependency_has_one_lower_bound():
 
 @pytest.mark.parametrize(
     ("before", "after", "message"),
-    [('"numpy>=2.0"', '"numpy"', "numpy .*no lower bound"), ('["altair>=5.3"', '["altair>=5.4"', "altair has two")],
+    [
+        ('"numpy>=2.0"', '"numpy"', "numpy .*no lower bound"),
+        ('["vl-convert-python>=1.6"', '["vl-convert-python>=1.7"', "vl-convert-python has two"),
+    ],
 )
 def test_a_missing_or_second_bound_is_rejected(before, after, message):
     text = PROJECT.read_text()

@@ -356,7 +356,7 @@ def test_without_the_chart_library_the_report_has_no_charts(run, monkeypatch, tm
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     text = write_report(run, tmp_path / "page.html").read_text("utf-8")
     assert "This report has no charts, as vl_convert is not installed: pip install" in text
-    assert len(text) < 400_000 < len(render(run))  # most of it is the library
+    assert len(text) < 400_000  # without the library
     data = Page(text).data()
     assert data["charts"] == {}
     assert data["tables"]["labels"]["rows"] == run.labels.num_rows
