@@ -30,6 +30,7 @@ from crowdwise.augment.completed import Completed as Completed
 from crowdwise.augment.crowding.crowding import CrowdInG as CrowdInG
 from crowdwise.augment.dasc.dasc import DASC as DASC
 from crowdwise.augment.iced.iced import ICED as ICED
+from crowdwise.choose.benchmark import bench as bench
 from crowdwise.errors import CrowdwiseError as CrowdwiseError
 from crowdwise.errors import CrowdwiseWarning as CrowdwiseWarning
 from crowdwise.io import read as read

@@ -158,7 +158,7 @@ def test_methods_have_their_leads_over_the_vote(answers, run):
     assert {row["name"] for row in rows_of(cw.plots.methods(run), "lead")} == {
         each["name"] for each in run.metrics["methods"] if each["to_vote"] is not None
     }
-    with pytest.raises(ParameterError, match="the result of choose"):
+    with pytest.raises(ParameterError, match="the result of choose or bench"):
         cw.plots.methods(answers)
 
 

@@ -161,6 +161,7 @@ NAMES = {
     "Ratings": "answers",
     "CrowdwiseError": "errors",
     "CrowdwiseWarning": "errors",
+    "bench": "choose.benchmark",
     "load": "io.model_files",
     "make": "_core.registry",
     "methods": "_core.registry",

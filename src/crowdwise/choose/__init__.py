@@ -1,5 +1,7 @@
 """Compare methods and settings without ground truth, by how well they predict held-out answers.
 
+`choose` picks one, as described here; `bench` compares methods over several seeds (`choose.benchmark`).
+
 Answers are split into folds. Each candidate is fitted on all folds but one and scored by the log-likelihood of the
 answers in that one. All candidates have the same folds, so differences are paired. For a held-out answer l of worker w
 to task t:
@@ -41,7 +43,9 @@ good ones poorly if workers make the same mistakes: then imitating the crowd is 
 
 from __future__ import annotations
 
+from crowdwise.choose.benchmark import bench
+from crowdwise.choose.benchmark_table import Benchmark, MethodFigures
 from crowdwise.choose.choice import CandidateScore, Choice
 from crowdwise.choose.comparison import choose
 
-__all__ = ["CandidateScore", "Choice", "choose"]
+__all__ = ["Benchmark", "CandidateScore", "Choice", "MethodFigures", "bench", "choose"]

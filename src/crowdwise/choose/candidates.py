@@ -37,6 +37,12 @@ QUICK_LEARNERS = ("raykar", DEFAULT, "crowdlayer")  # for more than MANY_TASKS t
 QUICK_TRUTH = (VOTE, "one-coin", "dawid-skene")  # for more than MANY_ANSWERS answers, and next to learners
 MANY_TASKS, MANY_ANSWERS = 50_000, 3_000_000
 
+# Compared by `bench` with features: the five systems of the papers beside their baselines, which come first.
+SYSTEMS = (
+    VOTE, "dawid-skene", "aggregated(dawid-skene)", "raykar", DEFAULT, "crowdlayer", "dasc(crowdlayer)", "iced",
+    "crowding", "waum(crowdlayer)", "adaptive-difficulty",
+)  # fmt: skip
+
 # Parameters of candidates that differ from the method's defaults. Without cross-fitting raykar trusts its own labels.
 SETTINGS: dict[str, dict[str, Any]] = {"raykar": {"cross_fit": 5}}
 
@@ -54,6 +60,11 @@ def default_candidates(with_features: bool) -> list[Any]:
     """Return the candidates of `choose`, names or models, for tasks with or without features."""
     names = WITH_FEATURES if with_features else WITHOUT_FEATURES
     return [make(name, **SETTINGS[name]) if name in SETTINGS else name for name in names]
+
+
+def benchmark_methods(*, with_features: bool) -> list[str]:
+    """Return the methods that `bench` compares by default."""
+    return list(SYSTEMS) if with_features else [*WITHOUT_FEATURES, POOL]
 
 
 def select_candidates(
@@ -155,6 +166,13 @@ def _build_model(method: Any, seed: int) -> Any:
 
     if not isinstance(method, str):
         return resolve_base(clone(method))
-    model = resolve_base(make(method, **SETTINGS.get(method, {})))
+    return with_seed(make(method, **SETTINGS.get(method, {})), seed)
+
+
+def with_seed(candidate: Any, seed: int) -> Any:
+    """Return an unfitted copy of a model, or the method of a name, with this seed in every part of it."""
+    from crowdwise.learn.wrapper import resolve_base
+
+    model = resolve_base(make(candidate) if isinstance(candidate, str) else clone(candidate))
     seeds = [parameter for parameter in model.get_params() if parameter.rpartition("__")[2] == "random_state"]
     return model.set_params(**dict.fromkeys(seeds, seed))

@@ -92,7 +92,7 @@ def choose(
     >>> choice.ranking_[-1]
     'majority-vote'
     """
-    answers, models = as_answers(answers), _label_candidates(candidates, X is not None)
+    answers, models = as_answers(answers), label_candidates(candidates, X is not None)
     if candidates is None and X is not None and default is None:
         default = DEFAULT
     require(default is None or default in models, "default", default, f"the label of a candidate: {', '.join(models)}")
@@ -139,7 +139,7 @@ def choose(
     )  # fmt: skip
 
 
-def _label_candidates(candidates: Any, with_features: bool) -> dict[str, Candidate]:
+def label_candidates(candidates: Any, with_features: bool) -> dict[str, Candidate]:
     """Return the candidates by label, majority vote first."""
     if candidates is None:
         candidates = default_candidates(with_features)

@@ -14,7 +14,21 @@ import typer
 from typer.core import TyperGroup
 
 from crowdwise import __version__
-from crowdwise.cli import aggregate, compare, data, demo, distributed, feedback, fit, next, panel, predict, rank, run
+from crowdwise.cli import (
+    aggregate,
+    compare,
+    compare_methods,
+    data,
+    demo,
+    distributed,
+    feedback,
+    fit,
+    next,
+    panel,
+    predict,
+    rank,
+    run,
+)
 from crowdwise.cli.interruption import exit_code, interruptible, with_option_names
 from crowdwise.cli.screen import notes, say
 from crowdwise.errors import CrowdwiseError
@@ -74,6 +88,7 @@ for _function, _example in (
     (run.run, run.RUN),
     (run.report, run.REPORT),
     (compare.compare, compare.COMPARE),
+    (compare_methods.compare_methods, compare_methods.EXAMPLE),
     (feedback.feedback, feedback.EXAMPLE),
     (panel.panel, panel.EXAMPLE),
     (aggregate.aggregate, aggregate.EXAMPLE),

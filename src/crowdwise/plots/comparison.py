@@ -6,7 +6,8 @@ from typing import Any
 
 import altair as alt
 
-from crowdwise.choose import Choice
+from crowdwise.choose import Benchmark, Choice
+from crowdwise.choose.benchmark_table import TITLES, Measure
 from crowdwise.errors import ParameterError
 from crowdwise.plots.drawing import ACCENT, MUTED, along, colour, line_at, new_chart, sized, tip
 from crowdwise.plots.subjects import Rows, is_run
@@ -14,14 +15,30 @@ from crowdwise.plots.subjects import Rows, is_run
 LIKELIHOOD = "how much better than majority vote it predicts answers (log-likelihood per answer)"
 
 
-def methods(subject: Any) -> alt.LayerChart:
+def methods(subject: Any, measure: Measure | None = None) -> alt.LayerChart:
     """Draw the lead of each method over majority vote, with one standard error to each side.
 
     Parameters
     ----------
-    subject : result of `choose`, or run
+    subject : result of `choose` or `bench`, or run
         The lead is in predicting held-out answers.
+    measure : {"accuracy", "balanced_accuracy", "log_likelihood"}, optional
+        What to draw of the result of `bench`: by default accuracy, or the log-likelihood if no truth is known.
     """
+    if isinstance(subject, Benchmark):
+        name = measure or subject.measure
+        rows = [
+            {"name": row.method, "to_vote": getattr(row, f"{name}_to_vote"),
+             "to_vote_error": getattr(row, f"{name}_to_vote_error"), "chosen": False}
+            for row in subject.ranked(name) if row.failure is None
+        ]  # fmt: skip
+        rows[0]["chosen"] = True
+        likelihood = name == "log_likelihood"
+        title = LIKELIHOOD if likelihood else f"lead over majority vote in {TITLES[name]}"
+        return leads(rows, title, "+.2~f" if likelihood else "+.1~%")
+    if measure is not None:
+        message = f"measure={measure!r}: only results of bench have several measures."
+        raise ParameterError(message)
     if is_run(subject):
         rows = compared(subject.metrics)
     elif isinstance(subject, Choice):
@@ -31,7 +48,7 @@ def methods(subject: Any) -> alt.LayerChart:
             for entry in subject.entries if entry.to_vote is not None
         ]  # fmt: skip
     else:
-        message = f"{type(subject).__name__} compares no methods: pass the result of choose, or a run."
+        message = f"{type(subject).__name__} compares no methods: pass the result of choose or bench, or a run."
         raise ParameterError(message)
     if not rows:
         message = "no methods were compared with majority vote."
