@@ -27,6 +27,7 @@ GROUPS = {
     "From features and answers": ("learn",),
     "Around a learner": ("augment", "ambiguity"),
     "Ratings": ("kinds.ratings",),
+    "Comparisons": ("kinds.comparisons",),
 }
 
 
@@ -124,7 +125,7 @@ def generated() -> dict[tuple[str, str], str]:
     }
     for title, group in grouped().items():
         parts["docs/methods/index.md", title] = index_table(group)
-    for room in ("truth", "learn", "augment", "ambiguity", "kinds.ratings"):
+    for room in ("truth", "learn", "augment", "ambiguity", "kinds.ratings", "kinds.comparisons"):
         parts[f"docs/api/{room.rpartition('.')[2]}.md", "methods"] = reference(room)
     return parts
 

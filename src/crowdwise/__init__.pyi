@@ -24,6 +24,7 @@ from crowdwise.ambiguity.aum import AUM as AUM
 from crowdwise.ambiguity.pruned import Pruned as Pruned
 from crowdwise.ambiguity.waum import WAUM as WAUM
 from crowdwise.answers import Answers as Answers
+from crowdwise.answers import Comparisons as Comparisons
 from crowdwise.answers import Ratings as Ratings
 from crowdwise.answers.pseudonyms import pseudonymised as pseudonymised
 from crowdwise.augment.completed import Completed as Completed
@@ -36,6 +37,9 @@ from crowdwise.errors import CrowdwiseWarning as CrowdwiseWarning
 from crowdwise.io import read as read
 from crowdwise.io import write as write
 from crowdwise.io.model_files import load as load
+from crowdwise.kinds.comparisons.methods.bradley_terry import BradleyTerry as BradleyTerry
+from crowdwise.kinds.comparisons.methods.bradley_terry import Davidson as Davidson
+from crowdwise.kinds.comparisons.methods.crowd_bradley_terry import CrowdBradleyTerry as CrowdBradleyTerry
 from crowdwise.kinds.ratings.methods.averages import Mean as Mean
 from crowdwise.kinds.ratings.methods.averages import MeanRounded as MeanRounded
 from crowdwise.kinds.ratings.methods.averages import Median as Median

@@ -144,3 +144,7 @@ class DominantWorkerWarning(CrowdwiseWarning):
 
 class OneClassWarning(CrowdwiseWarning):
     """The inferred labels have drifted to one class."""
+
+
+class DisconnectedWarning(CrowdwiseWarning):
+    """Items fall into groups that no comparison links."""

@@ -54,6 +54,8 @@ def fit_method(name: str) -> Any:
         gold = answers.truth if getattr(model, "needs_gold", False) else None
         if model.answer_kind == "ratings":
             answers = cw.Ratings.from_frame(answers.to_arrow())
+        elif model.answer_kind == "comparisons":
+            answers = cw.simulate.comparisons(n_items=5, n_workers=4, n_comparisons=40, ties=0.5)
         return model.fit(X, answers) if needs else model.fit(answers, gold)
 
 

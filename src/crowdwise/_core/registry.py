@@ -140,6 +140,12 @@ _METHODS = (
            "the mean without the lowest and highest ratings", kind="ratings"),
     Method("mean-rounded", "kinds.ratings.methods.averages:MeanRounded", "-",
            "the mean, rounded to a level of the scale", kind="ratings"),
+    Method("bradley-terry", "kinds.comparisons.methods.bradley_terry:BradleyTerry", "Bradley and Terry 1952",
+           "scores of items from comparisons; a tie is half a win for both", kind="comparisons"),
+    Method("davidson", "kinds.comparisons.methods.bradley_terry:Davidson", "Davidson 1970",
+           "the same, with ties as an outcome of their own", kind="comparisons"),
+    Method("crowd-bradley-terry", "kinds.comparisons.methods.crowd_bradley_terry:CrowdBradleyTerry", "Chen et al. 2013",
+           "scores of items and the reliability of each worker", kind="comparisons"),
 )  # fmt: skip
 
 _BY_NAME = {method.name: method for method in _METHODS}
@@ -158,6 +164,7 @@ ADAPTERS = {"TruthAdapter": "truth.adapter", "LearnerAdapter": "learn.adapter"}
 # Other public names of the package, and the module each one lives in.
 NAMES = {
     "Answers": "answers",
+    "Comparisons": "answers",
     "Ratings": "answers",
     "CrowdwiseError": "errors",
     "CrowdwiseWarning": "errors",

@@ -7,11 +7,12 @@ from typing import Any
 from crowdwise._core.registry import methods
 from crowdwise.answers.answers import Answers
 from crowdwise.answers.columns import is_table
+from crowdwise.answers.comparisons import Comparisons
 from crowdwise.answers.ratings import Ratings
 from crowdwise.answers.table import AnswerTable
 from crowdwise.errors import AnswerKindError, ParameterError
 
-TABLES: dict[str, type[AnswerTable]] = {table.kind: table for table in (Answers, Ratings)}
+TABLES: dict[str, type[AnswerTable]] = {table.kind: table for table in (Answers, Ratings, Comparisons)}
 
 
 def as_answers(data: Any) -> Answers:

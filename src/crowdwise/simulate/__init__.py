@@ -23,12 +23,14 @@ from crowdwise.answers import Answers
 from crowdwise.errors import ParameterError
 from crowdwise.simulate.answers import answer, assign
 from crowdwise.simulate.balance import Array, Balance, Seed, draw_truth, shares, split
+from crowdwise.simulate.comparisons import comparisons
 from crowdwise.simulate.digits import digits_crowd, look_alike
 from crowdwise.simulate.workers import Workers, crowd
 
 __all__ = [
     "answer",
     "assign",
+    "comparisons",
     "crowd",
     "digits_crowd",
     "draw_truth",
