@@ -39,7 +39,7 @@ from crowdwise.trust.tempering import temper_to
 from crowdwise.truth.base import vote_shares
 from crowdwise.truth.methods.pool import Pool
 
-VERSION = "2"
+VERSION = "3"
 RIDGE = 0.02
 ACCEPTED = 0.9
 N_GOLD, N_DRAWS, N_DRAWS_ELSEWHERE = (50, 100, 200, 400), 20, 5
