@@ -382,3 +382,9 @@ def test_progress_bar_is_drawn_on_stderr_only():
     os.close(leader)
     assert json.loads(done.stdout)["tasks"] == 1000
     assert "Simulating" in drawn
+
+
+def test_the_folder_of_a_run_is_not_taken_for_answers():
+    Path("finished").mkdir()
+    Path("finished/metrics.json").write_text("{}")
+    assert "finished is the folder of a run" in run("aggregate finished", code=1).output

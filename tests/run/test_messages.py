@@ -111,7 +111,9 @@ def test_gold_measures_the_accuracy_and_chooses_the_method():
     assert text[0] == "About 80% of the 10,000 labels are right (95% interval 70.0% to 88.0%, from 60 gold labels)."
     scores = {"pool": GoldScore(0.8, -0.5, 0.0, 0.0), "glad": GoldScore(0.9, -0.3, 0.2, 0.05)}
     text, _ = why_chosen(choice(0.05, 0.01), selected("glad", gold_scores=scores), None)
-    assert text.startswith("The labels come from glad, which predicts gold labels best: it labels 90% of the gold")
+    assert text.startswith(
+        "The labels come from glad, whose probabilities fit the gold labels best: it labels 90% of the gold"
+    )
     assert "the default" in why_chosen(choice(0.05, 0.01), selected("pool", gold_scores=scores), None)[0]
 
 

@@ -50,3 +50,13 @@ def test_a_method_replaces_the_default_only_by_two_standard_errors_and_enough_go
     assert compare_on_gold({"default": default, "close": close}, gold, "default")[0] == "default"
     few = slice(60, 60 + MIN_GOLD - 1)
     assert compare_on_gold({"default": default[few], "better": better[few]}, gold[few], "default")[0] == "default"
+
+
+def test_a_method_that_names_fewer_gold_labels_does_not_replace_the_default():
+    gold = np.arange(100) % 2
+    sharp = np.eye(2)[gold] * 0.98 + 0.01
+    sharp[50:] = np.eye(2)[1 - gold[50:]] * 0.02 + 0.49  # undecided on half of them, on the wrong side
+    default = np.eye(2)[np.where(np.arange(100) < 60, gold, 1 - gold)] * 0.8 + 0.1
+    best, scores = compare_on_gold({"default": default, "sharp": sharp}, gold, "default")
+    assert scores["sharp"].lead > 2 * scores["sharp"].lead_error
+    assert best == "default"

@@ -226,6 +226,10 @@ def read_answers_with_side_columns(files: list[Path], **options: Any) -> tuple[A
 
 
 def _read(files: list[Path], reader: Callable[..., T], options: dict[str, Any]) -> T:
+    for file in files:
+        if (file / "metrics.json").is_file():
+            message = f"{file} is the folder of a run, not a file of answers. Pass the file that the run was made from."
+            raise ParameterError(message)
     with progress(f"Reading {', '.join(file.name for file in files)}"):
         arguments = {
             name: value if isinstance(value, int) else str(value)  # a bool is an int

@@ -109,7 +109,10 @@ class Summary:
                 f"{_format(self.imbalance)} (answers for the most frequent class over the least frequent)",
             )
         )
-        rows.append(("pairwise agreement", f"{_format(self.agreement)} of pairs of answers to the same task agree"))
+        pairs = "undefined: no task has two answers"
+        if self.agreement is not None:
+            pairs = f"{_format(self.agreement)} of pairs of answers to the same task agree"
+        rows.append(("pairwise agreement", pairs))
         rows.append(("Krippendorff's alpha", self.reading))
         if self.kappa is not None:
             rows.append(("Fleiss' kappa", _format(self.kappa)))

@@ -245,7 +245,7 @@ def _why_gold(best: str, scores: Mapping[str, GoldScore]) -> str:
     compared = "" if vote is None or best == VOTE else f", majority vote {share(vote.accuracy, 0)}"
     found = f"it labels {share(score.accuracy, 0)} of the gold tasks right without knowing them{compared}"
     if score.lead > 0:
-        return f"The labels come from {best}, which predicts gold labels best: {found}."
+        return f"The labels come from {best}, whose probabilities fit the gold labels best: {found}."
     return f"The labels come from {best}, the default: {found}. No other method is better by two standard errors."
 
 

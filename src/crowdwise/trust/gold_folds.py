@@ -86,7 +86,7 @@ def compare_on_gold(
     gold : (gold tasks,) int array
         Codes of the gold labels.
     default : str
-        The method that is kept unless another leads it by two standard errors.
+        The method that is kept unless another leads it by two standard errors, and names as many gold labels.
     weight : (gold tasks,) array, optional
         Weights of the tasks, which sum to 1, if they were not drawn uniformly: `trust.gold_sample`.
 
@@ -110,7 +110,11 @@ def compare_on_gold(
         scores[name] = GoldScore(accuracy, float(w @ each), lead, error)
     best = default
     if n >= MIN_GOLD:
-        leaders = [name for name, score in scores.items() if score.lead > STANDARD_ERRORS * score.lead_error]
+        leaders = [
+            name
+            for name, score in scores.items()
+            if score.lead > STANDARD_ERRORS * score.lead_error and score.accuracy >= scores[default].accuracy
+        ]
         best = max(leaders, key=lambda name: scores[name].log_likelihood, default=default)
     return best, scores
 
