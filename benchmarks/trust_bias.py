@@ -75,7 +75,7 @@ def bias_rows(table: Calibrator) -> list[dict[str, float | str]]:
             gold = np.full(N_TASKS, -1, np.int32)
             gold[order[:N_GOLD]] = answers.truth[order[:N_GOLD]]
             before = calibrated(answers, calibrator=table)
-            after = calibrated(answers, gold, calibrator=table, pool=before.pool)
+            after = calibrated(answers, gold, calibrator=table, pools=(before.pool, before.cautious))
             score: dict[str, float] = {"dependence": before.inputs.dependence}
             for name, result in (("", before), ("gold_", after)):
                 confidence, rest = result.confidence[order[N_GOLD:]], order[N_GOLD:]

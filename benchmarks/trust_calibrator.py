@@ -32,7 +32,7 @@ from benchmarks.trust_bias import bias_rows, print_bias
 from benchmarks.trust_crowds import KINDS, OTHERS, PANEL, TRUTH_SETS, Crowd, real, simulated, thinned
 from crowdwise.errors import CrowdwiseWarning
 from crowdwise.evaluate.calibration import reliability
-from crowdwise.trust.calibrator import TABLE, Calibrated, Calibrator, calibrated, fit_pool
+from crowdwise.trust.calibrator import TABLE, Calibrated, Calibrator, calibrated, fit_pools
 from crowdwise.trust.features import Inputs, inputs
 from crowdwise.trust.gold import platt_scaling
 from crowdwise.trust.tempering import temper_to
@@ -42,7 +42,9 @@ from crowdwise.truth.methods.pool import Pool
 VERSION = "3"
 RIDGE = 0.02
 ACCEPTED = 0.9
+N_JUDGES = 10  # of small panels
 N_GOLD, N_DRAWS, N_DRAWS_ELSEWHERE = (50, 100, 200, 400), 20, 5
+PANEL_SCORES = ("accuracy", "confidence", "accepted", "promised", "measured", "ece")
 INDEPENDENT_SEEDS = range(100, 130)  # not used while the rule was chosen
 
 
@@ -50,17 +52,22 @@ class Fitted(NamedTuple):
     """A crowd with its pool."""
 
     crowd: Crowd
-    pool: Pool
+    pools: tuple[Pool, Pool | None]
     inputs: Inputs
     known: np.ndarray  # positions of answered tasks with known truth
     weight: float  # in training
 
+    @property
+    def pool(self) -> Pool:
+        """The pool that labels the tasks."""
+        return self.pools[0]
+
 
 def fit(crowd: Crowd, weight: float = 1.0) -> Fitted:
     """Fit the pool of a crowd."""
-    pool = fit_pool(crowd.answers)
-    values = inputs(pool)
-    return Fitted(crowd, pool, values, np.flatnonzero((crowd.answers.truth >= 0) & values.answered), weight)
+    pools = fit_pools(crowd.answers)
+    values = inputs(*pools)
+    return Fitted(crowd, pools, values, np.flatnonzero((crowd.answers.truth >= 0) & values.answered), weight)
 
 
 def train(crowds: list[Fitted]) -> Calibrator:
@@ -69,7 +76,8 @@ def train(crowds: list[Fitted]) -> Calibrator:
     x, y, weight = [], [], []
     for each in crowds:
         n = len(each.known)
-        x.append(np.column_stack([each.inputs.method_log_odds[each.known], np.full(n, each.inputs.dependence)]))
+        log_odds = each.pool.log_odds_[each.known, each.pool.codes_[each.known]]  # all families at full weight
+        x.append(np.column_stack([log_odds, np.full(n, each.inputs.dependence)]))
         y.append(each.pool.codes_[each.known] == each.crowd.answers.truth[each.known])
         weight.append(np.full(n, each.weight / n / max(1, sources.count(each.crowd.source))))
     x, y, weight = np.vstack(x), np.concatenate(y).astype(float), np.concatenate(weight)
@@ -119,7 +127,7 @@ def left_out(each: Fitted, crowds: list[Fitted]) -> Calibrator:
 def with_gold(each: Fitted, table: Calibrator) -> list[dict[str, float | str]]:
     """Mean scores over the other tasks, for draws of gold: anchored to it, and rescaled by it (platt)."""
     rows: list[dict[str, float | str]] = []
-    answers, before = each.crowd.answers, calibrated(each.crowd.answers, calibrator=table, pool=each.pool)
+    answers, before = each.crowd.answers, calibrated(each.crowd.answers, calibrator=table, pools=each.pools)
     panel = each.crowd.name == PANEL
     for n_gold in N_GOLD if panel else N_GOLD[:2]:
         if len(each.known) < 2 * n_gold:
@@ -129,7 +137,7 @@ def with_gold(each: Fitted, table: Calibrator) -> list[dict[str, float | str]]:
             drawn = np.random.default_rng(seed).permutation(each.known)
             gold = np.full(answers.n_tasks, -1, np.int32)
             gold[drawn[:n_gold]] = answers.truth[drawn[:n_gold]]
-            anchored = calibrated(answers, gold, calibrator=table, pool=each.pool)
+            anchored = calibrated(answers, gold, calibrator=table, pools=each.pools)
             known = gold >= 0
             scaling = platt_scaling(before.confidence[known], before.codes[known] == gold[known])
             confidence = np.where(each.inputs.answered, scaling(before.confidence), before.confidence)
@@ -144,12 +152,24 @@ def with_gold(each: Fitted, table: Calibrator) -> list[dict[str, float | str]]:
     return rows
 
 
+def small_panels(panel: Fitted, table: Calibrator) -> list[dict[str, float | str]]:
+    """Ten judges drawn from the panel, with the confidence limited by their families, and without that step."""
+    answers, rows = panel.crowd.answers, []
+    for seed in range(N_DRAWS_ELSEWHERE):
+        drawn = np.random.default_rng(seed).choice(answers.n_workers, N_JUDGES, replace=False)
+        part = fit(panel.crowd._replace(answers=answers.select(workers=answers.workers[drawn])))
+        for setting, pools in (("ten judges", part.pools), ("ten judges, full weight", (part.pool, None))):
+            result = calibrated(part.crowd.answers, calibrator=table, pools=pools)
+            rows.append({"crowd": f"{PANEL} {seed}", "setting": setting} | score(part, result, part.known))
+    return rows
+
+
 def independent(crowds: list[Fitted]) -> list[dict[str, float | str]]:
     """Independent simulated crowds: the calibrated pool and Dawid-Skene on the same answers."""
     table, rows = train(crowds), []
     for seed in INDEPENDENT_SEEDS:
         each = fit(simulated("independent", seed))
-        row = score(each, calibrated(each.crowd.answers, calibrator=table, pool=each.pool), each.known)
+        row = score(each, calibrated(each.crowd.answers, calibrator=table, pools=each.pools), each.known)
         model = cw.DawidSkene().fit(each.crowd.answers)
         correct = model.codes_ == each.crowd.answers.truth
         row |= {"ds_accuracy": correct.mean(), "ds_ece": reliability(model.proba_.max(axis=1), correct).ece}
@@ -178,15 +198,17 @@ def main() -> None:
         more = [fit(thinned(each.crowd, 0.2 if each.crowd.name == PANEL else 0.5, 1), 0.3) for each in crowds]
         more += [fit(simulated(kind, seed), 0.03) for kind in KINDS for seed in range(6)]
         for each in crowds[: len(TRUTH_SETS)]:
-            result = calibrated(each.crowd.answers, calibrator=left_out(each, crowds + more), pool=each.pool)
+            result = calibrated(each.crowd.answers, calibrator=left_out(each, crowds + more), pools=each.pools)
             rows.append({"crowd": each.crowd.name, "setting": "left out"} | score(each, result, each.known))
         return summary(rows, console)
     for each in crowds:
         table = left_out(each, crowds)
-        result = calibrated(each.crowd.answers, calibrator=table, pool=each.pool)
+        result = calibrated(each.crowd.answers, calibrator=table, pools=each.pools)
         rows.append({"crowd": each.crowd.name, "setting": "left out"} | score(each, result, each.known))
         if each.crowd.name in (*TRUTH_SETS, PANEL):
             rows += with_gold(each, table)
+        if each.crowd.name == PANEL:
+            rows += small_panels(each, table)
     rows += independent(crowds)
     bias = bias_rows(train(crowds))
     write_rows("trust.csv", rows)
@@ -231,6 +253,11 @@ def summary(rows: list[dict[str, float | str]], console: Console) -> None:
                     f"minus that of platt {difference.mean():+.4f} +- {error:.4f}, from {difference.min():+.4f} to "
                     f"{difference.max():+.4f}"
                 )
+    for setting in ("ten judges", "ten judges, full weight"):
+        part = [row for row in rows if row["setting"] == setting]
+        if part:
+            means = {name: np.nanmean([float(row[name]) for row in part]) for name in PANEL_SCORES}
+            console.print(f"{setting}: " + ", ".join(f"{name} {value:.3f}" for name, value in means.items()))
     simulated_rows = [row for row in rows if row["setting"] == "independent"]
     for name in ("accuracy", "ece") if simulated_rows else ():
         difference = np.array([row[name] - row[f"ds_{name}"] for row in simulated_rows], float)

@@ -98,7 +98,7 @@ def score(each: Rated, deviations: tuple[float, float], kind: str) -> dict[str, 
             gold = np.full(answers.n_tasks, -1, np.int32)
             drawn = np.random.default_rng(seed).choice(known, N_GOLD, replace=False)
             gold[drawn] = each.answers.truth[drawn]
-            found = calibrated(answers, gold, pool=labels.pool)
+            found = calibrated(answers, gold, pools=(labels.pool, labels.cautious))
             quality = quality_by_labels(answers, found.proba, found.codes, gold, deviations=deviations)
             parts.append(_figures(each, quality, "gold"))
         row |= {name: float(np.mean([part[name] for part in parts])) for name in parts[0]}
@@ -118,7 +118,7 @@ def real_crowds() -> list[Rated]:
     out = []
     for each in fitted:
         answers = each.crowd.answers
-        labels = calibrated(answers.with_truth(None), calibrator=left_out(each, fitted), pool=each.pool)
+        labels = calibrated(answers.with_truth(None), calibrator=left_out(each, fitted), pools=each.pools)
         out.append(rated(each.crowd.name, each.crowd.source, answers, labels))
     return [each for each in out if each.scored.sum() >= MIN_WORKERS]
 

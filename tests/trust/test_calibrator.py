@@ -50,7 +50,7 @@ def test_other_versions_and_damaged_tables_are_rejected(change, message):
 
 
 def test_labels_are_the_pools_and_confidence_rises_with_the_methods(answers, pool):
-    result = calibrated(answers, pool=pool)
+    result = calibrated(answers, pools=(pool, None))
     np.testing.assert_array_equal(result.labels, pool.labels_)
     np.testing.assert_allclose(result.proba.sum(axis=1), 1)
     order = np.argsort(result.inputs.method_log_odds)
@@ -63,14 +63,14 @@ def test_gold_is_kept_and_lowers_confidence_that_was_too_high(answers, pool):
     result = calibrated(answers, dict(enumerate(answers.classes[wrong])))
     np.testing.assert_array_equal(result.codes[:60], wrong)
     assert (result.confidence[:60] == 1).all()
-    assert result.confidence[60:].mean() < calibrated(answers, pool=pool).confidence[60:].mean() - 0.2
+    assert result.confidence[60:].mean() < calibrated(answers, pools=(pool, None)).confidence[60:].mean() - 0.2
     assert "60 gold labels" in result.notes[0]
 
 
 def test_a_crowd_unlike_all_others_gets_caution_and_a_note(answers, pool):
     table = shipped()
     far = replace(table, crowd_inputs=table.crowd_inputs + 50 * table.crowd_inputs.std(axis=0))
-    near, cautious = calibrated(answers, pool=pool), calibrated(answers, calibrator=far, pool=pool)
+    near, cautious = calibrated(answers, pools=(pool, None)), calibrated(answers, calibrator=far, pools=(pool, None))
     assert near.distance < 1 < cautious.distance
     assert (cautious.confidence < 0.9).all()
     assert any("unlike all crowds" in note for note in cautious.notes)

@@ -51,9 +51,9 @@ class Evidence:
         """Whether workers appear to share mistakes."""
         return self.values is not None and self.values.dependence > STRONG
 
-    def with_pool(self, pool: Pool | None) -> Evidence:
-        """Return the evidence with a fitted pool."""
-        return self if pool is None else replace(self, pool=pool, values=inputs(pool))
+    def with_pool(self, pool: Pool | None, cautious: Pool | None = None) -> Evidence:
+        """Return the evidence with a fitted pool, and with one in which families count as their effective votes."""
+        return self if pool is None else replace(self, pool=pool, values=inputs(pool, cautious))
 
 
 def measure_dependence(
@@ -111,7 +111,7 @@ def make_labelling(
     codes, proba = np.asarray(model.codes_), _proba(name, model, choice, evidence)
     confidence = proba[np.arange(len(codes)), codes]
     if evidence.pool is not None and evidence.values is not None:
-        believed, _ = label_confidence(evidence.values.for_labels(evidence.pool, codes))
+        believed, _ = label_confidence(evidence.values.for_labels(codes))
         if isinstance(model, TruthModel):
             confidence = believed
         elif evidence.is_strong and scaling is None:

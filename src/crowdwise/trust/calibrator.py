@@ -42,7 +42,7 @@ from crowdwise.answers import Answers, as_answers
 from crowdwise.errors import CrowdwiseError, FormatError
 from crowdwise.trust.features import CROWD_INPUTS, Inputs, inputs
 from crowdwise.trust.gold_anchor import Anchored, anchor
-from crowdwise.trust.independent_votes import independent_votes
+from crowdwise.trust.independent_votes import cautious_votes, independent_votes
 from crowdwise.trust.shared_errors import dependence
 from crowdwise.trust.tempering import temper_to
 from crowdwise.truth.base import Array
@@ -144,6 +144,7 @@ class Calibrated:
     codes: Array  # (tasks,)
     proba: Array  # (tasks, classes)
     pool: Pool
+    cautious: Pool | None  # families count as their effective votes; None without families
     inputs: Inputs
     distance: float  # to the nearest crowd learned from; above 1 is unlike all of them
     anchored: Anchored | None  # what gold changed
@@ -161,7 +162,11 @@ class Calibrated:
 
 
 def calibrated(
-    answers: Any, gold: Any = None, *, calibrator: Calibrator | None = None, pool: Pool | None = None
+    answers: Any,
+    gold: Any = None,
+    *,
+    calibrator: Calibrator | None = None,
+    pools: tuple[Pool, Pool | None] | None = None,
 ) -> Calibrated:
     """Label each task by a pool of methods, with confidence learned from other crowds and, if given, from gold.
 
@@ -173,8 +178,8 @@ def calibrated(
         Known labels: the labels of their tasks, and evidence about the confidence of all others.
     calibrator : Calibrator, optional
         Another table than the shipped one.
-    pool : Pool, optional
-        A pool already fitted on these answers, without gold; by default fitted here, with copies as one worker.
+    pools : tuple of Pool and Pool or None, optional
+        What `fit_pools` returns for these answers; fitted here by default.
 
     Returns
     -------
@@ -194,25 +199,25 @@ def calibrated(
     known = None if gold is None else answers.codes_of_truth(gold)
     if known is not None and not (known >= 0).any():
         known = None
-    if pool is None:
-        pool = fit_pool(answers)
-    values = inputs(pool)
+    pool, cautious = fit_pools(answers) if pools is None else pools
+    values = inputs(pool, cautious)
     confidence, distance = label_confidence(values, table)
     codes, proba = pool.codes_, temper_to(pool.proba_, pool.codes_, confidence)
     anchored = None if known is None else anchor(pool.answers_, proba, codes, known)
     if anchored is not None:
         codes, proba = anchored.codes, anchored.proba
     notes = confidence_notes(answers, values, distance, 0 if anchored is None else anchored.n_gold, table)
-    return Calibrated(answers, codes, proba, pool, values, distance, anchored, notes)
+    return Calibrated(answers, codes, proba, pool, cautious, values, distance, anchored, notes)
 
 
-def fit_pool(answers: Answers) -> Pool:
-    """Return a pool fitted to the independent votes that the answers are worth."""
+def fit_pools(answers: Answers) -> tuple[Pool, Pool | None]:
+    """Return the pool that labels the tasks and, if workers form families, the one that limits its confidence."""
     try:
         found = dependence(answers)
     except CrowdwiseError:  # too many workers, or no disagreement that could show it
         found = None
-    return Pool().fit(independent_votes(answers, found))
+    votes = cautious_votes(answers, found)
+    return Pool().fit(independent_votes(answers, found)), None if votes is None else Pool().fit(votes)
 
 
 def label_confidence(values: Inputs, table: Calibrator | None = None) -> tuple[Array, float]:

@@ -2,7 +2,8 @@
 
 For each task t with label y, the pool's or that of another method:
 
-    method_log_odds   mean over the pooled methods of the logit of their probability of y
+    method_log_odds   mean over the pooled methods of the logit of their probability of y; if workers form families, the
+                      lower of this and the same by a pool to which each family's answers count as its effective votes
 
 For the crowd, with K classes:
 
@@ -51,13 +52,14 @@ SHRINK = 5.0  # answers' worth of the crowd's accuracy in each worker's
 class Inputs(NamedTuple):
     """The inputs of one crowd."""
 
-    method_log_odds: Array  # (tasks,)
+    log_odds: Array  # (tasks, classes)
+    method_log_odds: Array  # (tasks,), those of the labels
     crowd: Array  # (crowd inputs,)
     answered: Array  # (tasks,) bool: the inputs of other tasks mean nothing
 
-    def for_labels(self, pool: Pool, codes: Array) -> Inputs:
+    def for_labels(self, codes: Array) -> Inputs:
         """Return the inputs for other labels (tasks,) of the same tasks, those of another method."""
-        return self._replace(method_log_odds=pool.log_odds_[np.arange(len(codes)), codes])
+        return self._replace(method_log_odds=self.log_odds[np.arange(len(codes)), codes])
 
     @property
     def dependence(self) -> float:
@@ -65,12 +67,14 @@ class Inputs(NamedTuple):
         return float(self.crowd[CROWD_INPUTS.index("dependence")])
 
 
-def inputs(pool: Pool) -> Inputs:
+def inputs(pool: Pool, cautious: Pool | None = None) -> Inputs:
     """Compute the inputs for the labels of a fitted pool.
 
     Parameters
     ----------
     pool : fitted Pool
+    cautious : fitted Pool, optional
+        A pool of the same tasks, in which families count as their effective votes.
 
     Examples
     --------
@@ -95,7 +99,8 @@ def inputs(pool: Pool) -> Inputs:
             pool.method_agrees_[:, answered].mean(),
         ]
     )
-    return Inputs(pool.log_odds_[np.arange(answers.n_tasks), pool.codes_], crowd, answered)
+    log_odds = pool.log_odds_ if cautious is None else np.minimum(pool.log_odds_, cautious.log_odds_)
+    return Inputs(log_odds, log_odds[np.arange(len(log_odds)), pool.codes_], crowd, answered)
 
 
 def dependence(answers: Answers, label: Array, seed: int = 0) -> float:

@@ -4,8 +4,11 @@
     families  the answers of a family to a task count as n / (1 + (n - 1) excess) of n answers, if the user named the
               family, or its errors correlate by `COPIES` or more
 
-Families that were found and share only some mistakes keep their full weight: to reduce it made labels of real crowds
-worse about as often as better, since judges of one family are often the better ones.
+Families that were found and share only some mistakes keep their full weight in the labels: to reduce it made labels of
+real crowds worse about as often as better, since judges of one family are often the better ones. The confidence must
+not rest on repeated votes, though: a second pool, of `cautious_votes`, gives all families their effective votes, and
+a label is believed as much as the lower of the two log odds for it allows (`trust.features`). The calibrator is
+trained without this step, so it only ever lowers a confidence (`python -m benchmarks trust`, rows "ten judges").
 """
 
 from __future__ import annotations
@@ -49,6 +52,13 @@ def independent_votes(answers: Answers, found: Dependence | None, *, named: bool
         return answers
     weight = family_weights(answers, found.worker_family, excess)
     return replace(answers, weight=weight if answers.weight is None else weight * answers.weight)
+
+
+def cautious_votes(answers: Answers, found: Dependence | None) -> Answers | None:
+    """Return the answers with every family as its effective votes; None if that changes nothing."""
+    if found is None or not (repeated_excess(found, named=True) > repeated_excess(found, named=False)).any():
+        return None
+    return independent_votes(answers, found, named=True)
 
 
 def repeated_excess(found: Dependence, *, named: bool) -> Array:

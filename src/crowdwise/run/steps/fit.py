@@ -21,11 +21,12 @@ from crowdwise.run.confidence import Evidence
 from crowdwise.run.selection import fit_model
 from crowdwise.run.steps.context import RunContext
 from crowdwise.trust import Dependence
-from crowdwise.trust.independent_votes import independent_votes
+from crowdwise.trust.independent_votes import cautious_votes, independent_votes
 from crowdwise.truth.base import Array
 from crowdwise.truth.methods.pool import Pool
 
-RANKING = "the ranking of the tasks"  # fitted along with the methods
+RANKING = "the ranking of the tasks"  # fitted along with the methods, as is
+CAUTIOUS = "the pool of independent votes"  # which limits the confidence
 
 
 class Fits(NamedTuple):
@@ -48,15 +49,26 @@ def fit_methods(context: RunContext, choice: Choice | None, found: Dependence | 
         models.pop(POOL, None)
     elif context.data.answers.n_answers <= MANY_ANSWERS:
         models.setdefault(POOL, Pool(random_state=context.options.seed))  # what the confidence rests on
+    votes = _votes(context, found)
+    if POOL in models and CAUTIOUS in votes:
+        models[CAUTIOUS] = Pool(random_state=context.options.seed)
     if context.data.X is not None and find_spec("torch") is not None:
         from crowdwise.ambiguity.waum import WAUM
 
         models[RANKING] = WAUM(random_state=context.options.seed)
     files = {name: context.progress.work / f"{number}.safetensors" for number, name in enumerate(models)}
-    _fit_missing(context, models, files, choice, found)
+    _fit_missing(context, models, files, choice, votes)
     fitted = {name: load(file) for name, file in files.items()}
-    ranking = fitted.pop(RANKING, None)
-    return Fits(fitted, Evidence(found).with_pool(fitted.get(POOL)), ranking)
+    ranking, cautious = fitted.pop(RANKING, None), fitted.pop(CAUTIOUS, None)
+    return Fits(fitted, Evidence(found).with_pool(fitted.get(POOL), cautious), ranking)
+
+
+def _votes(context: RunContext, found: Dependence | None) -> dict[str, Answers]:
+    """Return the answers of those models that do not take them as they are."""
+    answers, named = context.data.answers, context.data.families is not None
+    cautious = None if named else cautious_votes(answers, found)
+    votes = {POOL: independent_votes(answers, found, named=named)}
+    return votes if cautious is None else votes | {CAUTIOUS: cautious}
 
 
 def _fit_missing(
@@ -64,12 +76,10 @@ def _fit_missing(
     models: Mapping[str, Any],
     files: Mapping[str, Path],
     choice: Choice | None,
-    found: Dependence | None,
+    votes: Mapping[str, Answers],
 ) -> None:
     """Fit the models that have no file yet, in parallel."""
-    data, named = context.data, context.data.families is not None
-    votes = {POOL: independent_votes(data.answers, found, named=named)}  # other methods take the answers as they are
-    gold = {POOL: None}  # its labels are anchored to gold afterwards
+    data, gold = context.data, {POOL: None, CAUTIOUS: None}  # the pool's labels are anchored to gold afterwards
     missing = [name for name in models if not files[name].is_file()]
     entries = [] if choice is None else choice.entries
     seconds = {entry.candidate: entry.seconds / context.options.folds for entry in entries}
