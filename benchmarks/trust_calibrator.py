@@ -32,7 +32,7 @@ from benchmarks.trust_bias import bias_rows, print_bias
 from benchmarks.trust_crowds import KINDS, OTHERS, PANEL, TRUTH_SETS, Crowd, real, simulated, thinned
 from crowdwise.errors import CrowdwiseWarning
 from crowdwise.evaluate.calibration import reliability
-from crowdwise.trust.calibrator import TABLE, Calibrated, Calibrator, calibrated, fit_pools
+from crowdwise.trust.calibrator import TABLE, Calibrated, Calibrator, calibrated, fit_pools, measure
 from crowdwise.trust.features import Inputs, inputs
 from crowdwise.trust.gold import platt_scaling
 from crowdwise.trust.tempering import temper_to
@@ -65,7 +65,7 @@ class Fitted(NamedTuple):
 
 def fit(crowd: Crowd, weight: float = 1.0) -> Fitted:
     """Fit the pool of a crowd."""
-    pools = fit_pools(crowd.answers)
+    pools = fit_pools(crowd.answers, measure(crowd.answers))
     values = inputs(*pools)
     return Fitted(crowd, pools, values, np.flatnonzero((crowd.answers.truth >= 0) & values.answered), weight)
 

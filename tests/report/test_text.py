@@ -235,7 +235,7 @@ def test_uncalibrated_confidence_is_not_called_calibrated(run, tmp_path):
 
 def test_the_basis_of_quality_is_explained(run):
     text = " ".join(Page(render(run)).texts)
-    assert "judged by other workers' answers to the same tasks" in text
+    assert "expected to be right, by the labels and their confidence" in text
 
 
 @pytest.mark.parametrize(("by", "explained"), [("waum", True), ("answers", False)])

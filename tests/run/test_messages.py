@@ -48,7 +48,7 @@ def choice(lead, error, best="glad", others=("wawa",)):
 
     names = ["majority-vote", "glad", *others]
     entries = [entry("majority-vote", 2, 0.0, 0.0), *(entry(name, 1, lead, error) for name in names[1:])]
-    return Choice("common", 5, 1, best, None, entries, dict.fromkeys(names, np.zeros(1)), np.zeros(1, int), 1, 0)
+    return Choice("common", 5, 1, best, None, {}, entries, dict.fromkeys(names, np.zeros(1)), np.zeros(1, int), 1, 0)
 
 
 def test_measured_accuracy_is_given_with_the_expected_one():

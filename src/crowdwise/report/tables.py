@@ -87,7 +87,7 @@ def workers_table(run: RunSource, rows: Array) -> Table:
             "quality",
             "Quality",
             "range",
-            "Share of right answers, judged by other workers, or by the labels if that is lower; 95% interval",
+            "Expected share of right answers, by the labels and their confidence; 95% interval",
         ),
         column("gold", "Accuracy by gold", "range", "Share of right answers, estimated from gold; 95% interval"),
         column("agreement", "Agrees with labels", "share", "Share of answers that equal the task's label"),

@@ -43,7 +43,7 @@ from crowdwise.errors import CrowdwiseError, FormatError
 from crowdwise.trust.features import CROWD_INPUTS, Inputs, inputs
 from crowdwise.trust.gold_anchor import Anchored, anchor
 from crowdwise.trust.independent_votes import cautious_votes, independent_votes
-from crowdwise.trust.shared_errors import dependence
+from crowdwise.trust.shared_errors import Dependence, dependence
 from crowdwise.trust.tempering import temper_to
 from crowdwise.truth.base import Array
 from crowdwise.truth.methods.pool import Pool
@@ -179,7 +179,7 @@ def calibrated(
     calibrator : Calibrator, optional
         Another table than the shipped one.
     pools : tuple of Pool and Pool or None, optional
-        What `fit_pools` returns for these answers; fitted here by default.
+        What `trust.calibrator.fit_pools` returns for these answers; fitted here by default.
 
     Returns
     -------
@@ -199,7 +199,7 @@ def calibrated(
     known = None if gold is None else answers.codes_of_truth(gold)
     if known is not None and not (known >= 0).any():
         known = None
-    pool, cautious = fit_pools(answers) if pools is None else pools
+    pool, cautious = fit_pools(answers, measure(answers)) if pools is None else pools
     values = inputs(pool, cautious)
     confidence, distance = label_confidence(values, table)
     codes, proba = pool.codes_, temper_to(pool.proba_, pool.codes_, confidence)
@@ -210,14 +210,31 @@ def calibrated(
     return Calibrated(answers, codes, proba, pool, cautious, values, distance, anchored, notes)
 
 
-def fit_pools(answers: Answers) -> tuple[Pool, Pool | None]:
-    """Return the pool that labels the tasks and, if workers form families, the one that limits its confidence."""
+def measure(answers: Answers) -> Dependence | None:
+    """Return how far workers make the same mistakes; None with too many workers, or without any disagreement."""
     try:
-        found = dependence(answers)
-    except CrowdwiseError:  # too many workers, or no disagreement that could show it
-        found = None
-    votes = cautious_votes(answers, found)
-    return Pool().fit(independent_votes(answers, found)), None if votes is None else Pool().fit(votes)
+        return dependence(answers)
+    except CrowdwiseError:
+        return None
+
+
+def fit_pools(
+    answers: Answers, found: Dependence | None, *, named: bool = False, random_state: int = 0
+) -> tuple[Pool, Pool | None]:
+    """Return the pool that labels the tasks and, if workers form families, the one that limits its confidence.
+
+    Parameters
+    ----------
+    answers : Answers
+    found : Dependence or None
+        Of these workers.
+    named : bool
+        Whether the user named the families. Then they count as their effective votes in the first pool.
+    random_state : int
+    """
+    pool = Pool(random_state=random_state).fit(independent_votes(answers, found, named=named))
+    votes = None if named else cautious_votes(answers, found)
+    return pool, None if votes is None else Pool(random_state=random_state).fit(votes)
 
 
 def label_confidence(values: Inputs, table: Calibrator | None = None) -> tuple[Array, float]:

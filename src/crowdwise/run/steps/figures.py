@@ -19,9 +19,8 @@ from crowdwise.run.steps.tables import Results
 from crowdwise.run.stored_files import METRICS, seal_metrics
 from crowdwise.run.tables.labels import Labelling
 from crowdwise.run.trust_figures import trust_metrics
-from crowdwise.trust.calibrator import confidence_notes, label_confidence
+from crowdwise.trust.calibrator import confidence_notes, fit_pools, label_confidence
 from crowdwise.truth.base import TruthModel
-from crowdwise.truth.methods.pool import Pool
 
 
 def write_metrics(
@@ -83,11 +82,15 @@ def _curve(
 
     def label(part: Answers) -> Labelling:
         gold, evidence, sample = context.data.gold, fits.evidence, context.data.sample
-        fitted = fit_model(copy.deepcopy(model), None, part, None if name == POOL else gold)
+        named, seed = context.data.families is not None, context.options.seed
         if evidence.pool is not None:
-            evidence = evidence.with_pool(fitted if name == POOL else Pool().fit(part))
-        if name == POOL and gold is not None and sample is not None:
-            return anchor_pool(fitted, part, evidence, gold, sample.weight, context.options.seed)[0]
+            evidence = evidence.with_pool(*fit_pools(part, evidence.dependence, named=named, random_state=seed))
+        if name != POOL or evidence.pool is None:
+            fitted = fit_model(copy.deepcopy(model), None, part, gold)
+        else:
+            fitted = evidence.pool
+            if gold is not None and sample is not None:
+                return anchor_pool(fitted, part, evidence, gold, sample.weight, seed)[0]
         scaling = selected.scaling if name == selected.method else None
         return make_labelling(name, fitted, part, choice, evidence, gold, scaling)
 
