@@ -73,6 +73,8 @@ BENCHMARKS = {
     "joint-top": Benchmark("joint_on_top", "other systems on top of JointEM, compared with plain JointEM"),
     "joint-scale": Benchmark("joint_scale", "time and memory of JointEM with 10,000 to 100,000 tasks"),
     "joint-crowds": Benchmark("joint_crowds", "where JointEM fails: simulated crowds over small data sets"),
+    "joint-labels": Benchmark("joint_labels", "labels of JointEM and of Dawid-Skene, by answers and features"),
+    "iced-defaults": Benchmark("iced_defaults", "ICED and its baselines with their defaults, paired over seeds"),
     "small-data": Benchmark("small_data", "network learners with their defaults on small data, and the vote"),
     "systems-scale": Benchmark("systems_scale", "time and memory of self-training and acquisition on large crowds"),
     "calibration": Benchmark("calibration", "calibration error of labels before and after calibration"),

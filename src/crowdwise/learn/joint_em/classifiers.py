@@ -2,6 +2,7 @@
 
     LogisticClassifier    multinomial logistic regression, warm-started from the last round
     EstimatorClassifier   any scikit-learn classifier that takes `sample_weight`
+    NoFeatures            equal probabilities, for EM with the answers alone
     CrossFitted           one of these per fold: a task is judged by a classifier that never saw its answers
     ClassifierGroup       several classifiers at once
 
@@ -76,6 +77,22 @@ class LogisticClassifier:
         """Return the fitted parameters that prediction needs."""
         assert self.coef is not None
         return {"coef": self.coef}
+
+
+class NoFeatures:
+    """Equal probabilities of all classes: joint EM with the answers alone."""
+
+    def __init__(self, n_tasks: int, n_classes: int) -> None:
+        self._proba = np.full((1, n_tasks, n_classes), 1 / n_classes)
+
+    def fit(self, target: Array) -> None:  # noqa: D102
+        pass
+
+    def proba(self) -> Array:  # noqa: D102
+        return self._proba
+
+    def penalty(self) -> float:  # noqa: D102
+        return 0.0
 
 
 class EstimatorClassifier:

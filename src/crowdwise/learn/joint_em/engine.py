@@ -28,7 +28,7 @@ from crowdwise.answers import Answers
 from crowdwise.learn.base import Array, Callback
 from crowdwise.learn.joint_em.class_prior import pull_to_shares
 from crowdwise.learn.joint_em.classifiers import Classifier
-from crowdwise.learn.joint_em.pooling import estimate_answer_weight, pool, pool_weights
+from crowdwise.learn.joint_em.pooling import estimate_answer_weight, pool, pool_weights, weighted_log_sum
 from crowdwise.truth.base import fix_gold
 from crowdwise.truth.em import run_em
 from crowdwise.truth.kernels.confusion import ConfusionWork, confusion_rows
@@ -294,6 +294,12 @@ class JointEMEngine:
         )
         return history, converged
 
+    def adopt(self, proba: Array) -> None:
+        """Take posteriors (models, tasks, classes) as they are: fit workers and classifiers, and weight these."""
+        self._m_step(None, proba, None)
+        self._e_step(None, None)
+        self.proba = proba
+
     def _e_step(self, work: None, parameters: None) -> tuple[Array, float]:
         each_f = self.classifier_proba
         if self.weights.shape[1] != each_f.shape[1]:
@@ -336,6 +342,10 @@ class JointEMEngine:
                 share = np.average(proba[m], axis=0, weights=self.weight) if self.shares == "learned" else 1.0
                 share = np.where(self.possible, np.maximum(share, MIN_SHARE), 0.0)
                 self.share[m] = share / share.sum()
+
+    def log_f(self) -> Array:
+        """Return the first model's pooled classifiers without class shares, log and up to a constant per task."""
+        return weighted_log_sum(np.log(np.maximum(self.classifier_proba[0], FLOOR)), self.weights[0])
 
     def evidence(self) -> Array:
         """Return the first model's log-likelihood of the answers to each task, (tasks,); see `ConfusionWorkers`."""

@@ -13,9 +13,10 @@ import numpy as np
 from crowdwise.answers import Answers
 from crowdwise.learn.base import Array, Callback
 from crowdwise.learn.joint_em.class_prior import PriorEvidence, compare_evidence
-from crowdwise.learn.joint_em.classifiers import ClassifierGroup, draw_folds
+from crowdwise.learn.joint_em.classifiers import ClassifierGroup, NoFeatures, draw_folds
 from crowdwise.learn.joint_em.engine import ConfusionWorkers, JointEMEngine
 from crowdwise.learn.joint_em.experts import GAUSSIAN, Expert, make_experts
+from crowdwise.learn.joint_em.labels import is_higher
 from crowdwise.learn.methods.raykar import warn_if_not_converged
 from crowdwise.truth.base import vote_shares
 from crowdwise.truth.kernels.shared import FLOOR
@@ -24,6 +25,9 @@ TRIAL_ROUNDS = 3  # rounds with all experts
 MIN_WEIGHT_SHARE = 0.02  # share of the total weight that an expert needs to take part after the trial
 SAMPLE = 8192  # with more tasks, a sample of this size selects the experts
 MAX_ROUNDS, MAX_ROUNDS_EXACT = 20, 100  # by default; the second if the bound is exact
+MIN_ANSWERS = 2  # mean number of answers per task from which EM may start from labels of the answers alone
+START_ERRORS = 1.0  # standard errors by which that start has to predict the answers better than the usual one
+FEATURE_ERRORS = 4.0  # the same for features; shuffled ones gain up to 4.8 with one answer per task, 2.2 with three
 PROBA_TOL = 1e-4  # mean change of the posteriors below which EM stops, if the bound is not exact
 
 
@@ -73,10 +77,17 @@ class JointEMFitter:
         only = self._select_on_sample(x, problem) if len(x) > SAMPLE else None
         return self._make_experts(x, problem, only=only, rows=rows)
 
-    def fit(self, problem: EMProblem, experts: list[Expert], callback: Callback | None) -> EMResult:
-        """Run EM to its end: a few rounds with all experts, the rest with the selected ones."""
-        rounds = self.settings.max_iter or (MAX_ROUNDS_EXACT if self._is_exact(problem) else MAX_ROUNDS)
-        first, by_features = vote_shares(problem.answers), self.settings.calibrate
+    def fit(
+        self, problem: EMProblem, experts: list[Expert], callback: Callback | None, start: Array | None = None
+    ) -> EMResult:
+        """Run EM to its end: a few rounds with all experts, the rest with the selected ones.
+
+        It starts from posteriors (tasks, classes), by default from the votes; with one answer per task the votes would
+        confirm each worker, so workers are then first judged by the features.
+        """
+        rounds = self._rounds(problem)
+        by_features = self.settings.calibrate and start is None
+        first = vote_shares(problem.answers) if start is None else start
         bounds: list[float] = []
         if len(experts) > 1 and rounds > TRIAL_ROUNDS:
             engine = self._engine(problem, experts, TRIAL_ROUNDS)
@@ -90,6 +101,58 @@ class JointEMFitter:
         more, converged = engine.run(callback, done=len(bounds))
         warn_if_not_converged(self.settings, converged, rounds, engine.tol)
         return EMResult(engine, experts, [*bounds, *more], converged)
+
+    def fit_both(
+        self, problem: EMProblem, experts: list[Expert], callback: Callback | None
+    ) -> tuple[EMResult | None, EMResult]:
+        """Return a fit of the answers alone, None without `calibrate`, and one with experts.
+
+        The second one starts from the features. If it then predicts the answers better, it starts from the labels that
+        the first one found. With one answer per task these are hardly more than the answers, and are not tried.
+        """
+        result = self.fit(problem, experts, callback)
+        if not self.settings.calibrate:
+            return None, result
+        alone = self.fit_answers(problem)
+        if problem.answers.n_answers < MIN_ANSWERS * (np.diff(problem.answers.task_starts) > 0).sum():
+            return alone, result
+        other = self.fit(problem, experts, None, alone.engine.proba[0])
+        better = is_higher(other.engine.evidence(), result.engine.evidence(), problem.weight, START_ERRORS)
+        return alone, other if better else result
+
+    def use_features(self, alone: EMResult | None, result: EMResult) -> bool:
+        """Whether features predict the answers better than the answers alone do."""
+        if alone is None:
+            return True
+        evidence = result.engine.evidence(), alone.engine.evidence()
+        return is_higher(*evidence, result.engine.weight, FEATURE_ERRORS)
+
+    def fit_answers(self, problem: EMProblem) -> EMResult:
+        """Run EM with the answers alone."""
+        answers, gold, weight, _, declared_shares = problem
+        workers = ConfusionWorkers(answers, self.settings.prior, weight)
+        engine = JointEMEngine(
+            answers, gold, [workers], NoFeatures(answers.n_tasks, answers.n_classes), max_iter=MAX_ROUNDS_EXACT,
+            tol=self.settings.tol, declared_shares=declared_shares, weight=weight, shares="learned",
+            possible=self.possible, monotone=declared_shares is None,
+        )  # fmt: skip
+        engine.start(vote_shares(answers))
+        bounds, converged = engine.run(None)
+        return EMResult(engine, [], bounds, converged)
+
+    def add_experts(self, problem: EMProblem, experts: list[Expert], result: EMResult) -> EMResult:
+        """Return a fit without experts with those that predict its labels; posteriors and workers stay."""
+        engine = self._engine(problem, experts, 1)
+        engine.adopt(result.engine.proba)
+        chosen = select_experts(engine, experts)
+        if len(chosen) < len(experts):
+            engine = self._engine(problem, chosen, 1)
+            engine.adopt(result.engine.proba)
+        engine.workers, engine.answer_weights = result.engine.workers, result.engine.answer_weights
+        return EMResult(engine, chosen, result.bounds, result.converged)
+
+    def _rounds(self, problem: EMProblem) -> int:
+        return self.settings.max_iter or (MAX_ROUNDS_EXACT if self._is_exact(problem) else MAX_ROUNDS)
 
     def _select_on_sample(self, x: Array, problem: EMProblem) -> set[tuple[int, str]]:
         """Return the experts, by view index and kind, that get enough weight on a sample of the tasks."""

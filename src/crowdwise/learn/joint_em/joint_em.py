@@ -43,15 +43,18 @@ from crowdwise.learn.joint_em.class_prior import (
     compare_evidence,
     parse_class_prior,
     parse_shares,
+    pull_to_shares,
     replace_shares,
     warn_if_contradicted,
 )
-from crowdwise.learn.joint_em.engine import label_proba
+from crowdwise.learn.joint_em.engine import JointEMEngine, label_proba
 from crowdwise.learn.joint_em.experts import check_experts, is_network, list_views, predict_experts
 from crowdwise.learn.joint_em.fitter import EMProblem, JointEMFitter, compare_shares
+from crowdwise.learn.joint_em.labels import label_posterior, weigh_labels
 from crowdwise.learn.joint_em.views import fit_view, restore_view, view_parameters
 from crowdwise.learn.joint_em.vote_prior import has_balanced_classes
 from crowdwise.learn.methods.raykar import answered_weights, check_em
+from crowdwise.truth.base import fix_gold
 from crowdwise.truth.kernels.shared import FLOOR
 from crowdwise.truth.methods.dawid_skene import Prior, check_prior
 
@@ -155,6 +158,8 @@ class JointEM(CrowdClassifier):
     confusion_: Array
     experts_: list[dict[str, Any]]
     answer_weight_: float
+    feature_weight_: float
+    features_used_: bool
     class_share_: Array | None
     taught_share_: Array
     even_: bool
@@ -197,25 +202,49 @@ class JointEM(CrowdClassifier):
         problem = EMProblem(answers, gold, weight, equal_shares=has_balanced_classes(answers, weight, self.named_))
         experts = fitter.make_experts(x, problem, _rows_with_weight(inputs.weight))
         declared = parse_class_prior(self.class_prior, self.class_prior_strength, answers.classes, self.named_)
-        result = fitter.fit(problem, experts, inputs.callback if declared is None else None)
+        alone, result = fitter.fit_both(problem, experts, inputs.callback if declared is None else None)
         if problem.equal_shares and self.calibrate:  # the votes look balanced: do features and answers contradict it?
             unequal = problem._replace(equal_shares=False)
-            learned = fitter.fit(unequal, result.experts, None)
+            learned_alone, learned = fitter.fit_both(unequal, result.experts, None)
             if compare_shares(result, learned).contradicts:
-                problem, result = unequal, learned
+                problem, alone, result = unequal, learned_alone, learned
         if declared is not None:  # comparing fits with and without the prior tells whether the answers contradict it
-            with_prior = fitter.fit(problem._replace(declared_shares=declared), experts, inputs.callback)
+            problem = problem._replace(declared_shares=declared)
+            alone, with_prior = fitter.fit_both(problem, experts, inputs.callback)
             warn_if_contradicted(compare_shares(with_prior, result), stacklevel=4)
             result = with_prior
+        self.features_used_ = fitter.use_features(alone, result)
+        if alone is not None and not self.features_used_:
+            result = fitter.add_experts(problem, experts, alone)
         engine, self.even_ = result.engine, problem.equal_shares
         self.bounds_, self.converged_ = np.array(result.bounds), result.converged
         self.history_ = [{"iteration": i + 1, "bound": float(bound)} for i, bound in enumerate(self.bounds_)]
+        self.feature_weight_, self.answer_weight_ = float(self.features_used_), float(engine.answer_weights[0])
+        if fitter.answer_weight == "auto":
+            self._weigh_labels(engine)
         self.proba_, self.confusion_ = engine.proba[0], engine.workers[0].confusion()
         self.class_share_ = engine.share[0] if fitter.separate_shares else None
-        self.answer_weight_ = float(engine.answer_weights[0])
         self.taught_share_ = _training_shares(self.class_share_, self.proba_, weight)
         engine.classifier.fit(engine.proba)  # the saved classifiers are fitted to the final labels
         self.experts_ = [expert.to_dict(float(w)) for expert, w in zip(result.experts, engine.weights[0], strict=True)]
+
+    def _weigh_labels(self, engine: JointEMEngine) -> None:
+        """Infer the final labels of a fit, with new weights of features and answers."""
+        answers, share, answer_log_proba = engine.answers, engine.share[0], engine.workers[0].answer_log_proba()
+        assert share is not None
+        log_f = engine.log_f() * self.features_used_
+        weight = np.ones(answers.n_tasks) if engine.weight is None else engine.weight
+        if engine.gold is not None:
+            weight = weight * (engine.gold < 0)  # answers to gold tasks need no prediction
+        self.feature_weight_, self.answer_weight_ = weigh_labels(
+            log_f, answer_log_proba, answers, share=share, start=(self.feature_weight_, self.answer_weight_),
+            weight=weight, seed=self.random_state,
+        )  # fmt: skip
+        log_answers = engine.workers[0].log_likelihood(np.ones_like(log_f), None)
+        proba = label_posterior(log_f, log_answers, (self.feature_weight_, self.answer_weight_), share)
+        if engine.declared_shares is not None:
+            proba = pull_to_shares(proba, *engine.declared_shares, engine.gold, engine.weight)
+        engine.proba[0] = fix_gold(proba, engine.gold)
 
     def _fit_network(self, inputs: FitInput) -> None:
         """Fit with networks, which the training loop trains between the E-steps."""
