@@ -5,16 +5,16 @@
 The rule for the labels and the bar were written before the run: benchmarks/notes/joint_labels_protocol.md.
 
     real        LabelMe, Music, leaves, product, cifar10h and cifar10n, as in `reproduction/problems.py`
-    votes       1,000 pictures of CIFAR-10H; each answer is drawn from the picture's votes, with shares raised to 1/2, so
-                that errors are on the same pictures; its own features, or six directions of them with noise
+    votes       1,000 pictures of CIFAR-10H; each answer is drawn from the picture's votes, with shares raised to 1/2,
+                so that errors are on the same pictures; its own features, or six directions of them with noise
     simulated   600 tasks, crowds of `simulate`, N answers per task
                 even, rare      four equally frequent classes; two at 10 to 1
                 apart, shared   workers err independently; or 15 % of the tasks are hard, and half of the errors on
                                 them the same for all
                 good, weak, useless     20 features, normal with distance 4, 1.4 and 0 between classes
 
-Shown: labels that are right, in per cent, by majority vote, Dawid-Skene, JointEM with `answer_weight=1`, and JointEM; the
-difference of the last to Dawid-Skene, paired over tasks, with its standard error, marked where it is below it; the
+Shown: labels that are right, in per cent, by majority vote, Dawid-Skene, JointEM with `answer_weight=1`, and JointEM;
+the difference of the last to Dawid-Skene, paired over tasks, with its standard error, marked where it is below it; the
 calibration error of Dawid-Skene and of JointEM; accuracy on new tasks, where there are some; the weights of features
 and answers. Means over seeds; seeds from 10 on.
 """
@@ -151,7 +151,8 @@ def show(results: dict[str, Any]) -> None:
         low = mean["gap"] < -error
         below += [name] * low
         table.add_row(
-            name, *[f"{mean[what]:.1f}" for what in columns], f"{mean['gap']:+.1f} ± {error:.1f}{' below' if low else ''}",
+            name, *[f"{mean[what]:.1f}" for what in columns],
+            f"{mean['gap']:+.1f} ± {error:.1f}{' below' if low else ''}",
             f"{mean['ECE Dawid-Skene']:.3f}", f"{mean['ECE JointEM']:.3f}",
             f"{runs[0]['new']:.1f}" if "new" in runs[0] else "", f"{mean['features']:.2f}", f"{mean['answers']:.2f}",
         )  # fmt: skip

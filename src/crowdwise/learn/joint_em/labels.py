@@ -1,26 +1,34 @@
-"""The labels of `JointEM`: after the rounds, features and answers are weighted anew, by half of each task's answers.
+"""The labels of `JointEM`: after the rounds, features and answers are weighted anew.
 
-    T[t, c]        proportional to  share[c] * (f(x_t)[c] / share[c])^feature_weight * A[t, c]^answer_weight
-    A[t, c]        = prod over answers a to t of confusion[worker[a], c, label[a]]
-    the weights    maximise the sum over tasks and halves of  log sum_c T(first half)[t, c] * A(second half)[t, c]
+    T[t, c]    proportional to  share[c] * ((f(x_t)[c] / share[c])^v * A[t, c]^w)^scale
+    A[t, c]    = prod over answers a to t of confusion[worker[a], c, label[a]]
 
-In the rounds each answer is weighted as predicts one more answer best, and features by how well they predict all answers
-to a task as one. With many answers whose errors depend on the task, the weight of an answer is then small beside that of
-the features, which err on the same tasks, and features overrule ten answers that mostly agree. Both weights have to come
-from one objective. It is a half, not a single answer, that is predicted: a half with many answers says more clearly what
-the label is, and counts for more. Answers are divided at random, `SPLITS` times, and each half predicts the other one.
+    v, w       maximise the sum over tasks and halves of  log sum_c T(one half)[t, c] * A(other half)[t, c]
+    scale      maximises the sum over answers a of        log sum_c T(all but a)[t, c] * P(label[a] | worker[a], c)
+
+    feature_weight = scale * v         answer_weight = scale * w
+
+In the rounds an answer gets the weight that predicts one more answer best, and features the weight that predicts all
+answers to a task together. If errors depend on the task, ten answers then weigh little beside features that err on the
+same tasks, and are overruled by them. So both weights come from one objective, and from halves: many answers say more
+clearly than one what the label is. Answers are divided at random, `SPLITS` times.
+
+The labels depend on v / w, confidence on the scale. Halves share the errors of their task, which makes them too sure;
+single answers show by how much. The scale is at most one.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import softmax
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp, softmax
 
 from crowdwise.answers import Answers
 from crowdwise.learn.base import Array
 from crowdwise.learn.joint_em.pooling import pool_weights, weighted_log_sum
 
 SPLITS = 3
+SCALE_TOL = 0.01
 SAMPLE = 8192  # with more tasks, a sample of this size is used
 
 
@@ -82,10 +90,22 @@ def weigh_labels(
     repeated = None if weight is None else np.tile(weight[tasks], len(first))
     with np.errstate(divide="ignore"):
         log_share = np.log(share)
-    found = pool_weights(
+    v, w = pool_weights(
         np.stack([features, np.concatenate(first)]), np.concatenate(second), repeated, np.array(start), log_share
     )
-    return float(found[0]), min(float(found[1]), 1.0)
+    w = min(w, 1.0)
+    rows = np.flatnonzero(np.isin(answers.task, tasks))
+    task, log_proba = answers.task[rows], answer_log_proba[rows]
+    evidence = v * log_f[task] + w * (sum_by_task(answer_log_proba, answers)[task] - log_proba)  # (answers, classes)
+    by_answer = None if weight is None else weight[task]
+
+    def cost(scale: float) -> float:
+        belief = log_share + scale * evidence
+        return -float(np.average(logsumexp(belief + log_proba, axis=1) - logsumexp(belief, axis=1), weights=by_answer))
+
+    scale = float(minimize_scalar(cost, bounds=(0, 1), method="bounded", options={"xatol": SCALE_TOL}).x)
+    scale = 1.0 if cost(1.0) <= cost(scale) else scale
+    return scale * float(v), scale * float(w)
 
 
 def label_posterior(log_f: Array, log_answers: Array, weights: tuple[float, float], share: Array) -> Array:
