@@ -19,7 +19,9 @@ method is our own. It is Raykar's EM with five changes, each of which can be tur
 If the votes, corrected for errors, are spread roughly evenly over the classes, all classes are taken to be equally
 likely (`vote_prior`), unless the answers contradict it. Shares learned in EM drift: a class that is often mistaken for
 another one slowly loses its tasks to it. Before the first round workers are judged by the features, so that their own
-votes do not confirm them.
+votes do not confirm them; if EM then predicts the answers less well than from the labels of Dawid-Skene, it starts from
+these. After the rounds, features and answers get the weights in the labels that predict answers best (`labels`).
+Features that do not predict the answers are left out of the labels (`features_used_`).
 
 Without cross-fitting, calibration, answer weights and leaving out, EM with one LDA or logistic regression maximises the
 likelihood that `engine` states, and `bounds_` never falls. Each of the four breaks that, since a task's likelihood then
@@ -87,7 +89,8 @@ class JointEM(CrowdClassifier):
         Judge an answer by its worker's answers to other tasks.
     answer_weight : "auto" or float
         Weight of each answer, from 0 to 1; less than 1 if workers err together. "auto" chooses the weight that best
-        predicts held-out answers, in each round; without `calibrate` it is 1.
+        predicts held-out answers, in each round, and for the labels finds those of features and answers together;
+        without `calibrate` it is 1.
     max_iter : int or None
         Maximum number of rounds. None is 20, or 100 if no setting breaks the bound.
     tol : float
@@ -100,8 +103,10 @@ class JointEM(CrowdClassifier):
     ----------
     confusion_ : (workers, classes, classes) array
         `confusion_[w, c, l]` = P(worker w says l | truth c).
-    answer_weight_ : float
-        Weight of each answer in the last round.
+    answer_weight_, feature_weight_ : float
+        Weight of each answer, and of the classifier's log probabilities, in the labels.
+    features_used_ : bool
+        Whether features enter the labels: they do if they predict the answers better than other answers alone do.
     class_share_ : (classes,) array or None
         Class shares, if they are estimated apart from the classifier; otherwise None.
     taught_share_ : (classes,) array
