@@ -53,7 +53,8 @@ def main(demo: bool) -> None:
         print(f"{share:.1%} of the public names have known types", flush=True)
         assert share >= TYPED, f"less than {TYPED:.0%}"
         run(alone, "-m", "pip", "install", "--quiet", "pytest")
-        run(alone, "-m", "pytest", "-q", "-p", "no:cacheprovider", ROOT / "tests" / "test_smoke.py", cwd=ROOT)
+        shutil.copy(ROOT / "tests" / "test_smoke.py", work)
+        run(alone, "-m", "pytest", "-q", "test_smoke.py", cwd=work)
         if demo:
             run(alone, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", f"{wheel}[torch,report]")
             run(alone, *crowdwise, "demo", cwd=work)

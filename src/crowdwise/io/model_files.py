@@ -11,6 +11,7 @@ names its kind:
     {"model": {...}}     a model, or a network such as MLP(), by its name and parameters
     {"fitted": {...}}    a model that another one fitted, with its results
     {"module": class}    a user-defined torch module: its parameters are in the file, its code is not
+    {"estimator": {...}} an estimator of scikit-learn, see `estimator_files`
     {"own": {...}}       an object of a user's class, by the class and its attributes: its code is not in the file
 
 A user's class is named `module:class`. Nothing is imported to find it: it must be known already (`_core.own_classes`).
@@ -40,7 +41,9 @@ from crowdwise._core.parameters import is_model
 from crowdwise._core.registry import ADAPTERS, MODELS, NETWORKS, load_class, make, methods
 from crowdwise.answers import TABLES, Answers
 from crowdwise.errors import CrowdwiseError, MissingDependencyError, ModelFileError, ParameterError
+from crowdwise.io import estimator_files
 from crowdwise.io.id_bytes import ids_from_bytes, ids_to_bytes
+from crowdwise.io.result_checks import check_results, expect
 
 VERSION = 3
 REMEDY = "Restore it from a backup, or refit the model."
@@ -59,11 +62,6 @@ HEADER = {
     **FITTED_FIELDS,
     "version": Field(int, "the version of the format"),
     "tensors": Field(dict, "[type, *shape] of each tensor by name", needed=False),
-}
-SHAPES = {  # of results that other code relies on; other results are specific to a method
-    "proba_": ("tasks", "classes"),
-    "codes_": ("tasks",),
-    "confusion_": ("workers", "classes", "classes"),
 }
 _TYPES = {"weight": "float64", "pseudo": "bool"}  # of the columns of the answers; codes are int32
 KEY = "crowdwise"  # name of the header in the safetensors metadata
@@ -229,6 +227,9 @@ class _Writer:
         if _is_own(value) and not hasattr(type(value), "_fitted"):  # neither a truth model nor a learner
             attributes = self.write_value(vars(value), place, type(value).__name__, answers)["dict"]
             return {"own": {"class": home_of(type(value)), "attributes": attributes}}
+        if (plain := estimator_files.to_plain(value)) is not None:
+            plain["attributes"] = self.write_value(plain["attributes"], place, type(value).__name__, answers)["dict"]
+            return {"estimator": plain}
         if answers is not None and hasattr(value, "answers_"):
             return {"fitted": self.write_fitted(value, f"{place}/", answers)}
         if _registry_name(value) is not None or _is_own(value):
@@ -237,7 +238,8 @@ class _Writer:
             return {"module": type(value).__name__}
         remedy = "leave it out"
         if is_model(value):
-            remedy = "use 'logistic' or, for methods that train networks, 'mlp' instead"
+            known = "LogisticRegression, GaussianNB, a decision tree or forest, or a pipeline of them"
+            remedy = f"use 'logistic', for methods that train networks 'mlp', or {known} of scikit-learn instead"
             if hasattr(value, "transform"):
                 remedy = "use a named view such as 'rank' instead"
         elif callable(value):
@@ -263,13 +265,13 @@ class _Reader:
     def read_model(self, header: dict[str, Any]) -> Any:
         """Rebuild the model of a file."""
         listed = header.get("tensors", {})
-        _expect(
+        expect(
             header["version"] < 2 or listed.keys() == self.tensors.keys(),
             "its tensors do not match the list in its header",
         )
         for name, (kind, *shape) in listed.items():
             tensor = self.tensors[name]
-            _expect(tensor.shape == tuple(shape) and tensor.dtype == kind, f"tensor {name!r} has changed")
+            expect(tensor.shape == tuple(shape) and tensor.dtype == kind, f"tensor {name!r} has changed")
         return self.read_fitted({name: value for name, value in header.items() if name in FITTED_FIELDS})
 
     def read_fitted(self, saved: dict[str, Any], outer: Answers | None = None) -> Any:
@@ -282,11 +284,11 @@ class _Reader:
         arrays = {name: array for name, array in self.tensors_below(f"{prefix}fitted/").items() if "/" not in name}
         results = {name: self.read_value(value, answers) for name, value in saved["scalars"].items()}
         results = {**arrays, **results}  # files of version 1 may not list arrays among the scalars
-        _check_results(results, answers)
+        check_results(results, answers)
         model = self.read_spec({name: saved[name] for name in SPEC_FIELDS})
         vars(model).update({**results, "answers_": answers})
         state = self.tensors_below(f"{prefix}module/")
-        _expect(all(map(_is_finite, state.values())), "a parameter of its network is not finite")
+        expect(all(map(_is_finite, state.values())), "a parameter of its network is not finite")
         if hasattr(model, "_restore"):
             model._restore(state)
         return model
@@ -338,7 +340,10 @@ class _Reader:
             return self.read_spec(content) if kind == "model" else self.read_fitted(content, answers)
         if kind == "own":
             return self.read_own(content, answers)
-        _expect(kind == "module", f"a value of unknown kind {kind!r}")
+        if kind == "estimator":
+            attributes = self.read_value({"dict": content["attributes"]}, answers)
+            return estimator_files.from_plain(content["class"], content.get("version"), attributes)
+        expect(kind == "module", f"a value of unknown kind {kind!r}")
         if self.network is None:
             message = (
                 f"the model in {self.path!r} was fitted with your own torch module ({content}), whose code is not in "
@@ -351,53 +356,34 @@ class _Reader:
     def read_answers(self, prefix: str, removed: dict[str, int], saved_table: dict[str, Any] | None) -> Any:
         own = {} if saved_table is None else {name: self.read_value(value) for name, value in saved_table.items()}
         cls = TABLES[own.pop("kind", Answers.kind)]
-        _expect(own.keys() == set(cls.own_fields), f"the fields of {cls.__name__} are {', '.join(cls.own_fields)}")
+        expect(own.keys() == set(cls.own_fields), f"the fields of {cls.__name__} are {', '.join(cls.own_fields)}")
         columns: dict[str, Any] = {name: self.tensors.get(f"{prefix}answers/{name}") for name in _COLUMNS}
         tables = {name: ids_from_bytes(self.tensors[f"{prefix}answers/{name}"]) for name in _TABLES.values()}
         sizes = dict.fromkeys(_COLUMNS, len(columns["task"])) | {"truth": len(tables["task_ids"])}
         for name, column in columns.items():  # compiled loops rely on the shapes and types
-            _expect(column is None or column.shape == (sizes[name],), f"{name} does not have {sizes[name]} entries")
+            expect(column is None or column.shape == (sizes[name],), f"{name} does not have {sizes[name]} entries")
             kind = "float64" if name == "truth" and isinstance(cls.unknown, float) else _TYPES.get(name, "int32")
-            _expect(column is None or column.dtype == kind, f"{name} of the answers is not of type {kind}")
+            expect(column is None or column.dtype == kind, f"{name} of the answers is not of type {kind}")
         coded = _TABLES if isinstance(cls.unknown, float) else {**_TABLES, "truth": "class_ids"}
         for name, table in coded.items():
             codes = np.empty(0) if columns[name] is None else columns[name]
             low, high = codes.min(initial=0), codes.max(initial=-1)
-            _expect(low >= -(name == "truth") and high < len(tables[table]), f"codes of {name} are out of range")
+            expect(low >= -(name == "truth") and high < len(tables[table]), f"codes of {name} are out of range")
         place = columns["task"].astype(np.int64) * len(tables["worker_ids"]) + columns["worker"]
-        _expect(bool((np.diff(place) > 0).all()), "the answers are not sorted, or contain a duplicate")
+        expect(bool((np.diff(place) > 0).all()), "the answers are not sorted, or contain a duplicate")
         weight = columns["weight"]
-        _expect(
+        expect(
             weight is None or bool((np.isfinite(weight) & (weight >= 0)).all()), "a weight is negative or not finite"
         )
         counts = all(isinstance(why, str) and type(count) is int for why, count in removed.items())
-        _expect(counts, "the counts of rows left out are not integers")
+        expect(counts, "the counts of rows left out are not integers")
         answers = cls(**columns, **tables, removed=removed, **own)
         problem = answers.problem()
-        _expect(problem is None, str(problem))
+        expect(problem is None, str(problem))
         return answers
 
     def tensors_below(self, prefix: str) -> dict[str, Array]:
         return {name.removeprefix(prefix): array for name, array in self.tensors.items() if name.startswith(prefix)}
-
-
-def _expect(condition: bool, problem: str) -> None:
-    if not condition:
-        raise ValueError(problem)
-
-
-def _check_results(results: Mapping[str, Any], answers: Answers) -> None:
-    """Reject results that no fit can produce, since other code relies on them."""
-    sizes = {name: getattr(answers, f"n_{name}") for name in ("tasks", "workers", "classes")}
-    for name, value in results.items():
-        _expect(name.endswith("_") and not name.startswith("_") and name != "answers_", f"{name!r} is not a result")
-        if name in SHAPES and value is not None:
-            shape = tuple(sizes[axis] for axis in SHAPES[name])
-            _expect(isinstance(value, np.ndarray) and value.shape == shape, f"{name} is not an array of shape {shape}")
-            integral, most = value.dtype.kind == "i", sizes["classes"] - 1 if name == "codes_" else 1 + 1e-6
-            _expect(integral == (name == "codes_"), f"{name} has the type {value.dtype}")
-            inside = bool(((value >= -1e-6) & (value <= most)).all())  # False for NaN
-            _expect(inside, f"{name} contains a value that is not a {'class' if integral else 'probability'}")
 
 
 def _is_finite(tensor: Array) -> bool:

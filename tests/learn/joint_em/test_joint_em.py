@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.preprocessing import StandardScaler
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.preprocessing import KBinsDiscretizer, StandardScaler
 
 import crowdwise as cw
 from crowdwise.errors import ConvergenceWarning, ModelFileError, ParameterError
@@ -247,12 +247,12 @@ def test_networks_are_saved_and_arbitrary_estimators_are_rejected(tmp_path):
     declared = cw.JointEM("lda", features="plain", class_prior={0: 0.4, 1: 0.3, 2: 0.3}, max_iter=2).fit(X, answers)
     declared.save(tmp_path / "declared")
     assert cw.load(tmp_path / "declared").class_prior == {0: 0.4, 1: 0.3, 2: 0.3}
-    forest = cw.JointEM(RandomForestClassifier(3), max_iter=1).fit(X, answers)
+    boosted = cw.JointEM(GradientBoostingClassifier(n_estimators=3), max_iter=1).fit(X, answers)
     with pytest.raises(ModelFileError, match="pickle"):
-        forest.save(tmp_path / "forest")
-    scaled = cw.JointEM("lda", features=StandardScaler(), max_iter=1).fit(X, answers)
+        boosted.save(tmp_path / "boosted")
+    binned = cw.JointEM("lda", features=KBinsDiscretizer(4, encode="ordinal"), max_iter=1).fit(X, answers)
     with pytest.raises(ModelFileError, match="such as 'rank'"):
-        scaled.save(tmp_path / "scaled")
+        binned.save(tmp_path / "binned")
 
 
 def test_models_of_the_first_version_are_rejected(tmp_path):

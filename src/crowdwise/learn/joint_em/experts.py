@@ -31,6 +31,7 @@ from crowdwise.learn.joint_em.classifiers import (
     CrossFitted,
     EstimatorClassifier,
     LogisticClassifier,
+    predict_soft,
 )
 from crowdwise.learn.joint_em.gaussian import GaussianClassifier, predict_gaussian
 from crowdwise.learn.joint_em.logistic import predict_logistic
@@ -65,7 +66,7 @@ class Expert(NamedTuple):
             out["taught"], classifier = classifier.shares, classifier.classifier
         full = classifier.full if isinstance(classifier, CrossFitted) else classifier
         if isinstance(full, EstimatorClassifier):
-            return {**out, "estimator": full}
+            return {**out, "estimator": full.fitted, "n_classes": full.n_classes}
         return {**out, "numbers": full.parameters()}
 
 
@@ -216,8 +217,7 @@ def _predict(expert: dict[str, Any], x: Array) -> Array:
         return predict_gaussian(x, expert["numbers"])
     if expert["kind"] == "logistic":
         return predict_logistic(x, expert["numbers"]["coef"])
-    out: Array = expert["estimator"].predict(x)
-    return out
+    return predict_soft(expert["estimator"], x, expert["n_classes"])
 
 
 def _kinds(classifier: Any, view: Any, n_coefficients: int, n_answers: int) -> tuple[str, ...]:

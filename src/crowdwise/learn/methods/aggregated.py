@@ -136,3 +136,10 @@ class Aggregated(NetworkLearner):
             f = predict_soft(self.estimator_, x, self._fitted.n_classes)
             return label_proba(f, self.confusion_, row, worker)
         return super()._proba_of_answers(features, rows, row, worker)
+
+    def _tensors(self) -> dict[str, Array]:
+        return super()._tensors() if self._uses_training_loop else {}
+
+    def _restore(self, tensors: dict[str, Array]) -> None:
+        if self._uses_training_loop:
+            super()._restore(tensors)

@@ -33,6 +33,7 @@ from crowdwise.learn.joint_em.classifiers import (
     EstimatorClassifier,
     LogisticClassifier,
     draw_folds,
+    predict_soft,
 )
 from crowdwise.learn.joint_em.engine import ConfusionWorkers, JointEMEngine, label_proba
 from crowdwise.learn.joint_em.logistic import Solver, predict_logistic
@@ -144,7 +145,7 @@ class Raykar(CrowdClassifier):
             assert full.coef is not None
             self.coef_ = full.coef
         else:
-            self.estimator_ = full
+            self.estimator_ = full.fitted
         warn_if_not_converged(self, self.converged_, rounds, tol)
 
     def _make_classifier(self, x: Array, weight: Array | None) -> Any:
@@ -170,7 +171,10 @@ class Raykar(CrowdClassifier):
     def _classify(self, x: Array) -> Array:
         """Return class probabilities (rows, classes)."""
         x = self._standardise(x)
-        f = predict_logistic(x, self.coef_) if hasattr(self, "coef_") else self.estimator_.predict(x)
+        if hasattr(self, "coef_"):
+            f = predict_logistic(x, self.coef_)
+        else:
+            f = predict_soft(self.estimator_, x, self._fitted.n_classes)
         return tempered(f, self.temperature_)
 
 
