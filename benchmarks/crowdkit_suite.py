@@ -1,8 +1,8 @@
 """Run crowd-kit's own tests against `crowdwise.compat.crowdkit`: `python -m benchmarks crowdkit-suite PATH`.
 
 PATH is a checkout of crowd-kit's repository. Its tests are copied to a temporary folder, where `crowdkit` is replaced
-by `crowdwise.compat.crowdkit` in every import, and pytest runs the files of classification and metrics. Tests on the
-list in docs/compat.md, each with a reason, do not count. The exit code is 1 if another test fails.
+by `crowdwise.compat.crowdkit` in every import, and pytest runs the files of classification, comparisons and metrics.
+Tests on the list in docs/compat.md, each with a reason, do not count. The exit code is 1 if another test fails.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ FILES = (
     "aggregation/test_classification_aggregation_edge_cases.py",
     "aggregation/test_ds_aggregation.py",
     "aggregation/test_glad_aggregation.py",
+    "aggregation/test_bt_aggregation.py",
     "aggregation/test_kos_aggregation.py",
     "aggregation/test_mace_aggregation.py",
     "metrics/test_metrics.py",

@@ -1,6 +1,6 @@
-"""crowd-kit's module `aggregation`: its aggregators of classes.
+"""crowd-kit's module `aggregation`: its aggregators of classes and of comparisons.
 
-Its aggregators of other answers (texts, images, pairs, embeddings, sets of labels) are not part of this package.
+Its aggregators of other answers (texts, images, embeddings, sets of labels) are not part of this package.
 """
 
 from crowdwise.compat.crowdkit.aggregation import base, utils
@@ -16,15 +16,18 @@ from crowdwise.compat.crowdkit.aggregation.classification import (
     Wawa,
     ZeroBasedSkill,
 )
+from crowdwise.compat.crowdkit.aggregation.pairwise import BradleyTerry, NoisyBradleyTerry
 
 __all__ = [
     "GLAD",
     "KOS",
     "MACE",
     "MMSR",
+    "BradleyTerry",
     "DawidSkene",
     "GoldMajorityVote",
     "MajorityVote",
+    "NoisyBradleyTerry",
     "OneCoinDawidSkene",
     "Wawa",
     "ZeroBasedSkill",

@@ -108,14 +108,11 @@ class BradleyTerry(ComparisonModel):
         self._finish(at, centred_inverse(information), components(pairs), gold)
 
     def _pairs(self, answers: Comparisons, gold: Array | None) -> Pairs:
-        """Return the counts of all outcomes; without a model of ties, half a win for both."""
-        pairs, of_task = item_pairs(answers)
-        counts = outcome_counts(of_task[answers.task], answers.label, answer_weights(answers), len(pairs.left))
-        counts += gold_counts(gold, of_task, len(pairs.left))
-        if not self.models_ties:
-            counts[:, :TIE] += counts[:, TIE:] / 2
-            counts[:, TIE] = 0.0
-        return pairs._replace(counts=counts)
+        pairs = item_counts(answers, gold)
+        if not self.models_ties:  # half a win for both
+            pairs.counts[:, :TIE] += pairs.counts[:, TIE:] / 2
+            pairs.counts[:, TIE] = 0.0
+        return pairs
 
     def _maximise(self, pairs: Pairs) -> tuple[Strengths, list[float]]:
         n_ties, n_won = pairs.counts[:, TIE].sum(), pairs.counts[:, :TIE].sum()
@@ -160,22 +157,35 @@ class Davidson(BradleyTerry):
         super().__init__(spread, position=position, max_iter=max_iter, tol=tol, random_state=random_state)
 
 
+def item_counts(answers: Comparisons, gold: Array | None = None) -> Pairs:
+    """Return the weighted counts of the outcomes of each pair of items; a known winner counts as one comparison."""
+    pairs, of_task = item_pairs(answers)
+    counts = outcome_counts(of_task[answers.task], answers.label, answer_weights(answers), len(pairs.left))
+    return pairs._replace(counts=counts + gold_counts(gold, of_task, len(pairs.left)))
+
+
 def maximise_by_mm(pairs: Pairs, at: Strengths, max_iter: int, tol: float) -> tuple[Strengths, list[float]]:
     """Maximise the likelihood of Bradley and Terry by Hunter's MM algorithm."""
+    strength, history = np.exp(at.score), []
+    for _ in range(max_iter):
+        before, strength = strength, hunter_step(pairs, strength)
+        change = np.log(strength / before)
+        at = at._replace(score=np.log(strength))
+        history.append(bound(pairs, at))
+        if np.ptp(change) < tol:
+            break
+    return at, history
+
+
+def hunter_step(pairs: Pairs, strength: Array) -> Array:
+    """Return the strengths after one step of Hunter's algorithm, which sum to one, (items,)."""
     n, left, right = pairs.n_items, pairs.left, pairs.right
     wins = np.bincount(left, pairs.counts[:, 0], n) + np.bincount(right, pairs.counts[:, 1], n)
-    total = pairs.counts.sum(axis=1)
-    score, history = at.score, []
-    for _ in range(max_iter):
-        strength = np.exp(score - score.mean())
-        share = total / (strength[left] + strength[right])
-        update = np.log(wins / (np.bincount(left, share, n) + np.bincount(right, share, n)))
-        update -= update.mean()
-        change, score = float(np.abs(update - score).max()), update
-        history.append(bound(pairs, at._replace(score=score)))
-        if change < tol:
-            break
-    return at._replace(score=score), history
+    both = strength[left] + strength[right]
+    share = np.divide(pairs.counts.sum(axis=1), both, out=np.zeros_like(both), where=both > 0)
+    total = np.bincount(left, share, n) + np.bincount(right, share, n)
+    update = np.divide(wins, total, out=np.zeros_like(wins), where=total > 0)
+    return update / update.sum()
 
 
 def check_strongly_connected(pairs: Pairs, answers: Comparisons) -> None:
