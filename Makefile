@@ -9,7 +9,7 @@ endif
 # One thread per process: two test processes on two cores are faster than four threads.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: help setup demo test tests smoke test-slow test-lowest lint generate docs release browser java clean
+.PHONY: help setup demo test tests smoke test-slow test-lowest lint generate notebooks docs release browser java clean
 .DEFAULT_GOAL := help
 
 help:               ## List the targets
@@ -46,6 +46,9 @@ lint: setup         ## Check style (ruff), types (mypy) and generated files
 
 generate: setup     ## Rewrite what follows from the registry: stub, navigation, lists, reference
 	$(BIN)/python -m scripts.generate
+
+notebooks: setup    ## Execute the notebooks of examples/ and store their outputs
+	$(BIN)/python -m scripts.notebooks
 
 docs: setup         ## Build the documentation site in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

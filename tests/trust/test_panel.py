@@ -115,3 +115,13 @@ def test_workers_who_never_disagree_are_not_called_one_vote():
     assert "all answers to a task agree" in found.notes[0] and "worth" in found.notes[0]
     named = panel(cw.Answers.from_arrays(task, worker, task % 2), families={0: "a", 1: "a"})
     assert [each.family for each in named.members] == ["a", "a", None, None]
+
+
+def test_a_notebook_shows_the_workers_with_their_intervals():
+    answers = cw.simulate.simulate(100, n_workers=4, n_classes=2, answers_per_task=4, seed=1)
+    found = cw.trust.panel(answers)
+    page, table = found._repr_html_(), found.to_pandas()
+    assert page.count("<tr>") == 5 and "independent votes" in page and repr(found) == str(found)
+    best = found.members[0]
+    assert f"{best.accuracy.low:.1%} to {best.accuracy.high:.1%}" in page
+    assert table["worker"].tolist() == [each.worker for each in found.members] == found.to_polars()["worker"].to_list()

@@ -24,6 +24,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from crowdwise._core.display import NOTHING, html_table, percent
+from crowdwise._core.frames import convert
 from crowdwise._core.validation import is_integer, is_number, require
 from crowdwise.answers import Answers, as_answers
 from crowdwise.errors import ConvergenceWarning, CrowdwiseError, EmptyError, SingleClassError
@@ -68,7 +70,7 @@ class Member:
     without: Removal | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Panel:
     """What `panel` returns.
 
@@ -138,6 +140,14 @@ class Panel:
             {name: pa.array([row[name] for row in rows], kinds.get(name, pa.float64())) for name in rows[0]}
         )
 
+    def to_pandas(self) -> Any:
+        """Return the same as a pandas data frame."""
+        return convert(self.to_arrow(), "pandas")
+
+    def to_polars(self) -> Any:
+        """Return the same as a polars data frame."""
+        return convert(self.to_arrow(), "polars")
+
     def __str__(self) -> str:
         lines = [] if self.dependence is None else [self.dependence.summary()]
         for each in self.members:
@@ -148,6 +158,22 @@ class Panel:
         if self.droppable is not None:
             lines.append(f"Can be dropped together: {', '.join(map(str, self.droppable.workers))}")
         return "\n".join([*lines, *self.notes])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        header = ["worker", "family", "answers", "agrees", "accuracy", "95% interval", "may be dropped"]
+        dropped = () if self.droppable is None else self.droppable.workers
+        rows = [
+            [each.worker, each.family or "", f"{each.answers:,}", percent(each.agreement),
+             *((NOTHING, NOTHING) if (found := each.accuracy) is None else
+               (percent(found.value), f"{percent(found.low)} to {percent(found.high)}")),
+             "yes" if each.worker in dropped else ""]
+            for each in self.members
+        ]  # fmt: skip
+        words = [] if self.dependence is None else self.dependence.summary().splitlines()
+        return html_table(rows, header, [*words, *map(str, self.tests), *self.notes])
 
 
 def panel(
