@@ -81,6 +81,9 @@ BENCHMARKS = {
     "dependence": Benchmark("dependence", "families of workers who err together: found, and nobody accused"),
     "worker-flags": Benchmark("worker_flags", "workers who answer at random or always the same, or copy"),
     "worker-quality": Benchmark("worker_quality", "how often intervals of worker quality hold the truth"),
+    "first-second": Benchmark(
+        "first_second", "time and memory of a job of nine answers, compared with crowd-kit", PEERS
+    ),
     "scale": Benchmark("scale", "10^6 to 10^8 answers, from Parquet to labels", PEERS),
     "spark": Benchmark("spark_overhead", "cost of an iteration on Spark, compared with the local kernels"),
     "parallel": Benchmark("parallel_speed", "an epoch of training in one process and in two"),

@@ -23,6 +23,7 @@ from crowdwise.cli import (
     distributed,
     feedback,
     fit,
+    lean_imports,
     next,
     panel,
     predict,
@@ -125,4 +126,5 @@ def _options(
 
 def main() -> None:
     """Run the command line."""
+    lean_imports.enable()
     app(prog_name="crowdwise")

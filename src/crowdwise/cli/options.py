@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from crowdwise.cli.lean_imports import import_arrow_and_numba
 from crowdwise.cli.screen import progress
 from crowdwise.errors import CrowdwiseError, CrowdwiseWarning, ParameterError
 
@@ -119,6 +120,8 @@ def with_reading_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def wrapper(**arguments: Any) -> None:
+        if arguments.get("engine") != "spark":  # which needs pandas
+            import_arrow_and_numba()
         reading = {option.name: arguments.pop(option.name) for option in READING_OPTIONS}
         command(**arguments, reading=reading)
 

@@ -78,7 +78,7 @@ def check_quoting(
             else:
                 _count_rows(data, state)
             block = stream.read(BLOCK)
-    if state[_MODE] != _QUOTED:  # the last line may have no line break
+    if quoted and state[_MODE] != _QUOTED:  # the last line may have no line break
         _scan(np.array([NEW_LINE], np.uint8), ord(delimiter), is_id, state, suspects)
     if state[_MODE] == _QUOTED:
         message = f"the quotation mark that opens a cell at line {state[_OPENED]} is never closed. {_REMEDY}"
@@ -93,9 +93,10 @@ def check_quoting(
             "(--multiline)."
         )
         raise FormatError(message)
-    if state[_ROWS] - 1 != n_rows:
+    n_records = state[_ROWS] + (not state[_EMPTY])
+    if n_records - 1 != n_rows:
         message = (
-            f"{n_rows:,} rows were read, but the file has {state[_ROWS] - 1:,} rows below its header. Save it again as "
+            f"{n_rows:,} rows were read, but the file has {n_records - 1:,} rows below its header. Save it again as "
             "UTF-8 with one row per line."
         )
         raise FormatError(message)
