@@ -116,15 +116,23 @@ def crowd_curve(belief: Array, held: Answers, start: Array) -> Array:
     `belief` is (temperatures, answers, classes), `start` a confusion (temperatures, classes, labels); two answers
     distributed as `start` are added to each class.
     """
-    indicator = _indicator(held)  # (answers, labels), weighted
+    weight = np.ones(held.n_answers) if held.weight is None else held.weight
+    groups = []  # by label, since answers with the same label share a column of the confusion
+    for label in range(held.n_classes):
+        given = np.flatnonzero(held.label == label)
+        groups.append((np.ascontiguousarray(belief[:, given].transpose(0, 2, 1)), weight[given]))
     confusion = start
     for _ in range(STEPS):
-        joint = belief * confusion.transpose(0, 2, 1)[:, held.label]  # (temperatures, answers, classes)
-        joint /= np.maximum(joint.sum(axis=2, keepdims=True), FLOOR)
-        counts = joint.transpose(0, 2, 1) @ indicator + 2 * start
+        counts = 2 * start
+        for label, (of_label, mass) in enumerate(groups):  # (temperatures, classes, answers), (answers,)
+            column = confusion[:, None, :, label]  # (temperatures, 1, classes)
+            share = mass / np.maximum(column @ of_label, FLOOR)  # (temperatures, 1, answers)
+            counts[:, :, label] += (of_label @ share.transpose(0, 2, 1) * column.transpose(0, 2, 1))[:, :, 0]
         confusion = counts / counts.sum(axis=2, keepdims=True)
-    likely = (belief * confusion.transpose(0, 2, 1)[:, held.label]).sum(axis=2)  # (temperatures, answers)
-    return np.log(np.maximum(likely, FLOOR)) @ indicator.sum(axis=1)
+    out = np.zeros(len(belief))
+    for label, (of_label, mass) in enumerate(groups):
+        out += np.log(np.maximum(confusion[:, None, :, label] @ of_label, FLOOR))[:, 0] @ mass
+    return out
 
 
 def mixture_curve(believed: Array, chance: Array, weight: Array) -> Array:

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import difflib
 import os
-import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from crowdwise._core.user_cache import cache_folder
 from crowdwise.datasets import (
     cifar,
     dogs_vs_cats,
@@ -116,7 +116,7 @@ def fetch(name: str, folder: str | os.PathLike[str] | None = None) -> Path:
     if not entry.needs:
         message = f"{name} is simulated, so there is nothing to download. Use load({name!r})."
         raise CrowdwiseError(message)
-    root = _cache() if folder is None else Path(folder)
+    root = cache_folder() / "data" if folder is None else Path(folder)
     target = root / name
     if all((target / file).is_file() for file in entry.needs):
         return target
@@ -162,18 +162,7 @@ def _entry(name: str) -> DatasetEntry:
 def _roots() -> list[Path]:
     """Return the folders to search, in order."""
     folder = os.environ.get("CROWDWISE_DATA")
-    return [*([Path(folder).expanduser()] if folder else []), _cache()]
-
-
-def _cache() -> Path:
-    """Return the data folder in the user's cache: `$XDG_CACHE_HOME`, or the default of the system."""
-    if folder := os.environ.get("XDG_CACHE_HOME"):
-        base = Path(folder)
-    elif sys.platform == "win32" and (local := os.environ.get("LOCALAPPDATA")):
-        base = Path(local)
-    else:
-        base = Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
-    return base / "crowdwise" / "data"
+    return [*([Path(folder).expanduser()] if folder else []), cache_folder() / "data"]
 
 
 def _not_found(name: str) -> str:
@@ -185,11 +174,11 @@ def _not_found(name: str) -> str:
     if entry.prepare is None:
         remedy = (
             f"It cannot be downloaded. {entry.by_hand} and set CROWDWISE_DATA to the folder that contains it, or "
-            f"put it into {_cache()}."
+            f"put it into {cache_folder() / 'data'}."
         )
     else:
         remedy = (
             f"Download it ({entry.source}) with datasets.load({name!r}, download=True), set CROWDWISE_DATA to a folder "
-            f"that contains {name}/, or put that folder into {_cache()}."
+            f"that contains {name}/, or put that folder into {cache_folder() / 'data'}."
         )
     return f"{name} was not found in {' or '.join(places)}. {remedy}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -17,6 +18,8 @@ from typing import Any
 import jinja2
 
 from crowdwise._core import display
+from crowdwise._core.atomic_io import atomic_write
+from crowdwise._core.user_cache import cache_folder
 from crowdwise.choose.fold_fits import SKIPPED
 from crowdwise.evaluate.distributions import NEVER_ANSWERED
 from crowdwise.report import text
@@ -50,10 +53,21 @@ def template() -> jinja2.Template:
 
 @cache
 def chart_library() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed as one script; expressions are interpreted, so no policy allows `eval`."""
+    """Return Vega, Vega-Lite and Vega-Embed as one script; expressions are interpreted, so no policy allows `eval`.
+
+    It takes a second to put together, so the user's cache keeps it for each version of the compiler.
+    """
     import vl_convert
 
-    return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
+    script = "window.vegaEmbed = vegaEmbed;"
+    with suppress(OSError, RuntimeError):  # no home folder, or one that cannot be read or written
+        file = cache_folder() / f"charts-{vl_convert.__version__}.js"  # type: ignore[attr-defined]
+        if not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_write(file) as partial:
+                partial.write_text(vl_convert.javascript_bundle(script), encoding="utf-8")
+        return file.read_text(encoding="utf-8")
+    return str(vl_convert.javascript_bundle(script))
 
 
 def embed(data: Any) -> str:

@@ -83,10 +83,11 @@ def _curve(
     def label(part: Answers) -> Labelling:
         gold, evidence, sample = context.data.gold, fits.evidence, context.data.sample
         named, seed = context.data.families is not None, context.options.seed
-        if evidence.pool is not None:
+        if evidence.pool is not None and part is not context.data.answers:
             evidence = evidence.with_pool(*fit_pools(part, evidence.dependence, named=named, random_state=seed))
         if name != POOL or evidence.pool is None:
-            fitted = fit_model(copy.deepcopy(model), None, part, gold)
+            whole = part is context.data.answers
+            fitted = model if whole else fit_model(copy.deepcopy(model), None, part, gold)
         else:
             fitted = evidence.pool
             if gold is not None and sample is not None:
