@@ -68,6 +68,7 @@ def shown(result: Any) -> dict[str, Any]:
         with alt.renderers.enable("mimetype"):
             bundle = result._repr_mimebundle_()
         bundle = bundle[0] if isinstance(bundle, tuple) else bundle
+        bundle = {kind.replace(".json", "+json"): spec for kind, spec in bundle.items()}  # as the notebook format asks
         return {**bundle, "image/png": base64.b64encode(picture.getvalue()).decode(), "text/plain": ["a chart"]}
     bundle = {"text/plain": repr(result).splitlines(keepends=True)}
     html = getattr(result, "_repr_html_", None)

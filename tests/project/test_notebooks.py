@@ -20,8 +20,10 @@ def test_a_notebook_runs_and_is_stored_with_its_outputs(path):
     stored, fresh = json.loads(path.read_text("utf-8")), execute(path)
     assert len(path.read_text("utf-8")) < LARGEST
     assert len(code(stored)) > 5
+    shown = [part for cell in code(stored) for each in cell["outputs"] for part in each.get("data", {}).items()]
+    assert shown and all(kind.endswith("+json") == isinstance(part, dict) for kind, part in shown)
     for before, now in zip(code(stored), code(fresh), strict=True):
-        kinds = [[sorted(each.get("data", {"text": ""})) for each in cell["outputs"]] for cell in (before, now)]
+        kinds = [[sorted(each.get("data", ["text"])) for each in cell["outputs"]] for cell in (before, now)]
         assert kinds[0] == kinds[1], f"run `make notebooks`: another kind of output\n{''.join(now['source'])}"
 
 
