@@ -44,6 +44,13 @@ from crowdwise.kinds.ratings.methods.averages import Mean as Mean
 from crowdwise.kinds.ratings.methods.averages import MeanRounded as MeanRounded
 from crowdwise.kinds.ratings.methods.averages import Median as Median
 from crowdwise.kinds.ratings.methods.averages import TrimmedMean as TrimmedMean
+from crowdwise.kinds.ratings.methods.catd import CATD as CATD
+from crowdwise.kinds.ratings.methods.gaussian import GaussianWorkers as GaussianWorkers
+from crowdwise.kinds.ratings.methods.gaussian import StudentWorkers as StudentWorkers
+from crowdwise.kinds.ratings.methods.gtm import GTM as GTM
+from crowdwise.kinds.ratings.methods.ordinal import OrdinalDawidSkene as OrdinalDawidSkene
+from crowdwise.kinds.ratings.methods.ordinal_glad import OrdinalGLAD as OrdinalGLAD
+from crowdwise.kinds.ratings.methods.ordinal_pool import OrdinalPool as OrdinalPool
 from crowdwise.learn.joint_em.joint_em import JointEM as JointEM
 from crowdwise.learn.methods.aggnet import AggNet as AggNet
 from crowdwise.learn.methods.aggregated import Aggregated as Aggregated

@@ -6,8 +6,8 @@
     answers     drawn from the confusion matrices, made worse by difficult   `answer`
                 tasks or by errors that workers share
 
-`simulate` combines the four steps; `digits_crowd` returns real images with a simulated crowd. The simulated crowds of
-the papers are in `reproduction.crowds`, outside the package.
+`simulate` combines the four steps; `digits_crowd` returns real images with a simulated crowd, and `rating_crowd`
+ratings. The simulated crowds of the papers are in `reproduction.crowds`, outside the package.
 
 Everything is determined by `seed`, an integer or a numpy Generator. Each step has its own random stream: the same seed
 gives the same truth for any crowd, and the same assignment for any answers.
@@ -25,6 +25,7 @@ from crowdwise.simulate.answers import answer, assign
 from crowdwise.simulate.balance import Array, Balance, Seed, draw_truth, shares, split
 from crowdwise.simulate.comparisons import comparisons
 from crowdwise.simulate.digits import digits_crowd, look_alike
+from crowdwise.simulate.ratings import rating_crowd
 from crowdwise.simulate.workers import Workers, crowd
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "digits_crowd",
     "draw_truth",
     "look_alike",
+    "rating_crowd",
     "shares",
     "simulate",
     "split",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy import special
@@ -72,13 +72,23 @@ class RatingModel(TruthModel):
             raise ParameterError(message)
         return self.proba_[np.arange(len(self.codes_)), self.codes_]
 
-    def interval(self, level: float = 0.9) -> Array:
+    def interval(self, level: float = 0.9, *, of: Literal["crowd", "expert"] = "crowd") -> Array:
         """Return an interval that contains the true value with this probability, (tasks, 2): lower and upper end.
 
         On a scale, the ends are levels (positions of named ones): those below and above are excluded with at most half
         of the remaining probability each.
+
+        Parameters
+        ----------
+        level : float
+            Probability that the interval contains the value.
+        of : {"crowd", "expert"}
+            For numbers: whether the value is on the scale of the average worker, or on that of somebody else, whose
+            bias and stretch are as unknown as those of one more worker. "expert" needs `GaussianWorkers` or
+            `StudentWorkers`, which estimate how much workers differ.
         """
         require(is_number(level) and 0 < level < 1, "level", level, "a probability between 0 and 1")
+        require(of in ("crowd", "expert"), "of", of, "'crowd' or 'expert'")
         tail = (1 - level) / 2
         if not self._ratings.numeric:
             below = self.proba_.cumsum(axis=1)  # (tasks, levels)
@@ -86,10 +96,15 @@ class RatingModel(TruthModel):
             high = (below >= 1 - tail - 1e-12).argmax(axis=1)
             return np.stack([self._ratings.values[low], self._ratings.values[high]], axis=1)
         width = -special.ndtri(tail) if self.degrees_ is None else -special.stdtrit(self.degrees_, tail)
-        half = width * self.standard_error_
+        half = width * np.hypot(self.standard_error_, self._error_of_expert() if of == "expert" else 0)
         return np.stack([self.value_ - half, self.value_ + half], axis=1)
 
     # For subclasses
+
+    def _error_of_expert(self) -> Array:
+        """Return the standard deviation over people of how they would rate each task without noise, (tasks,)."""
+        message = f"{type(self).__name__} does not estimate how much workers differ. Use GaussianWorkers."
+        raise ParameterError(message)
 
     def _choose_labels(self, rng: np.random.Generator) -> None:
         """Set `codes_`: on a scale the median of `proba_`, which has the least expected error; else the nearest."""
