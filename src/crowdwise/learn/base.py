@@ -12,7 +12,8 @@ from sklearn.base import BaseEstimator
 
 from crowdwise._core.blas_threads import one_blas_thread
 from crowdwise._core.validation import require
-from crowdwise.answers import Answers
+from crowdwise.answers import Answers, as_answers
+from crowdwise.answers.rows import Duplicates
 from crowdwise.errors import (
     FeaturesError,
     ParameterError,
@@ -84,6 +85,7 @@ class CrowdClassifier(FittedModel, BaseEstimator):
     infers_labels_first: ClassVar[bool] = False  # from all answers, whatever the weights of their tasks
 
     history_: list[dict[str, Any]]
+    _start: Any = None  # where `partial_fit` makes the next fit start
 
     def fit(
         self,
@@ -144,6 +146,63 @@ class CrowdClassifier(FittedModel, BaseEstimator):
         self.codes_ = pick(self.proba_, np.random.default_rng(getattr(self, "random_state", 0)))
         self._after_fit(inputs)
         return self
+
+    def partial_fit(
+        self,
+        X: Any,
+        answers: Any,
+        *,
+        sample_weight: Any = None,
+        gold: Any = None,
+        callback: Callback | None = None,
+        duplicates: Duplicates = "error",
+        restart: bool = False,
+    ) -> Self:
+        """Add answers that arrived later, by known or new workers to known or new tasks.
+
+        JointEM and Raykar continue from what they believe. CrowdLayer, CoNAL, AnnoReg, MaxMIG, UnionNet and GeoCrowdNet
+        continue from their weights, for as many epochs as the last fit took times the share of the answers that are
+        new. All of them use all answers; they may end elsewhere than a fit. Other learners, and all of them if a class
+        is new, are fitted again.
+
+        Parameters
+        ----------
+        X : as in `fit`
+            Features of all tasks, since features are not stored: first those of `tasks_`, in this order, then those of
+            new tasks, in the order of `answers.tasks`. Tables with task ids are matched by id.
+        answers : Answers or data frame
+            The answers to add.
+        sample_weight, gold, callback : optional
+            As in `fit`, for all tasks. They are not remembered.
+        duplicates : {"error", "first", "last", "vote"}
+            Which answer counts if a worker has answered a task before ("last": the new one).
+        restart : bool
+            Whether to fit on all answers from the start.
+
+        Examples
+        --------
+        >>> from crowdwise import Raykar, simulate
+        >>> X, answers = simulate.digits_crowd()
+        >>> early = answers.take(range(1200))  # answers to all images arrive later
+        >>> model = Raykar(tol=1e-3).fit(X, early).partial_fit(X, answers.take(range(1200, 1845)))
+        >>> model.answers_.n_answers
+        1845
+        """
+        options = {"sample_weight": sample_weight, "gold": gold, "callback": callback}
+        if "answers_" not in vars(self):
+            return self.fit(X, answers, **options)
+        merged = self.answers_.merge(as_answers(answers), duplicates=duplicates)
+        features = open_features(X, merged)
+        if not restart and merged.n_classes == self.answers_.n_classes:
+            self._start = self._find_start(features, merged)
+        try:
+            return self.fit(features, merged, **options)
+        finally:
+            self._start = None
+
+    def _find_start(self, features: Features, answers: Answers) -> Any:
+        """Return where a fit of more answers can start, or None."""
+        return None
 
     def _before_fit(self, inputs: FitInput) -> None:
         """Choose what a fit needs to know first, such as how long to train."""

@@ -194,6 +194,20 @@ def check_answers_to_a_task_of_weight_zero_do_not_matter(subject: Subject) -> No
         expect_equal(first, second, "predict_proba differs", atol=1e-6)
 
 
+def check_partial_fit_uses_all_answers(subject: Subject) -> None:
+    """`partial_fit` adds answers, tasks and workers; with `restart=True` it is a fit on all answers."""
+    X, answers, _ = subject.data
+    early = answers.select(workers=answers.workers[:6])[np.arange(60)]
+    late = answers.take(np.flatnonzero((answers.task >= 60) | (answers.worker >= 6)))
+    merged = early.merge(late)
+    more = subject.new().fit(X[:60], early).partial_fit(X, late)
+    expect(more.answers_ == merged, "answers_ are not all answers")
+    expect_probabilities(more.proba_, (N_TASKS, N_CLASSES), "proba_")
+    expect(more.answer_proba(X[:2]).shape == (2, N_WORKERS, N_CLASSES), "answer_proba does not know the new workers")
+    again = subject.new().fit(X[:60], early).partial_fit(X, late, restart=True)
+    expect_equal(again.proba_, subject.new().fit(X, merged).proba_, "proba_ of restart=True is not that of a fit")
+
+
 def check_weights_of_answers_matter(subject: Subject) -> None:
     """Answers of low weight change the result; weights that are not used are rejected."""
     X, answers, _ = subject.data

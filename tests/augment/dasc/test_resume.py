@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import crowdwise as cw
-from crowdwise.augment.dasc.resume import copy_start_weights, use_start_weights
+from crowdwise.augment.dasc.resume import use_start_weights
 from crowdwise.errors import ModelFileError, ParameterError
+from crowdwise.learn.network.continuing import copy_weights
 from tests.helpers.dasc_crowds import crowd, plain, tiny
 
 pytestmark = pytest.mark.filterwarnings("ignore::crowdwise.errors.ConvergenceWarning")
@@ -49,7 +50,7 @@ def test_a_warm_start_begins_with_the_last_network(data):
     ):
         earlier = base(epochs=5).fit(X, answers)
         model = base(**still)
-        with use_start_weights(copy_start_weights(earlier), model):
+        with use_start_weights(copy_weights(earlier), model):
             model.fit(X, answers)
         np.testing.assert_allclose(model.predict_proba(X), earlier.predict_proba(X), atol=1e-5)
         assert "_module" not in vars(model)
@@ -59,7 +60,7 @@ def test_a_warm_start_begins_with_the_last_network(data):
 
 def test_incompatible_start_weights_are_rejected(data):
     X, answers = data
-    start = copy_start_weights(tiny().fit(X, answers))
+    start = copy_weights(tiny().fit(X, answers))
     model = tiny()
     name = next(iter(start))
     with (

@@ -47,13 +47,14 @@ from crowdwise.augment.dasc.pseudo_answers import (
     pool_statistics,
     restrict_to_eligible,
 )
-from crowdwise.augment.dasc.resume import SavedState, State, copy_start_weights, use_separate_answers, use_start_weights
+from crowdwise.augment.dasc.resume import SavedState, State, use_separate_answers, use_start_weights
 from crowdwise.augment.dasc.selection import lowest_entropy_pairs, quotas
 from crowdwise.augment.pairs import PAIRS, missing_blocks_by_pool, n_missing, sampled_blocks
 from crowdwise.errors import CrowdwiseError, CrowdwiseWarning
 from crowdwise.learn.base import Array, CrowdClassifier, FitInput
 from crowdwise.learn.features import Features
 from crowdwise.learn.network import checkpoint
+from crowdwise.learn.network.continuing import copy_weights
 from crowdwise.learn.network.learner import NetworkLearner
 from crowdwise.learn.network.plans import follow_plan, found_plan
 from crowdwise.learn.network.prediction import predict_answers
@@ -269,7 +270,7 @@ class DASC(Wrapper):
         chosen = self._choose(inputs, kept, state.pseudo, iteration)
         if len(chosen.task) == 0:
             return None
-        start = copy_start_weights(self.model_) if self.warm_start else {}
+        start = copy_weights(self.model_) if self.warm_start else {}
         return state._replace(pseudo=state.pseudo.append(chosen), history=self.history_, start=start)
 
     def _hide(self, inputs: FitInput) -> tuple[Answers, Answers | None]:

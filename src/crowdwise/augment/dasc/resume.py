@@ -21,14 +21,6 @@ from crowdwise.learn.network.training import CrowdModule
 from crowdwise.learn.network.training_length import TrainingPlan
 
 
-def copy_start_weights(model: CrowdClassifier) -> dict[str, Tensor]:
-    """Return the weights to start the next fit from: parameters and the network, but no buffers set from answers."""
-    assert isinstance(model, NetworkLearner)
-    parameters = {name for name, _ in model.module_.named_parameters()}
-    state = model.module_.state_dict()
-    return {name: v.clone() for name, v in state.items() if name in parameters or name.startswith("network.")}
-
-
 @contextmanager
 def use_start_weights(start: dict[str, Tensor], model: CrowdClassifier) -> Iterator[None]:
     """Make `model.fit` start from these weights, if there are any."""

@@ -103,18 +103,22 @@ class JointEMFitter:
         return EMResult(engine, experts, [*bounds, *more], converged)
 
     def fit_both(
-        self, problem: EMProblem, experts: list[Expert], callback: Callback | None
+        self, problem: EMProblem, experts: list[Expert], callback: Callback | None, start: Array | None = None
     ) -> tuple[EMResult | None, EMResult]:
         """Return a fit of the answers alone, None without `calibrate`, and one with experts.
 
-        The second one starts from the features. If it then predicts the answers better, it starts from the labels that
-        the first one found. With one answer per task these are hardly more than the answers, and are not tried.
+        The second one starts from the features, or from `start`, beliefs of an earlier fit. If it then predicts the
+        answers better, it starts from the labels that the first one found. With one answer per task these are hardly
+        more than the answers, and are not tried.
         """
-        result = self.fit(problem, experts, callback)
+        result = self.fit(problem, experts, callback, start)
         if not self.settings.calibrate:
             return None, result
         alone = self.fit_answers(problem)
-        if problem.answers.n_answers < MIN_ANSWERS * (np.diff(problem.answers.task_starts) > 0).sum():
+        if (
+            start is not None
+            or problem.answers.n_answers < MIN_ANSWERS * (np.diff(problem.answers.task_starts) > 0).sum()
+        ):
             return alone, result
         other = self.fit(problem, experts, None, alone.engine.proba[0])
         better = is_higher(other.engine.evidence(), result.engine.evidence(), problem.weight, START_ERRORS)

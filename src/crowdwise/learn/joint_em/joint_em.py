@@ -36,8 +36,10 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from crowdwise._core.validation import is_integer, is_number, require
+from crowdwise.answers import Answers
 from crowdwise.errors import ModelFileError
 from crowdwise.learn.base import Array, CrowdClassifier, FitInput
+from crowdwise.learn.beliefs import current_beliefs
 from crowdwise.learn.features import Features
 from crowdwise.learn.joint_em.class_prior import (
     ClassPrior,
@@ -207,15 +209,16 @@ class JointEM(CrowdClassifier):
         problem = EMProblem(answers, gold, weight, equal_shares=has_balanced_classes(answers, weight, self.named_))
         experts = fitter.make_experts(x, problem, _rows_with_weight(inputs.weight))
         declared = parse_class_prior(self.class_prior, self.class_prior_strength, answers.classes, self.named_)
-        alone, result = fitter.fit_both(problem, experts, inputs.callback if declared is None else None)
+        callback = inputs.callback if declared is None else None
+        alone, result = fitter.fit_both(problem, experts, callback, self._start)
         if problem.equal_shares and self.calibrate:  # the votes look balanced: do features and answers contradict it?
             unequal = problem._replace(equal_shares=False)
-            learned_alone, learned = fitter.fit_both(unequal, result.experts, None)
+            learned_alone, learned = fitter.fit_both(unequal, result.experts, None, self._start)
             if compare_shares(result, learned).contradicts:
                 problem, alone, result = unequal, learned_alone, learned
         if declared is not None:  # comparing fits with and without the prior tells whether the answers contradict it
             problem = problem._replace(declared_shares=declared)
-            alone, with_prior = fitter.fit_both(problem, experts, inputs.callback)
+            alone, with_prior = fitter.fit_both(problem, experts, inputs.callback, self._start)
             warn_if_contradicted(compare_shares(with_prior, result), stacklevel=4)
             result = with_prior
         self.features_used_ = fitter.use_features(alone, result)
@@ -250,6 +253,9 @@ class JointEM(CrowdClassifier):
         if engine.declared_shares is not None:
             proba = pull_to_shares(proba, *engine.declared_shares, engine.gold, engine.weight)
         engine.proba[0] = fix_gold(proba, engine.gold)
+
+    def _find_start(self, features: Features, answers: Answers) -> Array | None:
+        return None if is_network(self.classifier) else current_beliefs(self, features, answers)
 
     def _fit_network(self, inputs: FitInput) -> None:
         """Fit with networks, which the training loop trains between the E-steps."""

@@ -25,6 +25,7 @@ from crowdwise.answers import Answers
 from crowdwise.errors import ConvergenceWarning, ParameterError
 from crowdwise.evaluate.calibration import tempered
 from crowdwise.learn.base import Array, CrowdClassifier, FitInput, training_mask
+from crowdwise.learn.beliefs import current_beliefs
 from crowdwise.learn.features import Features
 from crowdwise.learn.features.scaling import mean_and_scale
 from crowdwise.learn.joint_em.classifiers import (
@@ -135,7 +136,7 @@ class Raykar(CrowdClassifier):
             answers, gold, [workers], classifier, max_iter=rounds, tol=tol, calibrate=self.calibrate,
             monotone=isinstance(classifier, LogisticClassifier),
         )  # fmt: skip
-        engine.start(vote_shares(answers))
+        engine.start(vote_shares(answers) if self._start is None else self._start)
         bounds, self.converged_ = engine.run(callback)
         self.proba_, self.confusion_ = engine.proba[0], workers.confusion()
         self.temperature_ = float(1 / max(engine.weights[0, 0], FLOOR))
@@ -147,6 +148,9 @@ class Raykar(CrowdClassifier):
         else:
             self.estimator_ = full.fitted
         warn_if_not_converged(self, self.converged_, rounds, tol)
+
+    def _find_start(self, features: Features, answers: Answers) -> Array | None:
+        return current_beliefs(self, features, answers)
 
     def _make_classifier(self, x: Array, weight: Array | None) -> Any:
         def make(rows: Array | None) -> Classifier:

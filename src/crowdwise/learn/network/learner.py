@@ -24,6 +24,7 @@ from crowdwise.learn.features.scaling import common_scale, mean_and_deviation
 from crowdwise.learn.network.architectures import Spec, build_network
 from crowdwise.learn.network.batches import Batches
 from crowdwise.learn.network.checkpoint import CheckpointFile, fit_fingerprint
+from crowdwise.learn.network.continuing import Continuation, continuation, use_weights
 from crowdwise.learn.network.imbalance import Loss, answer_weights, focal_gamma
 from crowdwise.learn.network.label_check import warn_of_poor_labels
 from crowdwise.learn.network.modules import Network
@@ -151,7 +152,9 @@ class NetworkLearner(CrowdClassifier):
         self._epoch_selection(inputs.features, inputs.answers, inputs.validation)  # raises before a long search
         self.training_search_ = []
         file = None if self.checkpoint is None else self._open_checkpoint(inputs)
-        if self.epochs == "auto":
+        if self._start is not None:
+            plan = self._start.plan
+        elif self.epochs == "auto":
             plan = self._find_plan(inputs, file)
         else:
             plan = TrainingPlan(self.epochs, *candidate_list(self, inputs.features)[0])
@@ -214,10 +217,16 @@ class NetworkLearner(CrowdClassifier):
         training, monitor = self._epoch_selection(features, answers, validation)
         self.module_ = self._module(self._network(features, answers.n_classes), training).to(self.device)
         self._prepare(self.module_, features, training, weight, gold)
+        if self._start is not None:
+            use_weights(self.module_, self._start)
         trainer = self._trainer(self.module_, features, training, weight, gold, monitor=monitor, callback=callback)
         self._train(trainer)
         trainer.finish()
         self.proba_ = self._infer_truth(features, answers, gold)
+
+    def _find_start(self, features: Features, answers: Answers) -> Continuation | None:
+        plain = type(self)._fit is NetworkLearner._fit and type(self)._train is NetworkLearner._train
+        return continuation(self, answers) if plain else None  # a method with phases of its own is fitted again
 
     def _network(self, features: Features, n_classes: int, n_models: int | None = None) -> Network:
         n_models = self.n_models if n_models is None else n_models
