@@ -85,7 +85,7 @@ class CrowdClassifier(FittedModel, BaseEstimator):
     infers_labels_first: ClassVar[bool] = False  # from all answers, whatever the weights of their tasks
 
     history_: list[dict[str, Any]]
-    _start: Any = None  # where `partial_fit` makes the next fit start
+    _resume_from: Any = None  # where `partial_fit` makes the next fit start
 
     def fit(
         self,
@@ -194,11 +194,11 @@ class CrowdClassifier(FittedModel, BaseEstimator):
         merged = self.answers_.merge(as_answers(answers), duplicates=duplicates)
         features = open_features(X, merged)
         if not restart and merged.n_classes == self.answers_.n_classes:
-            self._start = self._find_start(features, merged)
+            self._resume_from = self._find_start(features, merged)
         try:
             return self.fit(features, merged, **options)
         finally:
-            self._start = None
+            self._resume_from = None
 
     def _find_start(self, features: Features, answers: Answers) -> Any:
         """Return where a fit of more answers can start, or None."""

@@ -210,15 +210,15 @@ class JointEM(CrowdClassifier):
         experts = fitter.make_experts(x, problem, _rows_with_weight(inputs.weight))
         declared = parse_class_prior(self.class_prior, self.class_prior_strength, answers.classes, self.named_)
         callback = inputs.callback if declared is None else None
-        alone, result = fitter.fit_both(problem, experts, callback, self._start)
+        alone, result = fitter.fit_both(problem, experts, callback, self._resume_from)
         if problem.equal_shares and self.calibrate:  # the votes look balanced: do features and answers contradict it?
             unequal = problem._replace(equal_shares=False)
-            learned_alone, learned = fitter.fit_both(unequal, result.experts, None, self._start)
+            learned_alone, learned = fitter.fit_both(unequal, result.experts, None, self._resume_from)
             if compare_shares(result, learned).contradicts:
                 problem, alone, result = unequal, learned_alone, learned
         if declared is not None:  # comparing fits with and without the prior tells whether the answers contradict it
             problem = problem._replace(declared_shares=declared)
-            alone, with_prior = fitter.fit_both(problem, experts, inputs.callback, self._start)
+            alone, with_prior = fitter.fit_both(problem, experts, inputs.callback, self._resume_from)
             warn_if_contradicted(compare_shares(with_prior, result), stacklevel=4)
             result = with_prior
         self.features_used_ = fitter.use_features(alone, result)

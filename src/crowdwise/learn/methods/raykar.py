@@ -136,7 +136,7 @@ class Raykar(CrowdClassifier):
             answers, gold, [workers], classifier, max_iter=rounds, tol=tol, calibrate=self.calibrate,
             monotone=isinstance(classifier, LogisticClassifier),
         )  # fmt: skip
-        engine.start(vote_shares(answers) if self._start is None else self._start)
+        engine.start(vote_shares(answers) if self._resume_from is None else self._resume_from)
         bounds, self.converged_ = engine.run(callback)
         self.proba_, self.confusion_ = engine.proba[0], workers.confusion()
         self.temperature_ = float(1 / max(engine.weights[0, 0], FLOOR))

@@ -152,8 +152,8 @@ class NetworkLearner(CrowdClassifier):
         self._epoch_selection(inputs.features, inputs.answers, inputs.validation)  # raises before a long search
         self.training_search_ = []
         file = None if self.checkpoint is None else self._open_checkpoint(inputs)
-        if self._start is not None:
-            plan = self._start.plan
+        if self._resume_from is not None:
+            plan = self._resume_from.plan
         elif self.epochs == "auto":
             plan = self._find_plan(inputs, file)
         else:
@@ -217,8 +217,8 @@ class NetworkLearner(CrowdClassifier):
         training, monitor = self._epoch_selection(features, answers, validation)
         self.module_ = self._module(self._network(features, answers.n_classes), training).to(self.device)
         self._prepare(self.module_, features, training, weight, gold)
-        if self._start is not None:
-            use_weights(self.module_, self._start)
+        if self._resume_from is not None:
+            use_weights(self.module_, self._resume_from)
         trainer = self._trainer(self.module_, features, training, weight, gold, monitor=monitor, callback=callback)
         self._train(trainer)
         trainer.finish()
