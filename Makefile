@@ -60,7 +60,7 @@ release: setup docs ## Build the wheel and the sdist, and try the wheel alone, w
 # site and most network training are left to `tests`.
 LOWEST ?= tests/answers tests/io tests/evaluate tests/truth tests/datasets tests/compat tests/simulate \
 	tests/augment/iced/test_neighbours.py tests/run/test_pipeline.py tests/project/test_lowest.py \
-	tests/learn/features tests/learn/joint_em/test_gaussian.py tests/learn/joint_em/test_pooling.py \
+	tests/plots tests/learn/features tests/learn/joint_em/test_gaussian.py tests/learn/joint_em/test_pooling.py \
 	tests/learn/joint_em/test_views.py tests/learn/methods/test_raykar.py tests/learn/methods/test_crowdlab.py \
 	--ignore tests/io/test_fuzzing.py --ignore tests/learn/features/test_encoders.py
 test-lowest: .venv-lowest/ready  ## Run the core tests with the oldest supported dependencies

@@ -209,6 +209,17 @@ def test_what_cannot_be_drawn_is_refused_with_the_remedy(name, waum):
         draw("answers.csv")
 
 
+def test_an_object_without_answers_is_refused_with_the_remedy(answers):
+    class Own:
+        def fit(self, answers):
+            self.proba_ = np.ones((answers.n_tasks, answers.n_classes)) / answers.n_classes
+
+    own = Own()
+    own.fit(answers)
+    with pytest.raises(ParameterError, match="Own does not keep its answers: pass a run"):
+        cw.plots.workers(own)
+
+
 def test_charts_can_be_combined_and_saved_as_a_picture(model, run, tmp_path):
     both = cw.plots.workers(model) | cw.plots.confidence(run)
     assert isinstance(both, altair.HConcatChart)

@@ -39,6 +39,12 @@ def labels_of(subject: Any) -> Labels:
     if not hasattr(subject, "fit"):
         message = f"{type(subject).__name__} cannot be drawn: pass Answers, a data frame, a fitted model or a run."
         raise ParameterError(message)
+    if (kind := getattr(subject, "answer_kind", Answers.kind)) != Answers.kind:
+        message = f"{type(subject).__name__} takes {kind}; charts are of answers that name a class."
+        raise ParameterError(message)
+    if not hasattr(type(subject), "_fitted"):
+        message = f"{type(subject).__name__} does not keep its answers: pass a run, or subclass TruthModel."
+        raise ParameterError(message)
     return Labels(subject.answers_, np.asarray(subject.codes_), np.asarray(subject.proba_))
 
 

@@ -22,10 +22,11 @@ def margins(model: Any, task: Any = None) -> alt.LayerChart:
 
     Parameters
     ----------
-    model : fitted WAUM, AUM or Pruned
+    model : fitted WAUM, AUM or Pruned, or a run labelled by one
     task : task id, optional
         The default is the most ambiguous task.
     """
+    model = model.model if is_run(model) else model
     if not all(hasattr(model, name) for name in ("aum_", "trust_", "scores_")):
         message = f"{type(model).__name__} has no margins: pass a fitted WAUM, AUM or Pruned."
         raise ParameterError(message)
