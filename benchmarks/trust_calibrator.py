@@ -39,7 +39,7 @@ from crowdwise.trust.tempering import temper_to
 from crowdwise.truth.base import vote_shares
 from crowdwise.truth.methods.pool import Pool
 
-VERSION = "3"
+VERSION = "2"
 RIDGE = 0.02
 ACCEPTED = 0.9
 N_JUDGES = 10  # of small panels
@@ -49,11 +49,13 @@ INDEPENDENT_SEEDS = range(100, 130)  # not used while the rule was chosen
 
 
 class Fitted(NamedTuple):
-    """A crowd with its pool."""
+    """A crowd with its pools."""
 
     crowd: Crowd
     pools: tuple[Pool, Pool | None]
     inputs: Inputs
+    plain: Pool  # of the answers as they are, to learn from
+    plain_inputs: Inputs
     known: np.ndarray  # positions of answered tasks with known truth
     weight: float  # in training
 
@@ -65,9 +67,13 @@ class Fitted(NamedTuple):
 
 def fit(crowd: Crowd, weight: float = 1.0) -> Fitted:
     """Fit the pool of a crowd."""
-    pools = fit_pools(crowd.answers, measure(crowd.answers))
+    found = measure(crowd.answers)
+    pools = fit_pools(crowd.answers, found)
+    plain = Pool().fit(crowd.answers) if found is not None and found.families else pools[0]
     values = inputs(*pools)
-    return Fitted(crowd, pools, values, np.flatnonzero((crowd.answers.truth >= 0) & values.answered), weight)
+    return Fitted(
+        crowd, pools, values, plain, inputs(plain), np.flatnonzero((crowd.answers.truth >= 0) & values.answered), weight
+    )
 
 
 def train(crowds: list[Fitted]) -> Calibrator:
@@ -76,9 +82,9 @@ def train(crowds: list[Fitted]) -> Calibrator:
     x, y, weight = [], [], []
     for each in crowds:
         n = len(each.known)
-        log_odds = each.pool.log_odds_[each.known, each.pool.codes_[each.known]]  # all families at full weight
-        x.append(np.column_stack([log_odds, np.full(n, each.inputs.dependence)]))
-        y.append(each.pool.codes_[each.known] == each.crowd.answers.truth[each.known])
+        values, codes = each.plain_inputs, each.plain.codes_
+        x.append(np.column_stack([values.method_log_odds[each.known], np.full(n, values.dependence)]))
+        y.append(codes[each.known] == each.crowd.answers.truth[each.known])
         weight.append(np.full(n, each.weight / n / max(1, sources.count(each.crowd.source))))
     x, y, weight = np.vstack(x), np.concatenate(y).astype(float), np.concatenate(weight)
     centre = np.average(x, axis=0, weights=weight)
@@ -95,7 +101,7 @@ def train(crowds: list[Fitted]) -> Calibrator:
     bias = theta[0] - centre @ np.array([slope, shared])
     names = [each.crowd.name for each in crowds]
     return Calibrator(
-        VERSION, float(bias), float(slope), float(shared), names, np.array([e.inputs.crowd for e in crowds])
+        VERSION, float(bias), float(slope), float(shared), names, np.array([e.plain_inputs.crowd for e in crowds])
     )
 
 
