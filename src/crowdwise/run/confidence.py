@@ -35,7 +35,8 @@ from crowdwise.truth.base import Array, TruthModel, fix_gold
 from crowdwise.truth.methods.majority_vote import MajorityVote
 from crowdwise.truth.methods.pool import Pool
 
-STRONG = 0.1  # dependence from which shared mistakes limit the confidence
+STRONG = 0.1  # dependence from which workers appear to share mistakes
+FEW_VOTES = 0.6  # so do families that leave answers worth fewer independent votes than this each
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,9 @@ class Evidence:
     @property
     def is_strong(self) -> bool:
         """Whether workers appear to share mistakes."""
-        return self.values is not None and self.values.dependence > STRONG
+        found, values = self.dependence, self.values
+        families = found is not None and bool(found.families) and found.votes_per_answer < FEW_VOTES
+        return values is not None and (values.dependence > STRONG or families)
 
     def with_pool(self, pool: Pool | None, cautious: Pool | None = None) -> Evidence:
         """Return the evidence with a fitted pool, and with one in which families count as their effective votes."""

@@ -11,6 +11,7 @@ from crowdwise.choose import Choice
 from crowdwise.choose.candidates import POOL, VOTE
 from crowdwise.report.text import tell_dependence, unchecked_reason
 from crowdwise.report.who_to_talk_to import badness
+from crowdwise.run.confidence import FEW_VOTES
 from crowdwise.run.selection import Selected
 from crowdwise.run.tables.labels import CHEAP
 from crowdwise.run.tables.tasks import Disagreement
@@ -19,7 +20,6 @@ from crowdwise.trust.shared_errors import COPIES
 
 MAX_NAMES = 5  # workers named in a sentence
 FEW_TASKS = 30  # below, the expected accuracy is called a rough guess
-MANY_VOTES = 0.6  # answers worth fewer independent ones than this share of them are mentioned
 MOST = 0.5  # share of answers by flagged workers from which the flags themselves are in doubt
 GOLD_CHECK = 50  # gold labels that check the expected accuracy; of fewer tasks, all
 COPIES_FLAG = "copies "  # start of the flag of workers whose answers may be right, but are not their own
@@ -110,7 +110,7 @@ def dependence_words(trust: Mapping[str, Any]) -> list[str]:
     """Return what is known about workers who make the same mistakes, if it matters."""
     words = []
     answers, votes = trust["answers_per_task"], trust["effective_votes"]
-    if votes is not None and answers >= 2 and votes < MANY_VOTES * answers:
+    if votes is not None and answers >= 2 and votes < FEW_VOTES * answers:
         words.append(
             f"Workers appear to make the same mistakes: the {answers:.1f} answers to a task are worth about "
             f"{votes:.1f} independent ones."

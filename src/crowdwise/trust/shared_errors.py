@@ -97,6 +97,12 @@ class Dependence:
     _answers: Answers
     _fit: FamilyFit
 
+    @property
+    def votes_per_answer(self) -> float:
+        """How many independent votes an answer is worth, on average over the answered tasks."""
+        count = np.diff(self._answers.task_starts)
+        return float(self.effective_votes[count > 0].sum() / max(count.sum(), 1))
+
     def pair_table(self) -> pa.Table:
         """Return one row per pair of workers with enough common tasks, the most significant first.
 
