@@ -19,6 +19,7 @@ from crowdwise.run.tables.labels import (
     MINORITY,
     TINY,
     UNANSWERED,
+    UNFLAGGED,
     UNNAMED,
     Labelling,
     ambiguity,
@@ -97,6 +98,14 @@ def test_a_label_that_few_or_no_answers_name_is_not_accepted():
     found, reason = verdicts(["xyyz", "yyyy", "xxyy", "", "xxxx"], [0.95] * 5)
     assert found == ["review", "review", "accept", "needs more answers", "accept"]
     assert reason == [MINORITY, UNNAMED, None, UNANSWERED, None]
+
+
+def test_answers_of_flagged_workers_do_not_keep_a_label_from_being_accepted():
+    flagged = np.array([False, True, True, False, False, False])
+    found, reason = verdicts(["xyyyx", "xyyyy"], [0.95, 0.95], flagged=flagged)
+    assert found == ["accept", "review"] and reason == [UNFLAGGED, MINORITY]
+    many, _ = verdicts(["xyyyx"], [0.95], flagged=np.array([False, True, True, True, False, False]))
+    assert many == ["review"], "flagged workers gave half of the answers, so the flags themselves are in doubt"
 
 
 def test_features_may_speak_for_a_label_that_few_answers_name_and_the_reason_says_so():

@@ -10,8 +10,9 @@ The verdict is the first of these that applies:
     accept              the label is gold
     needs more answers  nobody has answered the task
     accept              confidence >= accept; if no answer could be held out to check it, also two answers or more
-    review              the same, but fewer than half of the answers name the label, and no features speak for it: with
-                        features, held-out answers have checked the model that contradicts the answers
+    review              the same, but fewer than half of the answers name the label, and neither features nor the
+                        answers of workers without a flag speak for it: with features, held-out answers have checked the
+                        model that contradicts the answers; flags count if they concern less than half of all answers
     hopeless            confidence < `HOPELESS`, and trusted answers contradict each other (`verdict_evidence`), as more
                         answers would: rewrite the question, or drop the task
     review              every worker who can be asked has answered the task already: more answers need new workers
@@ -48,6 +49,7 @@ GOLD = "gold label"
 UNANSWERED = "nobody has answered this task"
 UNNAMED = "nobody gave this label"
 MINORITY = "fewer than half of the answers name it"
+UNFLAGGED = "only flagged workers keep it from half of the answers"
 SPLIT = "trusted answers contradict each other"
 ASKED = "every worker has answered it: ask new workers or an expert"
 SINGLE = "only one answer, and no other answers to check it"
@@ -189,11 +191,25 @@ def verdicts(
     hopeless = (confidence < min(HOPELESS, accept)) & contradicted(labelling.answers, labelling.proba, bound)
     cheap = (answers_needed(labelling, accept) <= CHEAP) | single
     asked = nobody_left(labelling.answers, flagged)
-    supported = ~minority | (by_features and checked)
+    backed = minority & (unflagged_share(labelling, flagged) >= 0.5)
+    supported = ~minority | backed | (by_features and checked)
     rules = [known, count == 0, sure & supported, sure, hopeless, asked, cheap]
     verdict = np.select(rules, [0, 2, 0, 1, 3, 1, 2], 1).astype(np.int32)
-    reasons = [known, count == 0, hopeless, agreement == 0, minority, asked & (verdict == 1), single]
-    return verdict, np.select(reasons, [GOLD, UNANSWERED, SPLIT, UNNAMED, MINORITY, ASKED, SINGLE], "")
+    reasons = [known, count == 0, hopeless, agreement == 0, backed, minority, asked & (verdict == 1), single]
+    return verdict, np.select(reasons, [GOLD, UNANSWERED, SPLIT, UNNAMED, UNFLAGGED, MINORITY, ASKED, SINGLE], "")
+
+
+def unflagged_share(labelling: Labelling, flagged: Array | None) -> Array:
+    """Return which share of the answers by workers without a flag name the label, (tasks,).
+
+    It is 0 without such answers, and everywhere if flagged workers gave half of all answers: the wrong ones may be.
+    """
+    answers, _, codes = labelling
+    trusted = np.zeros(answers.n_answers, bool) if flagged is None else ~flagged[answers.worker]
+    if trusted.sum() <= answers.n_answers / 2:
+        return np.zeros(answers.n_tasks)
+    names = np.bincount(answers.task, trusted & (answers.label == codes[answers.task]), answers.n_tasks)
+    return np.asarray(names / np.maximum(np.bincount(answers.task, trusted, answers.n_tasks), 1))
 
 
 def nobody_left(answers: Answers, flagged: Array | None = None) -> Array:
