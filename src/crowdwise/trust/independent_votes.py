@@ -55,8 +55,15 @@ def independent_votes(answers: Answers, found: Dependence | None, *, named: bool
 
 
 def cautious_votes(answers: Answers, found: Dependence | None) -> Answers | None:
-    """Return the answers with every family as its effective votes; None if that changes nothing."""
-    if found is None or not (repeated_excess(found, named=True) > repeated_excess(found, named=False)).any():
+    """Return the answers with every family as its effective votes; None if that changes nothing.
+
+    Weights that the user gave are taken to say how far answers repeat each other already.
+    """
+    if (
+        found is None
+        or answers.weight is not None
+        or not (repeated_excess(found, named=True) > repeated_excess(found, named=False)).any()
+    ):
         return None
     return independent_votes(answers, found, named=True)
 
