@@ -149,7 +149,8 @@ def show(results: dict[str, Any]) -> None:
         mean = {what: float(np.mean([run[what] for run in runs])) for what in runs[0] if what != "new"}
         error = np.sqrt((mean["square"] - mean["gap"] ** 2) / sum(run["tasks"] for run in runs))
         low = mean["gap"] < -error
-        below += [name] * low
+        if low:
+            below.append(name)
         table.add_row(
             name, *[f"{mean[what]:.1f}" for what in columns],
             f"{mean['gap']:+.1f} ± {error:.1f}{' below' if low else ''}",
