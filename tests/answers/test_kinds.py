@@ -41,7 +41,7 @@ def test_what_is_not_a_class_is_an_error_unless_it_is_declared_one(labels, kind,
     rows = [f"{i // 3},{i % 3},{cell}" for i, cell in enumerate(cells)]
     (tmp_path / "a.csv").write_text("\n".join(["task,worker,label", *rows]))
     with pytest.raises(errors.AnswerKindError, match=kind):
-        read(tmp_path / "a.csv")
+        read(tmp_path / "a.csv", kind="classes")
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_compressed_table_is_rejected_before_it_is_unpacked(tmp_path, monkeypatc
     [
         (pa.array(["a", "a"]), "occurs twice"),
         (pa.array(["a", None]), "missing"),
-        (pa.array([1.5]), "double"),
+        (pa.array([1.5], pa.float32()), "float"),
         (pa.array(["a"]).dictionary_encode(), "dictionary"),
     ],
 )

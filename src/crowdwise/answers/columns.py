@@ -20,7 +20,7 @@ COLUMN_NAMES = {
                "rater_id", "labeler", "labeller", "coder", "user", "user_id", "expert", "judge", "judge_id",
                "judge_model", "model"),
     "label": ("label", "answer", "response", "annotation", "rating", "class", "category", "judgment", "judgement",
-              "verdict", "value", "vote", "choice"),
+              "verdict", "value", "vote", "choice", "score", "stars", "grade"),
 }  # fmt: skip
 
 # Columns that hold values: their type, its description, and the error raised for other values.

@@ -206,6 +206,8 @@ class Ratings(AnswerTable):
             Whether the answers are numbers rather than levels. By default they are numbers if there are more than 21
             levels, or unequal steps between them.
         """
+        if levels is not None and are_numbers(pa.array([str(level) for level in levels], pa.large_string())):
+            levels = [float(level) for level in levels]
         arrays = {role: as_arrow_values(columns.pop(role), role) for role in ("label", "truth") if role in columns}
         text = [
             array for array in arrays.values() if not pa.types.is_floating(array.type) and array.null_count < len(array)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crowdwise.cli import options, spark
+from crowdwise.cli import options, ratings, spark
 from crowdwise.cli.known_labels import NO_GOLD, known_labels
 from crowdwise.cli.method_options import build, settings
 from crowdwise.cli.options import read_answers, refuse_same_file, sizes
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from crowdwise.truth.base import TruthModel
 
 EXAMPLE = "Example: crowdwise aggregate answers.csv -o labels.csv --workers workers.csv"
+DEFAULT = "dawid-skene"
 CONFIDENT = 0.9
 _CHECK_UP_TO = 3_000_000  # answers: with more, the check needs --check, because it fits a second time
 SCORES = {
@@ -38,14 +39,15 @@ def aggregate(
     ctx: typer.Context,
     files: options.Sources,
     method: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--method",
             "-m",
             metavar="METHOD",
-            help="Method that does not use features; `crowdwise methods` lists them.",
+            help="Method that does not use features; `crowdwise methods` lists them. Default: dawid-skene; for ratings "
+            "ordinal-pool on a scale and gaussian-workers for numbers.",
         ),
-    ] = "dawid-skene",
+    ] = None,
     out: Annotated[
         str | None,
         typer.Option(
@@ -94,7 +96,7 @@ def aggregate(
     if engine is spark.Engine.spark:
         columns = {name: reading[name] for name in ("task", "worker", "label")}
         result = spark.aggregate(
-            files, method, out, truth, None if gold == NO_GOLD else gold, set_, seed,
+            files, method or DEFAULT, out, truth, None if gold == NO_GOLD else gold, set_, seed,
             format=reading["format"], columns=columns, duplicates=reading["duplicates"],
             max_classes=reading["max_classes"], master=master, checkpoint=checkpoint, resume=resume, bad=bad,
             parts=parts, broadcast_limit=broadcast_limit, overwrite=overwrite, spark_conf=spark_conf,
@@ -107,13 +109,15 @@ def aggregate(
         )
     if json:
         as_json(result)
+    elif result.get("kind") == "ratings":
+        ratings.show_aggregate(result)
     else:
         show(result)
 
 
 def aggregate_locally(
-    files: list[Path], method: str, out: Path | None, workers: Path | None, truth: Path | None, gold: Path | None,
-    set_: list[str] | None, check: bool | None, seed: int, **reading: Any,
+    files: list[Path], method: str | None, out: Path | None, workers: Path | None, truth: Path | None,
+    gold: Path | None, set_: list[str] | None, check: bool | None, seed: int, **reading: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """Fit on this machine, write the tables, and return a summary."""
     from crowdwise.io import check_target, write
@@ -123,8 +127,14 @@ def aggregate_locally(
     for target in targets:
         check_target(target)
     refuse_same_file([*files, truth, gold], targets, reading.get("pseudonymise"))
-    model = build(method, settings(set_ or []), seed)
-    answers = read_answers(files, **reading)
+    parameters = settings(set_ or [])
+    if method is not None:
+        build(method, parameters, seed)  # an unknown method or parameter is an error before anything is read
+    answers = read_answers(files, **{**reading, "kind": reading.get("kind") or _kind_of(method)})
+    if answers.kind == "ratings":
+        return ratings.aggregate(answers, method, parameters, seed, out, workers, gold, truth)
+    method = method or DEFAULT
+    model = build(method, parameters, seed)
     answers, known, fixed = known_labels(answers, truth, gold)
     seconds = fit(model, method, answers, fixed)
     labels = label_table(model)
@@ -153,6 +163,13 @@ def aggregate_locally(
     if method != "majority-vote" and check is not False:
         result["check"] = check_held_out(model, answers, fixed, required=bool(check))
     return result
+
+
+def _kind_of(method: str | None) -> str:
+    """Return the kind of answers that a method takes; "auto" without a method."""
+    from crowdwise._core.registry import find_method
+
+    return "auto" if method is None else find_method(method).kind
 
 
 def fit(model: TruthModel, name: str, answers: Answers, gold: Array | None) -> float:

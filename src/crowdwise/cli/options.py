@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class Kind(StrEnum):
+    """What an answer is."""
+
+    auto = "auto"
+    classes = "classes"
+    ratings = "ratings"
+
+
 class Duplicates(StrEnum):
     """What to do if a worker answered a task more than once."""
 
@@ -80,6 +88,15 @@ READING_OPTIONS = (
     ),
     _reading_option(
         "label", str | None, None, metavar="COLUMN", help="Column with the labels. Default: detected by its name."
+    ),
+    _reading_option(
+        "kind", Kind | None, None,
+        "What an answer is: one of several unordered classes, or a level of a scale or a number (ratings). Default: "
+        "`run` and `aggregate` tell from the values and say so; other commands take classes.",
+    ),
+    _reading_option(
+        "levels", str | None, None, metavar="LOW,...,HIGH",
+        help="Levels of the scale of ratings, lowest first. Default: their natural order.",
     ),
     _reading_option(
         "duplicates", Duplicates, Duplicates.error,
@@ -234,11 +251,15 @@ def _read(files: list[Path], reader: Callable[..., T], options: dict[str, Any]) 
             message = f"{file} is the folder of a run, not a file of answers. Pass the file that the run was made from."
             raise ParameterError(message)
     with progress(f"Reading {', '.join(file.name for file in files)}"):
-        arguments = {
+        arguments: dict[str, Any] = {
             name: value if isinstance(value, int) else str(value)  # a bool is an int
             for name, value in options.items()
             if value is not None
         }
+        if "levels" in arguments:
+            arguments["levels"] = [level.strip() for level in arguments["levels"].split(",")]
+            arguments.setdefault("kind", "ratings")
+        arguments.setdefault("kind", "classes")
         return reader(files if len(files) > 1 else files[0], **arguments)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crowdwise.cli import known_labels, method_options, options
+from crowdwise.cli import known_labels, method_options, options, ratings
 from crowdwise.cli.fit import FEATURES, match
 from crowdwise.cli.interruption import resume_hint
 from crowdwise.cli.options import read_answers_with_side_columns, refuse_same_file, renamed, sizes, withheld
@@ -136,7 +136,22 @@ def run(
     refuse_same_file([*files, features, gold, truth, family_file], [folder], pseudonymise)
     target = OutputFolder(folder)  # rejects an unsuitable folder before data is read
     with withheld(files, really=pseudonymise is not None):
-        answers, side = read_answers_with_side_columns(files, text=text, **reading)
+        answers, side = read_answers_with_side_columns(
+            files, text=text, **{**reading, "kind": reading["kind"] or "auto"}
+        )
+    if answers.kind == "ratings":
+        if features is not None or images is not None or resume:
+            message = "ratings are run without features, images and --resume. For classes, pass --kind classes."
+            raise ParameterError(message)
+        answers, _ = renamed(answers, pseudonymise)
+        with progress_display() as callback:
+            sources = list(inputs(files, gold=gold, truth=truth))
+            rated = ratings.run(
+                answers, target, gold, truth, callback, method=method or "auto", budget=budget, folds=folds, seed=seed,
+                inputs=sources,
+            )  # fmt: skip
+        ratings.show_run(rated, json=json)
+        return
     groups = known_labels.read_families(families, files, answers, pseudonymise, reading)
     answers, row = renamed(answers, pseudonymise)
     answers, gold = known_labels.with_marked_gold(answers, gold)

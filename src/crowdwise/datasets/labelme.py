@@ -36,7 +36,7 @@ def load(folder: Path) -> Dataset:
         decode_classes(file, f"y_{split}", codes, classes, len(rows))
         for split, codes, rows in zip(SPLITS, parts[3:], features, strict=True)
     )
-    answers = read(folder / "answers.csv", tasks=np.arange(len(X)))
+    answers = read(folder / "answers.csv", kind="classes", tasks=np.arange(len(X)))
     answers = answers.with_truth((answers.tasks, truth))
     images = LazyImages(image_file, {split: (f"jpeg_{split}", f"offsets_{split}") for split in SPLITS})
     return Dataset(

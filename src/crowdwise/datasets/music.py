@@ -28,7 +28,7 @@ def load(folder: Path) -> Dataset:
     X, X_test = as_feature_matrix(file, X), as_feature_matrix(file, X_test)
     truth = decode_classes(file, "y_train", y, classes, len(X))
     truth_test = decode_classes(file, "y_test", y_test, classes, len(X_test))
-    answers = read(folder / "answers.csv", tasks=np.arange(len(X)))
+    answers = read(folder / "answers.csv", kind="classes", tasks=np.arange(len(X)))
     answers = answers.with_truth((answers.tasks, truth))
     return Dataset("music", answers, truth, answers.classes, X, X_test=X_test, truth_test=truth_test)
 

@@ -24,7 +24,7 @@ def load(folder: Path) -> Dataset:
     file, pairs = folder / "features.npz", folder / "pairs_text.csv.gz"
     X, y, names = load_arrays(file, "X", "y", "names")
     X = as_feature_matrix(file, X)
-    answers = read(folder / "answers.csv.gz", tasks=np.arange(len(X)))
+    answers = read(folder / "answers.csv.gz", kind="classes", tasks=np.arange(len(X)))
     answers = answers.with_truth((answers.tasks, decode_classes(file, "y", y, np.arange(2), len(X))))
     return Dataset(
         "product", answers, answers.classes[answers.truth], answers.classes, X,

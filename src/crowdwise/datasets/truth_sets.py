@@ -41,7 +41,7 @@ CEKA = ("fej2013", "leaves")
 def load(folder: Path, *, name: str) -> Dataset:
     """Read the prepared tables, and the features if there are any."""
     file = folder / "features.npz"
-    answers = read(folder / "answers.csv.gz", duplicates="last")
+    answers = read(folder / "answers.csv.gz", kind="classes", duplicates="last")
     known = read_truth(folder / "truth.csv.gz")
     answers = answers.with_truth((known["task"], known["label"]))
     assert answers.truth is not None

@@ -23,6 +23,14 @@ from crowdwise.evaluate.metrics import (
     macro_f1,
     per_class,
 )
+from crowdwise.evaluate.ratings import (
+    evaluate_ratings,
+    intraclass_correlation,
+    mean_absolute_error,
+    quadratic_weighted_kappa,
+    rating_alpha,
+    within_one,
+)
 from crowdwise.evaluate.roc import RocCurve, roc_curve, sensitivity, specificity
 from crowdwise.evaluate.scores import Scores, evaluate
 from crowdwise.evaluate.summary import Spread, Summary, summarise
@@ -45,13 +53,18 @@ __all__ = [
     "decide",
     "ece",
     "evaluate",
+    "evaluate_ratings",
     "fleiss_kappa",
     "imbalance_ratio",
+    "intraclass_correlation",
     "krippendorff_alpha",
     "log_loss",
     "macro_f1",
+    "mean_absolute_error",
     "pairwise_agreement",
     "per_class",
+    "quadratic_weighted_kappa",
+    "rating_alpha",
     "reliability",
     "roc_curve",
     "sensitivity",
@@ -60,4 +73,5 @@ __all__ = [
     "tempered",
     "uncertainty",
     "vote_belief",
+    "within_one",
 ]

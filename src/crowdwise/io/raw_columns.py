@@ -169,7 +169,7 @@ def concat_files(raws: Sequence[RawColumns], files: Sequence[Path] = ()) -> RawC
 
 def concat_columns(parts: Sequence[pa.Array], role: str, places: Sequence[str]) -> pa.Array:
     """Concatenate arrays of one type; an all-null part fits any type. `places` names their sources, for messages."""
-    parts = [part if pa.types.is_dictionary(part.type) else as_arrow(part, role) for part in parts]
+    parts = [part if _keeps_type(part, role) else as_arrow(part, role) for part in parts]
     typed = [(part.type, place) for part, place in zip(parts, places, strict=True) if not pa.types.is_null(part.type)]
     if not typed:
         return pa.concat_arrays(parts)
@@ -185,6 +185,11 @@ def concat_columns(parts: Sequence[pa.Array], role: str, places: Sequence[str]) 
     if len(parts) > 1 and pa.types.is_dictionary(kind):
         parts = pa.chunked_array(parts).unify_dictionaries().chunks
     return pa.concat_arrays(parts) if len(parts) > 1 else parts[0]
+
+
+def _keeps_type(part: pa.Array, role: str) -> bool:
+    """Return whether a column is not converted to ids: it is encoded already, or may hold numbers."""
+    return pa.types.is_dictionary(part.type) or (role in ("label", "truth") and pa.types.is_floating(part.type))
 
 
 def _compact(array: pa.Array, kind: pa.DataType | None) -> pa.Array:

@@ -16,12 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdwise._core.display import pluralise
-from crowdwise.answers import Answers
+from crowdwise._core.validation import require
+from crowdwise.answers import TABLES, Answers, Ratings
 from crowdwise.answers.columns import recognise
 from crowdwise.answers.encoding import check_no_nulls, preview, type_name
 from crowdwise.answers.kinds import folded_text
+from crowdwise.answers.scales import ratings_reason
 from crowdwise.errors import (
     AnswerKindError,
+    AnswerKindWarning,
     CrowdwiseError,
     DuplicateError,
     FormatError,
@@ -41,6 +44,7 @@ from crowdwise.io.raw_columns import ChooseColumns, RawColumns, concat_files, de
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 ChooseSide = Callable[..., dict[str, str]]  # (format, column names[, names in use]) -> the column of each side role
 
+CLASS_OPTIONS = ("classes", "max_classes", "as_classes", "fold_case")  # that only `Answers` takes
 MAX_LISTED_FILES = 10  # files an error lists with the row each one starts at
 _TRUTH_NAMES = ("truth", "gold", "label", "ground_truth", "true_label")  # in order of preference
 
@@ -56,8 +60,9 @@ def read(
     label: str | None = None,
     weight: str | None = None,
     multiline: bool = False,
+    kind: str = "auto",
     **options: Any,
-) -> Answers:
+) -> Any:
     """Read answers from one file, several files, a folder or a glob.
 
     Parameters
@@ -78,12 +83,18 @@ def read(
     multiline : bool
         Accept ids and labels that contain line breaks. In CSV and TSV files they are an error by default, since a stray
         quotation mark makes one cell of many lines.
+    kind : {"auto", "classes", "ratings"}
+        What an answer is: one of several unordered classes (`Answers`), or a level of a scale or a number (`Ratings`).
+        "auto" tells from the values, with a warning if they are taken for ratings: fractional numbers; integers in a
+        column named like ratings; and integers that are a usual scale, if different answers to a task are mostly
+        neighbours.
     **options
-        As in `Answers.from_frame`: classes, tasks, workers, duplicates, nulls, max_classes, as_classes, fold_case.
+        As in `Answers.from_frame`: classes, tasks, workers, duplicates, nulls, max_classes, as_classes, fold_case; or
+        as in `Ratings.from_columns`: levels, numeric.
 
     Returns
     -------
-    Answers
+    Answers or Ratings
         `answers.removed` counts the rows that were left out, by reason.
 
     Notes
@@ -96,7 +107,8 @@ def read(
     paths = find_files(path)
     form = choose_format(paths[0], format, columns)
     paths = form.select(paths)
-    answers = build_answers(paths, load(paths, form, columns, detected=format is None, multiline=multiline), options)
+    raws = load(paths, form, columns, detected=format is None, multiline=multiline)
+    answers = build_answers(paths, raws, {**options, "kind": kind})
     pa.default_memory_pool().release_unused()
     return answers
 
@@ -143,6 +155,8 @@ def read_truth(
     with file_errors(paths[0]):
         columns = concat_files(raws, paths).columns
         tables = {"task": None, "label": None} if like is None else {"task": like.task_ids, "label": like.class_ids}
+        if isinstance(like, Ratings):  # known values need not be levels
+            tables["label"] = None
         return _known_labels({role: cast_ids(decode(columns[role]), ids, role) for role, ids in tables.items()})
 
 
@@ -173,15 +187,16 @@ def read_numbers(path: Paths, names: Sequence[str], *, like: Answers) -> pa.Tabl
     return pa.table(found) if found else None
 
 
-def attach_truth(answers: Answers, file: str | PathLike[str]) -> Answers:
+def attach_truth(answers: Any, file: str | PathLike[str]) -> Any:
     """Return the answers with the known labels of a file; labels of unanswered tasks are left out and counted."""
     multiline = _has_line_breaks(answers.class_ids) or _has_line_breaks(answers.task_ids)
-    table = _match_case(read_truth(Path(file), like=answers, multiline=multiline), answers, file)
+    table = read_truth(Path(file), like=answers, multiline=multiline)
+    table = table if isinstance(answers, Ratings) else _match_case(table, answers, file)
     out = answers.with_truth((table.column("task"), table.column("label")), ignore_unknown=True)
-    if out.truth is None or not (out.truth >= 0).any():
+    if out.truth is None or not out.is_known(out.truth).any():
         message = f"{file}: none of its {table.num_rows:,} tasks occurs in the answers. Use the same task ids."
         raise GoldError(message)
-    if (out.truth[out.truth >= 0] >= answers.n_classes).all():
+    if not isinstance(answers, Ratings) and (out.truth[out.truth >= 0] >= answers.n_classes).all():
         classes = answers.classes.tolist()[:5]
         message = f"{file}: none of its labels occurs in the answers ({classes}, ...). Use the same labels."
         raise GoldError(message)
@@ -192,7 +207,7 @@ def gold_notes(answers: Answers) -> list[str]:
     """Return a note if known labels are used as gold because they were marked as such where they were read."""
     if answers.marked_gold is None:
         return []
-    known = pluralise(int((answers.marked_gold >= 0).sum()), "task")
+    known = pluralise(int(answers.is_known(answers.marked_gold).sum()), "task")
     return [f"The answers contain the known label of {known}, marked as ground truth. It is used as gold."]
 
 
@@ -277,9 +292,15 @@ def _scoped(ids: pa.Array, scope: str) -> pa.Array:
     )
 
 
-def build_answers(paths: Sequence[Path], raws: list[RawColumns], options: Mapping[str, Any]) -> Answers:
-    """Build Answers from the parsed files. Empties `raws` once its rows are copied, to save memory."""
+def build_answers(paths: Sequence[Path], raws: list[RawColumns], options: Mapping[str, Any]) -> Any:
+    """Build the table from the parsed files. Empties `raws` once its rows are copied, to save memory.
+
+    `options["kind"]` is as in `read`; without it, answers are classes.
+    """
     options = dict(options)
+    kind = options.pop("kind", Answers.kind)
+    known = ("auto", Answers.kind, Ratings.kind)
+    require(kind in known, "kind", kind, "one of " + ", ".join(map(repr, known)))
     n_sets, n_answers = sum(raw.n_sets for raw in raws), sum(raw.n_answers for raw in raws)
     if n_sets and not options.get("as_classes"):
         message = (
@@ -307,8 +328,12 @@ def build_answers(paths: Sequence[Path], raws: list[RawColumns], options: Mappin
     for name in ("tasks", "workers"):
         if getattr(table, name) is not None:
             options.setdefault(name, getattr(table, name))
+    if kind == "auto":
+        kind = _recognise_kind(paths, table, options)
+    if kind == Ratings.kind:
+        options = {name: value for name, value in options.items() if name not in CLASS_OPTIONS}
     try:
-        return Answers.from_columns(
+        return TABLES[kind].from_columns(
             table.columns, table.names, removed=table.removed, abstentions=table.abstentions,
             truth_is_gold=table.gold and "truth" in table.columns, **options,
         )  # fmt: skip
@@ -316,6 +341,24 @@ def build_answers(paths: Sequence[Path], raws: list[RawColumns], options: Mappin
         hint = row_hint if "row" in str(error) else ""
         message = f"{paths[0]}{' and others' if len(paths) > 1 else ''}: {error}{hint}"
         raise type(error)(message) from None
+
+
+def _recognise_kind(paths: Sequence[Path], table: RawColumns, options: Mapping[str, Any]) -> str:
+    """Return the kind of the answers by their values; a warning says if they are not classes."""
+    if options.get("levels") is not None or options.get("numeric"):
+        return Ratings.kind
+    if options.get("as_classes") or options.get("classes") is not None:
+        return Answers.kind
+    name = table.names.get("label", "label")
+    reason = ratings_reason(table.columns["label"], name, table.columns["task"])
+    if reason is None:
+        return Answers.kind
+    message = (
+        f"{paths[0]}: column {name!r} {reason}, so the answers are read as ratings. If they are unordered classes, "
+        "pass kind='classes' (--kind classes)."
+    )
+    warnings.warn(message, AnswerKindWarning, stacklevel=4)
+    return Ratings.kind
 
 
 def _row_hint(paths: Sequence[Path], raws: Sequence[RawColumns]) -> str:
