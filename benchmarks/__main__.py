@@ -99,6 +99,7 @@ BENCHMARKS = {
     "unchanged": Benchmark("unchanged", "every method gives the stored results: a check for refactorings"),
     "compat": Benchmark("compat_speed", "speed of our drop-in for cleanlab, compared with cleanlab", PEERS),
     "crowdkit-suite": Benchmark("crowdkit_suite", "crowd-kit's own tests, through our drop-in", CROWDKIT, True),
+    "kinds": Benchmark("kinds", "ratings: accuracy on real and simulated crowds, intervals, speed"),
     "cost-model": Benchmark("cost_model", "time, memory and traffic as formulas, compared with measurements"),
 }
 
