@@ -29,7 +29,8 @@ SETTINGS: tuple[dict[str, Any], ...] = (
     {}, {"answers_per_task": 3}, {"answers_per_task": 10}, {"bias": 1.0}, {"bias": 0.0}, {"spread": 0.4},
     {"spread": 1.2}, {"scale": 0.4}, {"careless": 0.2}, {"careless": 0.4, "answers_per_task": 7}, {"difficulty": 0.6},
     {"skew": 1.0}, {"skew": 1.0, "careless": 0.2}, {"n_levels": 3}, {"n_levels": 7}, {"n_levels": 10, "spread": 1.2},
-    {"n_workers": 8}, {"n_workers": 150}, {"n_tasks": 100}, {"n_tasks": 2000, "n_workers": 100, "bias": 0.8, "careless": 0.1},
+    {"n_workers": 8}, {"n_workers": 150}, {"n_tasks": 100},
+    {"n_tasks": 2000, "n_workers": 100, "bias": 0.8, "careless": 0.1},
 )  # fmt: skip
 
 
