@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
@@ -69,7 +69,7 @@ class Frame:
         other = as_table(other)
         return bool(self._table.equals(other)) if isinstance(other, pa.Table) else NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"Frame({len(self):,} rows: {', '.join(self._table.column_names)})"

@@ -16,12 +16,17 @@ PAIRS = 200_000  # scored at a time
 class AvailablePairs:
     """The pairs that can be bought, by task. Counts the pairs that were scored."""
 
+    answers: Answers
+    count: Array
+    n_workers: int
+    starts: Array
+
     def __init__(
         self, answers: Answers, wanted: Array, asked: Array, n_workers: int, among: Answers | None = None
     ) -> None:
         self.answers, self.n_workers = answers, n_workers
         self.asked = asked  # codes of the workers who can be asked, increasing
-        self.n_scored = 0
+        self.n_scored: int = 0
         self.pairs: Array | None = None
         is_asked = self._is_one_of(asked)
         if among is None:

@@ -29,7 +29,7 @@ from crowdwise.acquire.information import TINY, match_channels
 from crowdwise.answers import Answers
 from crowdwise.errors import ParameterError, TooLargeError
 from crowdwise.learn.base import Array, CrowdClassifier
-from crowdwise.learn.features import open_features
+from crowdwise.learn.features import Features, open_features
 
 CELLS = 4_000_000  # pairs x classes x labels at a time
 MAX_CELLS = 500_000_000  # workers x classes x labels
@@ -55,6 +55,11 @@ class Beliefs:
 
     belief: Array  # (tasks, classes)
 
+    channels: Array
+    f: Array
+    model: Any
+    n_known: int
+
     def __init__(
         self,
         model: Any,
@@ -73,7 +78,7 @@ class Beliefs:
         mass = np.maximum(seen + caution, TINY)
         known = np.where(seen + caution > 0, (seen * own + caution * average) / mass, average)
         self.channels = np.concatenate([known, np.broadcast_to(average, (n_new, *average.shape))])
-        self.features = None
+        self.features: Features | None = None
         if X is not None:
             if not isinstance(model, CrowdClassifier):
                 message = f"{type(model).__name__} learns from answers alone. Do not pass X."

@@ -58,14 +58,16 @@ class InformationRule:
 
     chooses_workers = True
 
+    weight: Any
+
     def __init__(self, beliefs: Beliefs, weight: Array) -> None:
         self.beliefs, self.weight = beliefs, BITS * weight
-        self.bound = self.weight * entropy(beliefs.belief)  # (tasks,): upper bound of the scores of a task's pairs
-        self.priority = capacity(beliefs.channels)  # (workers,): in which order to try
+        self.bound: Any = self.weight * entropy(beliefs.belief)  # (tasks,): upper bound of the scores of a task's pairs
+        self.priority: Array = capacity(beliefs.channels)  # (workers,): in which order to try
         self.worker_bound = (
             np.full(len(self.priority), np.inf) if beliefs.task_specific else self.weight.max() * self.priority
         )  # at most
-        self.noise = entropy(beliefs.channels)  # (workers, classes)
+        self.noise: Array = entropy(beliefs.channels)  # (workers, classes)
         self.outcomes: dict[int, Array] = {}
 
     def preference(self, task: Array, worker: Array) -> Array:
@@ -110,6 +112,11 @@ class TaskRule:
     """Ranks tasks by need, the k-th answer to a task by need / k; workers by a preference, or at random."""
 
     chooses_workers = False
+
+    bound: Array
+    priority: Array | Array
+    worker_bound: Array
+    worker_preference: Array | None
 
     def __init__(self, need: Array, rng: np.random.Generator, preference: Array | None, n_workers: int) -> None:
         self.bound, self.rng, self.worker_preference = need, rng, preference

@@ -52,6 +52,9 @@ class StackedModule(CrowdModule):
     total: Tensor
     seen: Tensor
 
+    n_tasks: int
+    top_k: int
+
     def __init__(
         self,
         network: Network,

@@ -84,6 +84,13 @@ class Pruned(TaskRanker, Wrapper):
     (664, (738, 10), 3)
     """
 
+    aum_: Array
+    base: Any
+    history_: list[dict[str, Any]]
+    proba_: Array
+    scores_: Array
+    trust_: Array
+
     def __init__(
         self,
         base: CrowdClassifier | TruthModel | str | None = None,

@@ -82,6 +82,12 @@ class WAUM(MarginRecorder):
     (8, 730)
     """
 
+    aum_: Array
+    module_: StackedModule
+    proba_: Array
+    scores_: Array
+    trust_: Array
+
     def __init__(
         self,
         network: Spec = None,

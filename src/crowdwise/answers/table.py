@@ -258,7 +258,7 @@ class AnswerTable(SelectionMixin):
             _equal(getattr(self, a), getattr(other, a)) for a in arrays
         )
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
 
 def _equal(ours: Array | None, theirs: Array | None) -> bool:

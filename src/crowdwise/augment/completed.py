@@ -74,6 +74,8 @@ class Completed(Wrapper):
     Answers(738 tasks, 40 workers, 1000 answers, 10 classes)
     """
 
+    proba_: Array
+
     def __init__(
         self,
         base: CrowdClassifier | TruthModel | str = "crowdlayer",

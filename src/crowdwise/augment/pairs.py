@@ -155,6 +155,8 @@ class LowestScores:
     [[1, 3, 2]]
     """
 
+    limit: Array
+
     def __init__(self, n_groups: int, k: int) -> None:
         self.k = k
         self.limit = np.full(n_groups, np.inf)  # the score that a pair must be below to be kept

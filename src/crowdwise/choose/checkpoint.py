@@ -42,7 +42,7 @@ class FitStore:
     """
 
     def __init__(self, folder: str | os.PathLike[str], answers: Answers, X: Any, criterion: Criterion) -> None:
-        self.folder = Path(folder).absolute()  # fits run in processes that may have another working directory
+        self.folder: Path = Path(folder).absolute()  # fits run in processes that may have another working directory
         try:
             self.folder.mkdir(exist_ok=True)
         except OSError as error:
@@ -51,7 +51,7 @@ class FitStore:
             )
             raise UnwritableError(message) from None
         features = None if X is None else open_source(X, answers)
-        self.problem = fingerprint(crowdwise.__version__, criterion, answers, features)
+        self.problem: str = fingerprint(crowdwise.__version__, criterion, answers, features)
         self.criterion = criterion
 
     def fit_path(self, candidate: Candidate, held: Array) -> Path:

@@ -128,7 +128,7 @@ class AnswerCollector:
         self.fields: list[Mapping[str, Any]] = []  # the fields of each answer's record, if `choose_side` is given
         self.other_records: list[tuple[Any, Mapping[str, Any]]] = []
         self.known: dict[Any, Any] = {}
-        self.known_is_gold = False
+        self.known_is_gold: bool = False
         self.removed: dict[str, int] = {}
         self.abstentions: Counter[Any] = Counter()
 

@@ -38,6 +38,10 @@ class LearnerAdapter(CrowdClassifier):
         Its confusion matrices, or those estimated from its beliefs.
     """
 
+    model_: Any
+
+    proba_: Array
+
     def __init__(self, model: Any) -> None:
         self.model = model
 
@@ -70,7 +74,7 @@ class LearnerAdapter(CrowdClassifier):
             workers = ConfusionWorkers(answers, "diagonal", weight)
             workers.fit(self.proba_, self.proba_)
             confusion = workers.confusion()
-        self.confusion_ = as_probabilities(confusion, (answers.n_workers, k, k), f"{name}.confusion_")
+        self.confusion_: Array = as_probabilities(confusion, (answers.n_workers, k, k), f"{name}.confusion_")
 
     def _predict_proba(self, features: Features) -> Array:
         parts = [self._proba_of_rows(block) for block in features.blocks()]

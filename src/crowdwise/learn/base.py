@@ -84,6 +84,10 @@ class CrowdClassifier(FittedModel, BaseEstimator):
     class_equivariant: ClassVar[bool] = True  # permuted classes permute the result
     infers_labels_first: ClassVar[bool] = False  # from all answers, whatever the weights of their tasks
 
+    codes_: Array
+    n_features_in_: int
+    shape_in_: tuple[int, ...]
+    columns_in_: list[str] | None
     history_: list[dict[str, Any]]
     _resume_from: Any = None  # where `partial_fit` makes the next fit start
 
@@ -133,9 +137,9 @@ class CrowdClassifier(FittedModel, BaseEstimator):
         features = open_features(X, answers)
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)  # attributes of an earlier fit must not be mistaken for results of this one
-        self.n_features_in_ = int(np.prod(features.shape))
-        self.shape_in_ = tuple(features.shape)
-        self.columns_in_ = None if features.columns is None else list(features.columns)
+        self.n_features_in_: int = int(np.prod(features.shape))
+        self.shape_in_: tuple[int, ...] = tuple(features.shape)
+        self.columns_in_: list[str] | None = None if features.columns is None else list(features.columns)
         self.answers_ = answers
         self.history_ = []
         known = None if gold is None else answers.codes_of_truth(gold)

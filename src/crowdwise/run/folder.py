@@ -82,6 +82,8 @@ class Run:
         A classifier of new tasks by their features.
     """
 
+    path: Path
+
     def __init__(
         self, path: str | os.PathLike[str], *, kind: Kind = "arrow", memory: TemporaryFolder | None = None
     ) -> None:

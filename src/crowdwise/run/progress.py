@@ -45,6 +45,8 @@ class OutputFolder(os.PathLike[str]):
         A new or empty folder, or that of an earlier run.
     """
 
+    path: Path
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         folder = self.path = Path(path)
         if folder.exists() and not folder.is_dir():
@@ -82,12 +84,15 @@ class RunProgress:
         Called with a `Progress`.
     """
 
+    folder: Path
+    steps: int
+
     def __init__(
         self, folder: Path, config: Mapping[str, Any], *, resume: bool, steps: int, callback: Callback | None
     ) -> None:
         self.folder, self.steps, self.callback = folder, steps, callback
-        self.work = folder.absolute() / WORK  # absolute: fits run in other processes, which may have another cwd
-        self.number = 0
+        self.work: Path = folder.absolute() / WORK  # absolute: fits run in other processes, which may have another cwd
+        self.number: int = 0
         self.times: dict[str, float] = {}
         if (folder / CONFIG).is_file():
             self._check_same_run(read_json(folder / CONFIG), config, resume=resume)

@@ -76,6 +76,8 @@ class PanelVote:
         Whether the user named the families.
     """
 
+    answers: Answers
+
     def __init__(
         self, answers: Answers, dependence: Dependence, estimates: TrustEstimates | None = None, *, named: bool = False
     ) -> None:
@@ -87,7 +89,7 @@ class PanelVote:
         self._group = np.unique(key, return_inverse=True)[1]  # (answers,) number of the task and family
         self._cell = answers.task.astype(np.int64) * answers.n_classes + answers.label
         self._inside = np.array([family.rho for family in dependence.families])
-        self.label = self.labels([])  # (tasks, classes), of the whole panel
+        self.label: Array = self.labels([])  # (tasks, classes), of the whole panel
 
     @property
     def is_small(self) -> bool:

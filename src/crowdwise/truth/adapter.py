@@ -39,6 +39,11 @@ class TruthAdapter(TruthModel):
     [[1.0, 0.0], [0.0, 1.0]]
     """
 
+    confusion_: Array
+    skill_: Array
+
+    proba_: Array
+
     def __init__(self, model: Any) -> None:
         self.model = model
 

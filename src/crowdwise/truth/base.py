@@ -52,6 +52,7 @@ class TruthModel(FittedModel, HasParameters):
     needs_gold: ClassVar[bool] = False
     has_matrices: ClassVar[bool] = False  # one confusion matrix per worker; counted in the memory check
 
+    codes_: Array
     gold_: Array | None
     history_: list[float]
     n_iter_: int

@@ -102,6 +102,11 @@ class EMModel(TruthModel):
     random_state: int
     monotone: bool = True
 
+    converged_: bool
+    history_: list[float]
+    n_iter_: int
+    proba_: Array
+
     def _fit(
         self,
         answers: Answers,

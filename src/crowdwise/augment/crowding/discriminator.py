@@ -72,6 +72,13 @@ class Discriminator(nn.Module):
 
     graph: Tensor
 
+    bias: nn.Parameter
+    linked: bool
+    matrix: nn.Parameter
+    mix: nn.Parameter
+    n_models: int
+    worker: nn.Parameter
+
     def __init__(self, n_models: int, n_features: int, n_workers: int, n_classes: int, seed: int, graph: bool) -> None:
         super().__init__()
         self.n_models, self.linked = n_models, graph
@@ -110,6 +117,14 @@ class Discriminator(nn.Module):
 
 class Auxiliary(nn.Module):
     """Log of Q, (pairs, classes): the classifier's class behind an answer."""
+
+    embed: Linear
+    from_label: Linear
+    from_task: Linear
+    from_worker: Linear
+    last: Linear
+    n_classes: int
+    n_models: int
 
     def __init__(self, n_models: int, n_classes: int, seed: int) -> None:
         super().__init__()

@@ -42,12 +42,19 @@ class Game:
         All networks.
     """
 
+    classifier: Trainer
+    first_classes: Array
+    generator: Trainer
+    judges: Trainer
+    quota: Array
+    trainer: Trainer
+
     def __init__(self, options: CrowdInG, trainer: Trainer, module: CrowdInGModule) -> None:
         self.options, self.trainer, self.module = options, trainer, module
         self.first_classes = np.empty(0, np.int64)  # (models, tasks) the classifier's predictions before the game
         self.real = trainer.batches.answers
         gaps = n_missing(self.real) > 0  # without missing pairs there is nothing to generate
-        self.n_epochs = (options.discriminator_epochs + options.adversarial_epochs) * gaps
+        self.n_epochs: int = (options.discriminator_epochs + options.adversarial_epochs) * gaps
         counted = np.isin(self.real.task, trainer.batches.active)
         self.quota = np.bincount(self.real.worker[counted], minlength=self.real.n_workers)  # answers of each worker
         length, decay = options.adversarial_epochs, options.discriminator_decay

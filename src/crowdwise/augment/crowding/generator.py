@@ -31,6 +31,9 @@ def identity(rows: Tensor) -> Tensor:
 class TaskEncoder(nn.Module):
     """Two layers on features, for each model: (models, rows, features) to (models, rows, width)."""
 
+    first: Linear
+    last: Linear
+
     def __init__(self, n_models: int, n_features: int, hidden: int, width: int, seed: list[int]) -> None:
         super().__init__()
         self.n_models = n_models
@@ -57,6 +60,16 @@ class Noise(Dropout):
 
 class Generator(nn.Module):
     """Log probabilities (pairs, classes) of answers; rows, workers and pairs of all models are concatenated."""
+
+    from_noise: Linear
+    from_task: Linear
+    from_worker: Linear
+    last: Linear
+    n_models: int
+    n_workers: int
+    use_task: bool
+    use_worker: bool
+    worker: nn.Parameter
 
     def __init__(
         self,
@@ -102,12 +115,15 @@ class Generator(nn.Module):
 class Layout:
     """Converts between pairs concatenated over models and an array with a model axis, padded with zeros."""
 
+    longest: int
+    n_models: int
+
     def __init__(self, model: Tensor, n_models: int) -> None:
         count = torch.bincount(model, minlength=n_models)
         self.n_models, self.longest = n_models, int(count.max())
-        self.even = bool((count == self.longest).all())
+        self.even: bool = bool((count == self.longest).all())
         before = torch.cumsum(count, 0) - count
-        self.place = model * self.longest + torch.arange(len(model), device=model.device) - before[model]
+        self.place: Tensor = model * self.longest + torch.arange(len(model), device=model.device) - before[model]
 
     def each(self, layer: nn.Module, table: Tensor, at: Tensor) -> Tensor:
         """Return a layer's output for the rows `at` (pairs,) of a table (models * n, width), (pairs, hidden).

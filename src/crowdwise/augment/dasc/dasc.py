@@ -138,6 +138,11 @@ class DASC(Wrapper):
     (3, (3,))
     """
 
+    pseudo_: dict[str, Any]
+
+    history_: list[dict[str, Any]]
+    proba_: Array
+
     def __init__(
         self,
         base: CrowdClassifier | TruthModel | str = "crowdlayer",

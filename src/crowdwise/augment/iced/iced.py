@@ -139,6 +139,8 @@ class ICED(NetworkLearner):
 
     answer_loss: ClassVar[bool] = False
 
+    proba_: Array
+
     def __init__(
         self,
         *,

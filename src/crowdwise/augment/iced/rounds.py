@@ -83,6 +83,9 @@ class Rounds:
     confusion: Array
     ratio: Array
 
+    start: Array | Array
+    used: Array
+
     def __init__(self, options: ICED, module: LabelModule, inputs: FitInput) -> None:
         features, answers, weight, gold, _, _ = inputs
         self.options, self.module = options, module
@@ -93,15 +96,15 @@ class Rounds:
             np.ones(len(self.used)) if weight is None else weight[self.used],
             None if gold is None else gold[self.used],
         )  # fmt: skip
-        self.shares = fix_gold(vote_shares(self.crowd.answers), self.crowd.gold)  # (tasks, classes)
-        self.vote = pick(self.shares, np.random.default_rng(options.random_state))
+        self.shares: Array = fix_gold(vote_shares(self.crowd.answers), self.crowd.gold)  # (tasks, classes)
+        self.vote: Array = pick(self.shares, np.random.default_rng(options.random_state))
         n_votes = np.diff(self.crowd.answers.task_starts)
-        self.group = certainty_groups(self.shares, float(np.median(n_votes[n_votes > 0])))
+        self.group: Array = certainty_groups(self.shares, float(np.median(n_votes[n_votes > 0])))
         self.decoder: Autoencoder | None = None
         self.made: Array | None = None
         self.history: list[dict[str, Any]] = []
         self._set_labels(self.vote)
-        self.turn = 0
+        self.turn: int = 0
 
     def warm_up(self, settings: Settings, **report: Any) -> None:
         """Train the network on the majority vote, the decoder on its hidden layer, and infer labels from real answers.

@@ -66,6 +66,10 @@ class SparkModel:
     _limit: int
     _cached: list[Any]  # DataFrames and RDDs in the cluster's memory
 
+    class_prior_: Any | Array
+    converged_: bool
+    n_iter_: int
+
     def __init__(self, *arguments: Any, **parameters: Any) -> None:
         self.model: Any = self.local(*arguments, **parameters)
 

@@ -39,6 +39,13 @@ def stamp(model: EMModel, data: PackedAnswers) -> dict[str, Any]:
 class SparkCheckpoint:
     """Wraps the EM steps of a model and saves the parameters after each M-step."""
 
+    file: Path
+    history: list[float]
+    max_iter: int
+    monotone: bool
+    stamp: dict[str, Any]
+    tol: float
+
     def __init__(self, model: EMSteps, file: Path, stamp: dict[str, Any], past_bounds: list[float]) -> None:
         self.model, self.file, self.stamp, self.history = model, file, stamp, list(past_bounds)
         self.max_iter, self.tol, self.monotone = model.max_iter, model.tol, model.monotone

@@ -42,9 +42,14 @@ class SparkConfusion:
 
     last: steps.Tables
 
+    data: PackedAnswers
+    n_classes: int
+
     def __init__(self, data: PackedAnswers) -> None:
         self.data, self.n_classes = data, data.n_classes
-        self.codes = data.parts.map(partial(_pair, n_classes=data.n_classes)).treeReduce(np.union1d)  # (pairs,) int64
+        self.codes: Array = data.parts.map(partial(_pair, n_classes=data.n_classes)).treeReduce(
+            np.union1d
+        )  # (pairs,) int64
         worker, label = np.divmod(self.codes, data.n_classes)
         self.pairs = Pairs(np.empty(0, np.int32), label.astype(np.int32), starts(worker, data.n_workers))
         self.shared = data.parts.context.broadcast(self.codes)
@@ -79,6 +84,10 @@ class SparkOdds:
     """The work object of `OneCoin` whose tasks are in the cluster. `last` is the message of the latest E-step."""
 
     last: steps.Odds
+
+    data: PackedAnswers
+    shape: tuple[int, int]
+    total: Array
 
     def __init__(self, data: PackedAnswers) -> None:
         self.data, self.gold, self.shape = data, None, (data.n_tasks, data.n_classes)

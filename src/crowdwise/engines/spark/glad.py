@@ -57,12 +57,18 @@ class SparkGLAD:
     updated: RDD[Any] | None = None  # (part, (b, new b, sums)) of the latest E-step
     _shared: Any  # the broadcast it was computed with
 
+    data: PackedAnswers
+    folder: Path | None
+    max_iter: int
+    monotone: bool
+    tol: float
+
     def __init__(self, model: glad.GLAD, data: PackedAnswers, folder: Path | None) -> None:
         self.model, self.data, self.folder = model, data, folder
         self.max_iter, self.tol, self.monotone = model.max_iter, model.tol, model.monotone
         mean = model.log_easiness_mean
         require(is_number(mean), "log_easiness_mean", mean, "one number; on Spark tasks have no order")
-        self.means = glad._means("ability_mean", model.ability_mean, data.n_workers)  # (workers,)
+        self.means: Array = glad._means("ability_mean", model.ability_mean, data.n_workers)  # (workers,)
         self.b: RDD[Any] = data.parts.mapValues(partial(_start, mean=float(mean)))  # (part, b) now
 
     def initialise(self) -> Parameters:

@@ -72,11 +72,18 @@ class JoinedEM(ABC):
     sent: ClassVar[str] = "table"  # the table of a block that the E-step needs
     hard = False
 
+    data: PackedAnswers
+    folder: Path
+    max_iter: Any
+    model: Any
+    monotone: Any
+    tol: Any
+
     def __init__(self, model: Any, data: PackedAnswers, folder: Path) -> None:
         self.model, self.data, self.folder = model, data, folder
         self.max_iter, self.tol, self.monotone = model.max_iter, model.tol, model.monotone
-        self.size = max(1, CELLS // data.n_classes**2, -(-data.n_workers // _MOST_BLOCKS))  # workers each
-        self.n_blocks = -(-data.n_workers // self.size)
+        self.size: int = max(1, CELLS // data.n_classes**2, -(-data.n_workers // _MOST_BLOCKS))  # workers each
+        self.n_blocks: int = -(-data.n_workers // self.size)
         self._cut = partial(cut, stride=self.size * data.n_classes, n_blocks=self.n_blocks)
         pairs = data.parts.flatMap(partial(_routes, n_classes=data.n_classes, pieces=self._cut))
         routes, own = pairs.groupByKey(self.n_blocks).mapValues(_in_order), self._own_priors()
@@ -172,7 +179,7 @@ class JoinedDawidSkene(JoinedEM):
     block_m_step = staticmethod(dawid_skene_m_step)
 
     def __init__(self, model: Any, data: PackedAnswers, folder: Path) -> None:
-        self.hard = model.hard
+        self.hard: Any = model.hard
         super().__init__(model, data, folder)
 
     def shares(self, parameters: Parameters) -> Array:

@@ -50,6 +50,10 @@ class SparkEMModel(SparkModel):
 
     model: Any  # an EMModel, with the attributes of its class
 
+    converged_: bool
+    history_: list[float]
+    n_iter_: int
+
     def _run_em(
         self, data: PackedAnswers, em_steps: EMSteps, work: Any, start: Callable[[], Any], kind: Any, file: Path | None,
         resume: bool, callback: Callback | None,
@@ -135,6 +139,8 @@ class ConfusionModel(DriverEM):
     blocks: RDD[Any]  # confusion matrices in blocks: see `worker_tables`
     votes: FitResult  # for WDS: posteriors as votes weighted by the matrices
 
+    confusion: DataFrame
+
     def _fit_parameters(
         self, data: PackedAnswers, file: Path | None, resume: bool, callback: Callback | None
     ) -> FitResult:
@@ -206,6 +212,10 @@ class WDS(SparkModel):
 
     local = wds.WDS
     has_matrices = True
+
+    converged_: bool
+    history_: list[float]
+    n_iter_: int
 
     def _fit_parameters(
         self, data: PackedAnswers, file: Path | None, resume: bool, callback: Callback | None

@@ -43,6 +43,14 @@ class Sums(NamedTuple):
 class Partition:
     """One part of the tasks, with views in the form that the local code expects."""
 
+    gold: Array | None
+    n_classes: int
+    n_tasks: int
+    of_answer: Array
+    pair: Array
+    starts: Array
+    weight: Array | None
+
     def __init__(self, packed: bytes, n_classes: int) -> None:
         arrays = load(packed)
         self.starts, self.of_answer, self.pair = arrays["starts"], arrays["of_answer"], arrays["pair"]

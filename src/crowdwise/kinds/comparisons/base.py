@@ -56,6 +56,8 @@ class ComparisonModel(TruthModel):
     advantage_: float
     tie_: float
 
+    proba_: Array
+
     @property
     def items_(self) -> Array:
         """Ids of the items, in the order of `scores_`."""

@@ -40,6 +40,9 @@ class RatingModel(TruthModel):
     value_: Array
     standard_error_: Array
 
+    codes_: Array
+    proba_: Array
+
     def fit(self, answers: Any, gold: Any = None, **options: Any) -> Any:
         """Infer the truth; see `TruthModel.fit`. Gold is a value per task."""
         answers = check_table(answers, self.answer_kind, type(self).__name__)

@@ -36,6 +36,8 @@ class ArrayFeatures(Features):
     array([[3., 4.]], dtype=float32)
     """
 
+    n_rows: int
+
     def __init__(self, array: Array) -> None:
         require_numbers(array)
         self._array = np.asarray(array)
@@ -113,6 +115,8 @@ class ArrayFeatures(Features):
 
 class SparseFeatures(Features):
     """A scipy sparse matrix, converted to dense rows as needed."""
+
+    n_rows: int
 
     def __init__(self, matrix: Any) -> None:
         if matrix.ndim != 2 or matrix.dtype.kind not in "biuf" or matrix.shape[1] == 0:

@@ -111,6 +111,8 @@ class Features(ABC):
 class SomeRows(Features):
     """Some rows of other features, in any order, with repetitions."""
 
+    n_rows: int
+
     def __init__(self, features: Features, source: Array) -> None:
         self._features, self._source = features, source
         self.n_rows, self.shape = len(source), features.shape
@@ -126,6 +128,8 @@ class SomeRows(Features):
 
 class MoreRows(Features):
     """Rows of other features, followed by rows of an array."""
+
+    n_rows: int
 
     def __init__(self, features: Features, more: Array) -> None:
         self._features, self._more = features, more  # (more, *shape) float32

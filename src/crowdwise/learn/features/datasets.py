@@ -24,6 +24,8 @@ class DatasetFeatures(Features):
     [[3.0, 9.0], [1.0, 1.0]]
     """
 
+    n_rows: int
+
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
         self.n_rows = len(dataset)

@@ -32,6 +32,8 @@ class Pictures(Features):
         Returns the file of image i, as a path or as bytes in memory.
     """
 
+    n_rows: int
+
     def __init__(self, names: Sequence[str], source: Callable[[int], Path | io.BytesIO]) -> None:
         if find_spec("PIL") is None:
             message = f"reading images needs Pillow. Install it with {install_command('images')}."

@@ -38,6 +38,12 @@ class Classifier(Protocol):
 class LogisticClassifier:
     """Logistic regression with a ridge penalty, on standardised features; fitted to some `rows` of x, or to all."""
 
+    max_iter: int
+    ridge: float
+    rows: Array | None
+    weight: Array | Array | None
+    x: Array
+
     def __init__(
         self,
         x: Array,
@@ -52,7 +58,7 @@ class LogisticClassifier:
         self.weight = weight if weight is None or rows is None else weight[rows]
         self.ridge, self.solver, self.max_iter = ridge, solver, max_iter
         self.coef: Array | None = None
-        self.cost = 0.0
+        self.cost: float = 0.0
 
     def fit(self, target: Array) -> None:  # noqa: D102
         x = (
@@ -98,13 +104,17 @@ class NoFeatures:
 class EstimatorClassifier:
     """A scikit-learn classifier, fitted with one copy of each task per class, weighted by the class probability."""
 
+    estimator: Any
+    weight: Array | Array
+    x: Array
+
     def __init__(self, estimator: Any, x: Array, weight: Array | None, rows: Array | None = None) -> None:
         self.estimator, self.x, self.rows = estimator, x, slice(None) if rows is None else rows
         self.weight = (np.ones(len(x)) if weight is None else weight)[self.rows]
 
     def fit(self, target: Array) -> None:  # noqa: D102
-        self.fitted = fit_soft(self.estimator, self.x[self.rows], target[0] * self.weight[:, None])
-        self.n_classes = target.shape[2]
+        self.fitted: Any = fit_soft(self.estimator, self.x[self.rows], target[0] * self.weight[:, None])
+        self.n_classes: Any = target.shape[2]
 
     def proba(self) -> Array:  # noqa: D102
         return self.predict(self.x)[None]
@@ -154,12 +164,16 @@ class CrossFitted:
     x : (tasks, features) array
     """
 
+    held_out: list[Array]
+    parts: list[Any]
+    rows: list[Array]
+
     def __init__(self, make: Callable[[Array | None], Any], folds: Array, x: Array) -> None:
         self.x = x
         self.held_out = [np.flatnonzero(folds == k) for k in range(folds.max() + 1)]
         self.rows = [np.flatnonzero(folds != k) for k in range(folds.max() + 1)]
         self.parts = [make(rows) for rows in self.rows]
-        self.full = make(None)
+        self.full: Any = make(None)
 
     def fit(self, target: Array) -> None:  # noqa: D102
         for part, rows in zip(self.parts, self.rows, strict=True):

@@ -70,6 +70,15 @@ class ConfusionWorkers:
         refers to a different prior each time.
     """
 
+    answers: Answers
+    counter: ConfusionWork
+    leave_one_out: bool
+    log_priors: Array
+    refresh_prior: bool
+    totals: Array
+    weight: Array | None
+    work: ConfusionWork
+
     def __init__(
         self,
         answers: Answers,
@@ -86,7 +95,7 @@ class ConfusionWorkers:
         if weight is not None:  # weights apply to counts, not to posteriors: a task of low weight is not less certain
             by_answer = weight[answers.task] * (1.0 if answers.weight is None else answers.weight)
             self.counter = ConfusionWork(answers.task_starts, answers.pairs, by_answer, answers.n_classes)
-        self.table = np.empty(0)
+        self.table: Array = np.empty(0)
         self.totals = np.empty((answers.n_workers, answers.n_classes))
         self.prior: Array | None = None
         self.log_priors = np.empty(answers.n_workers)
@@ -237,6 +246,21 @@ class JointEMEngine:
         Whether workers and classifier guarantee that the bound never falls.
     """
 
+    answer_weights: Array | Array
+    answers: Answers
+    calibrate: bool
+    f: Array
+    gold: Array | None
+    max_iter: int
+    monotone: bool
+    possible: Array | Array
+    proba: Array
+    proba_tol: float
+    tol: float
+    weight: Array | None
+    weights: Array
+    workers: list[Any]
+
     def __init__(
         self,
         answers: Answers,
@@ -260,7 +284,7 @@ class JointEMEngine:
         first_share = None if self.possible.all() else self.possible / self.possible.sum()
         self.share: list[Array | None] = [first_share] * len(workers)  # per model (classes,); None: classifiers have it
         self.answer_weights = np.ones(len(workers)) if answer_weight == "auto" else np.full(len(workers), answer_weight)
-        self.change = np.inf  # mean change of the posteriors in the last round
+        self.change: float = np.inf  # mean change of the posteriors in the last round
         self.answers, self.gold, self.workers, self.classifier = answers, gold, workers, classifier
         self.calibrate, self.declared_shares, self.weight = calibrate, declared_shares, weight
         self.max_iter, self.tol, self.monotone = max_iter, tol, monotone

@@ -80,6 +80,10 @@ class ShareFreeClassifier:
     weight : (tasks,) array or None
     """
 
+    classifier: Any
+    shares: Array
+    weight: Array | None
+
     def __init__(self, classifier: Any, weight: Array | None) -> None:
         self.classifier, self.weight = classifier, weight
 

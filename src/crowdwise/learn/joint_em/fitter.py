@@ -66,6 +66,9 @@ class JointEMFitter:
         Classes that can be true.
     """
 
+    possible: Array
+    settings: Any
+
     def __init__(self, settings: Any, possible: Array) -> None:
         self.settings, self.possible = settings, possible
 

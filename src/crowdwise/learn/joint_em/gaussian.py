@@ -48,6 +48,15 @@ class GaussianClassifier:
         Whether log P(x) in the penalty uses equal class shares, instead of those of the soft labels.
     """
 
+    equal_shares: bool
+    held_out: list[Array]
+    log_share: Array
+    mean: Array
+    own: float
+    root: Array
+    shrinkage: float
+    weight: Array | Array
+
     def __init__(
         self,
         x: Array,
@@ -61,11 +70,11 @@ class GaussianClassifier:
         self.shrinkage, self.own, self.equal_shares = shrinkage, own, equal_shares
         self.weight = np.ones(len(x)) if weight is None else weight
         self.x = x
-        self.variance = max(float(np.average(np.square(self.x), axis=0, weights=self.weight).mean()), FLOOR)
+        self.variance: float = max(float(np.average(np.square(self.x), axis=0, weights=self.weight).mean()), FLOOR)
         folds = np.zeros(len(x), np.int64) if folds is None else folds
         self.held_out = [np.flatnonzero(folds == k) for k in range(folds.max() + 1)]
-        self.cross_fitted = len(self.held_out) > 1
-        self.scatter = self._by_part([self._scatter(rows, self.weight[rows]) for rows in self.held_out])
+        self.cross_fitted: bool = len(self.held_out) > 1
+        self.scatter: Array = self._by_part([self._scatter(rows, self.weight[rows]) for rows in self.held_out])
 
     def fit(self, target: Array) -> None:
         """Fit to soft labels (1, tasks, classes)."""

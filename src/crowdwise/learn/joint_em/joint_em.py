@@ -131,6 +131,9 @@ class JointEM(CrowdClassifier):
     ((2,), {'qda'})
     """
 
+    history_: list[dict[str, Any]]
+    proba_: Array
+
     def __init__(
         self,
         classifier: Literal["auto", "lda", "rda", "qda", "logistic", "mlp"] | ClassifierMixin | Any = "auto",

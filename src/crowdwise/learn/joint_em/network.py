@@ -30,6 +30,14 @@ class JointNetwork(AggNet):
         As `AggNet` takes them.
     """
 
+    answer_weight: Any
+    leave_one_out: bool
+    possible: Array
+    shape_in_: tuple[int, ...]
+
+    answers_: Answers
+    columns_in_: None
+
     def __init__(
         self,
         class_prior: tuple[ClassPrior, float],
@@ -56,10 +64,10 @@ class JointNetwork(AggNet):
 
     def _finish(self, engine: JointEMEngine) -> None:
         super()._finish(engine)
-        self.answer_weight_ = float(engine.answer_weights[0])
+        self.answer_weight_: float = float(engine.answer_weights[0])
         share = np.maximum(vote_shares(engine.answers).mean(axis=0), FLOOR)
-        self.evidence = engine.evidence()
-        self.evidence_without_features = engine.workers[0].evidence(np.tile(share, (engine.answers.n_tasks, 1)))
+        self.evidence: Array = engine.evidence()
+        self.evidence_without_features: Any = engine.workers[0].evidence(np.tile(share, (engine.answers.n_tasks, 1)))
 
     def restore(self, answers: Answers, shape: tuple[int, ...], tensors: dict[str, Array]) -> None:
         """Restore the state after the fit that gave these tensors."""

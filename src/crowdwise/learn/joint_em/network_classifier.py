@@ -29,11 +29,16 @@ class NetworkClassifier:
         Epochs of training per round.
     """
 
+    epochs: int
+    features: Features
+    folds: Array | None
+    trainer: Trainer
+
     def __init__(self, trainer: Trainer, features: Features, folds: Array | None, epochs: int) -> None:
         assert isinstance(trainer.module, TargetModule)
         self.trainer, self.module, self.features = trainer, trainer.module, features
         self.folds, self.epochs = folds, epochs
-        self.per_model = networks_per_model(folds)
+        self.per_model: int = networks_per_model(folds)
 
     def fit(self, target: Array) -> None:  # noqa: D102
         self.module.set_target(np.repeat(target, self.per_model, axis=0))

@@ -48,7 +48,7 @@ class MainAxes(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Array, y: None = None) -> Self:
         """Fit the axes to features (tasks, features)."""
-        self.mean_ = X.mean(axis=0)
+        self.mean_: Any = X.mean(axis=0)
         centred = X - self.mean_
         wide = X.shape[1] > len(X)  # then the Gram matrix of the tasks is the smaller one
         _, axes = np.linalg.eigh((centred @ centred.T if wide else centred.T @ centred) / len(X))  # the largest last

@@ -65,6 +65,9 @@ class AggNet(NetworkLearner):
 
     answer_loss = False
 
+    module_: TargetModule
+    proba_: Array
+
     def __init__(
         self,
         *,

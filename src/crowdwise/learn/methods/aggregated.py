@@ -62,6 +62,10 @@ class Aggregated(NetworkLearner):
     answer_loss = False
     infers_labels_first = True
 
+    estimator_: Any
+
+    proba_: Array
+
     def __init__(
         self,
         truth: TruthModel | str = "majority-vote",

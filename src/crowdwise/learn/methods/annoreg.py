@@ -93,6 +93,8 @@ class ConfusionModule(CrowdModule):
 
     seen: Tensor
 
+    logits: nn.Parameter
+
     def __init__(self, network: Network, answers: Answers, start: float) -> None:
         super().__init__(network, answers.n_workers)
         n, c = self.n_models * self.n_workers, self.n_classes
@@ -101,7 +103,7 @@ class ConfusionModule(CrowdModule):
         # Only workers with answers enter a penalty: Adam would move the others as far as these.
         seen = torch.from_numpy(np.bincount(answers.worker, minlength=self.n_workers) > 0)
         self.register_buffer("seen", seen.repeat(self.n_models), persistent=False)  # (models * workers,)
-        self.n_seen = int(seen.sum())
+        self.n_seen: int = int(seen.sum())
 
     def log_confusion(self) -> Tensor:
         """Return the log of the matrices, (models * workers, labels, classes)."""

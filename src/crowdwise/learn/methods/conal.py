@@ -128,6 +128,13 @@ class CoNALModule(CrowdModule):
 
     seen: Tensor
 
+    common: nn.Parameter
+    lam: float
+    matrix: nn.Parameter
+    normalise: bool
+    task: nn.Sequential
+    worker: nn.Parameter
+
     def __init__(
         self,
         network: Network,

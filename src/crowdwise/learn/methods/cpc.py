@@ -93,6 +93,8 @@ class CPC(CrowdClassifier):
     ((10, 65), (3, 10))
     """
 
+    proba_: Array
+
     def __init__(
         self,
         kind: Literal["auto", "clustered", "personal"] = "auto",
@@ -195,6 +197,8 @@ class AnswerLoss:
     12 bytes per answer and feature.
     """
 
+    weight: Array | Array
+
     def __init__(self, x: Array, answers: Answers, weight: Array | None) -> None:
         n, size = answers.n_answers, x.shape[1]
         column = answers.worker.astype(np.int64)[:, None] * size + np.arange(size)  # (answers, features)
@@ -202,7 +206,7 @@ class AnswerLoss:
             (x[answers.task].ravel(), column.ravel(), np.arange(n + 1) * size), shape=(n, answers.n_workers * size)
         )
         self.shape = (answers.n_workers, size, 1 if answers.n_classes == 2 else answers.n_classes)
-        self.label = answers.label
+        self.label: Array = answers.label
         self.weight = np.ones(n) if weight is None else weight
 
     def __call__(self, w: Array) -> tuple[float, Array]:
@@ -222,9 +226,13 @@ class AnswerLoss:
 class Descent:
     """L-BFGS in one or more rounds that share a history and a maximum number of iterations."""
 
+    history: list[dict[str, Any]]
+    max_iter: int
+    tol: float
+
     def __init__(self, max_iter: int, tol: float, history: list[dict[str, Any]], callback: Callback | None) -> None:
         self.max_iter, self.tol, self.history, self.callback = max_iter, tol, history, callback
-        self.converged = True
+        self.converged: bool = True
 
     def run(self, objective: Objective, start: Array) -> Array:
         """Return the minimum, in the shape of the start."""

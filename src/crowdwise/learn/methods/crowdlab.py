@@ -99,6 +99,8 @@ class CrowdLab(CrowdClassifier):
     class_equivariant = False  # ties of the vote it trains on are broken at random
     infers_labels_first = True
 
+    proba_: Array
+
     def __init__(
         self, classifier: Any = None, *, cross_fit: int = 5, ridge: float = 10.0, random_state: int = 0
     ) -> None:

@@ -88,6 +88,10 @@ class CrowdLayer(NetworkLearner):
 class CrowdLayerModule(CrowdModule):
     """The classifier and the workers' maps."""
 
+    bias: nn.Parameter
+    matrix: nn.Parameter
+    weight: nn.Parameter
+
     def __init__(self, network: Network, n_workers: int, kind: Kind, scale: float) -> None:
         super().__init__(network, n_workers)
         n, c = self.n_models * n_workers, self.n_classes

@@ -165,6 +165,13 @@ class DoctorModule(CrowdModule):
     votes: Tensor
     cache: tuple[Tensor, Tensor] | None = None  # the result of `_scaled` on all tasks, while heads are frozen
 
+    bias: nn.Parameter
+    draws: Dropout
+    exclude_self: bool
+    heads: nn.Parameter
+    max_heads: int
+    weight: nn.Parameter
+
     def __init__(
         self, network: Network, answers: Answers, seed: int, shares: Array, *, exclude_self: bool, max_heads: int = 1000
     ) -> None:

@@ -82,6 +82,8 @@ class GeoCrowdNet(ConfusionLearner):
 class GeoCrowdNetModule(ConfusionModule):
     """A `ConfusionModule` with the volume term."""
 
+    lam: float
+
     def __init__(self, network: Network, answers: Answers, start: float, kind: Kind, lam: float) -> None:
         super().__init__(network, answers, start)
         self.kind, self.lam = kind, lam

@@ -110,6 +110,9 @@ class MaxMIGModule(CrowdModule):
 
     gold: Tensor | None = None  # (tasks,): gold classes, -1 where unknown, which the aggregator returns
 
+    prior: nn.Parameter
+    table: nn.Parameter
+
     def __init__(self, network: Network, n_workers: int, *, learn_prior: bool) -> None:
         super().__init__(network, n_workers)
         n, c = self.n_models * n_workers, self.n_classes

@@ -83,6 +83,11 @@ class Raykar(CrowdClassifier):
     (2,)
     """
 
+    estimator_: Any
+
+    history_: list[dict[str, Any]]
+    proba_: Array
+
     def __init__(
         self,
         classifier: Literal["logistic"] | ClassifierMixin = "logistic",

@@ -105,6 +105,21 @@ class Batches:
         Seed of the order of tasks. Epoch e depends only on the seed and e, so a run can resume from any epoch.
     """
 
+    active: Array
+    answers: Answers
+    batch_size: int
+    features: Features
+    gamma: float
+    label: Array
+    length: Array
+    n_models: int
+    resample: list[Array] | None
+    seed: int
+    starts: Array
+    task_weight: Array | None
+    weight: Array | None
+    worker: Array
+
     def __init__(
         self,
         features: Features,
@@ -140,7 +155,9 @@ class Batches:
         self.weight = None if weights is None else np.concatenate([_mean_one(each) for each in weights])
         self.resample = [1 / np.bincount(pool.label)[pool.label] for pool in pools] if resample else None
         memory = getattr(features, "array", None)
-        self.memory = None if memory is None else torch.from_numpy(memory)  # (tasks, *shape) if in memory
+        self.memory: Tensor | None = (
+            None if memory is None else torch.from_numpy(memory)
+        )  # (tasks, *shape) if in memory
 
     def __len__(self) -> int:
         return -(-len(self.active) // self.batch_size)

@@ -46,6 +46,9 @@ class CheckpointFile:
         Fingerprint of the data and settings; a file with another one is rejected.
     """
 
+    fingerprint: str
+    path: Path
+
     def __init__(self, path: str | os.PathLike[str], fingerprint: str) -> None:
         self.path, self.fingerprint = Path(path), fingerprint
         self.plan: dict[str, Any] | None = None  # how to train, as a search found

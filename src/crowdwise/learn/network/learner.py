@@ -93,6 +93,8 @@ class NetworkLearner(CrowdClassifier):
     _candidates: Sequence[Candidate] = ()
     _checkpoint_file: CheckpointFile | None = None
 
+    proba_: Array
+
     def __init__(self, **training: Unpack[TrainingOptions]) -> None:
         for name in training:
             if name not in DEFAULTS:

@@ -76,6 +76,16 @@ class Dense(Network):
     mean: Tensor
     scale: Tensor
 
+    dropout: Dropout
+    head: Linear
+    layers: nn.ModuleList
+    norms: nn.ModuleList
+    start: float
+
+    n_classes: int
+    n_models: int
+    width: int
+
     def __init__(
         self,
         n_features: int,
@@ -152,6 +162,9 @@ class Linear(nn.Module):
     The weights of a single model have no model axis; the input may then be (rows, inputs).
     """
 
+    bias: nn.Parameter
+    weight: nn.Parameter
+
     def __init__(self, n_models: int, n_in: int, n_out: int, *, seed: Sequence[int]) -> None:
         super().__init__()
         bound = 1 / math.sqrt(n_in)
@@ -205,6 +218,9 @@ class BatchNorm(nn.Module):
     running_var: Tensor
     part: Part | None = None
 
+    bias: nn.Parameter
+    weight: nn.Parameter
+
     def __init__(self, n_models: int, width: int, momentum: float = 0.1) -> None:
         super().__init__()
         self.momentum = momentum
@@ -231,6 +247,9 @@ class BatchNorm(nn.Module):
 
 class Convolutions(nn.Module):
     """A single model: 3 x 3 convolutions with ReLU and pooling, a normalisation, a hidden layer, and logits."""
+
+    head: nn.Linear
+    layers: nn.Sequential
 
     def __init__(
         self,
@@ -263,12 +282,18 @@ class Convolutions(nn.Module):
 class NetworkList(Network):
     """A list of networks, computed one after another in each step, for modules without a model axis."""
 
+    members: nn.ModuleList
+
+    n_classes: int
+    n_models: int
+    width: int
+
     def __init__(self, members: Sequence[nn.Module], width: int, n_classes: int, *, user_module: bool = False) -> None:
         super().__init__()
         self.is_user_module = user_module  # it may use torch's global generator
         self.members = nn.ModuleList(members)
         self.n_models, self.width, self.n_classes = len(members), width, n_classes
-        self.splits = all(hasattr(m, "embed") and hasattr(m, "head") for m in members)
+        self.splits: bool = all(hasattr(m, "embed") and hasattr(m, "head") for m in members)
 
     def embed(self, x: Tensor) -> Tensor:  # noqa: D102
         if len(self.members) == 1:

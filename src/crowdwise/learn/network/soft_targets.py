@@ -68,7 +68,7 @@ class TargetModule(CrowdModule):
         shape = (self.n_models, self.n_workers, *self.confusion.shape[1:])
         self.target, self.temperature = self.target[models].clone(), self.temperature[models].clone()
         self.confusion = self.confusion.view(shape)[models].flatten(0, 1).clone()
-        self.n_models = len(models)
+        self.n_models: int = len(models)
 
     def loss(self, batch: Batch) -> Tensor:  # noqa: D102
         log_f = batch.gather_rows(self.class_log_proba(batch.x)).flatten(0, 1)  # (models * rows, classes)

@@ -34,6 +34,10 @@ Scheduler = Literal["cosine", "step", "cyclic"] | Callable[[float], float] | Non
 class CrowdModule(nn.Module):
     """A classifier network and the layers that a method adds. A method overrides what differs from the defaults."""
 
+    n_classes: int
+    n_models: int
+    n_workers: int
+
     def __init__(self, network: Network, n_workers: int) -> None:
         super().__init__()
         self.network = network
@@ -133,6 +137,12 @@ class Trainer:
         Loss of a batch. `module.loss` by default.
     """
 
+    best: float
+    best_epoch: int
+    epoch: int
+    phase: int
+    stopped: bool
+
     def __init__(
         self,
         module: CrowdModule,
@@ -149,12 +159,12 @@ class Trainer:
     ) -> None:
         self.module, self.batches, self.settings = module, batches, settings
         self.monitor, self.callback, self.checkpoint_file, self.phase = monitor, callback, checkpoint_file, phase
-        self.history = [] if history is None else history
+        self.history: list[dict[str, Any]] = [] if history is None else history
         self.loss = loss
         self.epoch, self.best, self.best_epoch, self.stopped = 0, -math.inf, -1, False
         self.best_state: dict[str, Tensor] = {}
         self.optimiser = _optimiser(module, settings, parameters)
-        self.decay = _decay_by_model(module, settings)
+        self.decay: Tensor | None = _decay_by_model(module, settings)
         self.group = distributed.current()
         if self.group is not None:
             self.group.require_same_fit(self._fingerprint())

@@ -151,14 +151,21 @@ class LengthSearch:
     device : str
     """
 
+    device: str
+    features: Features
+    held_out: Answers
+    most_epochs: int
+    n_batches: int
+    training: Answers
+
     def __init__(
         self, candidates: list[Candidate], features: Features, training: Answers, held_out: Answers, n_batches: int,
         most_epochs: int, device: str,
     ) -> None:  # fmt: skip
         self.candidates, self.features, self.training, self.held_out = candidates, features, training, held_out
         self.n_batches, self.most_epochs, self.device = n_batches, most_epochs, device
-        self.chance = score(np.full((training.n_tasks, training.n_classes), 1.0), training, held_out)
-        self.next = float(LEAST_STEPS)
+        self.chance: float = score(np.full((training.n_tasks, training.n_classes), 1.0), training, held_out)
+        self.next: float = float(LEAST_STEPS)
         self.steps: list[int] = []
         self.scores: list[list[float]] = []  # [measurement][candidate]
 

@@ -36,6 +36,10 @@ class Disagreement(TaskRanker):
         How far each worker is trusted, 0 to 1.
     """
 
+    aum_: Array
+    scores_: Array
+    trust_: Array
+
     def __init__(self, labelling: Labelling, trust: Array) -> None:
         answers = self.answers_ = labelling.answers
         self.random_state = 0

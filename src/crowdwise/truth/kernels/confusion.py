@@ -177,20 +177,29 @@ class ConfusionWork:
     pair by pair.
     """
 
+    counts: Array
+    log_table: Array
+    n_classes: int
+    pairs: Any
+    shape: tuple[int, int]
+    starts: Array
+    table: Array
+    weight: Array | Array
+
     def __init__(self, starts: Array, pairs: Any, weight: Array | None, n_classes: int) -> None:
         self.starts, self.pairs, self.n_classes = starts, pairs, n_classes
         self.weight = np.empty(0) if weight is None else weight
-        self.width = padded(n_classes)
+        self.width: int = padded(n_classes)
         self.shape = vector_width(self.width), self.width if self.width <= 8 else 0  # selects the kernel
         n_pairs, n_tasks = len(pairs.label), len(starts) - 1
-        self.bounds = chunk_bounds(starts)
+        self.bounds: Array = chunk_bounds(starts)
         self.table = aligned(n_pairs, self.width)
         longest = int(np.diff(starts).max()) if n_tasks else 0
-        self.needs_logs = weight is not None or longest > _PRODUCT_ANSWERS
+        self.needs_logs: bool = weight is not None or longest > _PRODUCT_ANSWERS
         self.log_table = aligned(n_pairs, self.width) if self.needs_logs else self.table
         self.counts = aligned(n_pairs, self.width)
         self._totals, self._bound = np.zeros((CHUNKS, self.width)), np.zeros(CHUNKS)
-        self.fused = n_pairs * self.width * 8 <= _FUSED_BYTES
+        self.fused: bool = n_pairs * self.width * 8 <= _FUSED_BYTES
         copies = CHUNKS if self.fused else 0
         self._partial = aligned(copies * n_pairs, self.width).reshape(copies, n_pairs, self.width)
         if not self.fused:
@@ -312,7 +321,7 @@ def confusion_rows(
 
 @compiled
 def _confusion_rows(first, end, counts, label, worker_starts, prior, table, totals, log_prior):
-    n_classes = counts.shape[1]
+    n_classes: int = counts.shape[1]
     same_prior = prior.shape[0] == 1  # for all workers
     base = np.zeros(n_classes)
     entropy = 0.0  # sum of prior * log prior: the contribution of unused labels, without the normaliser

@@ -46,6 +46,8 @@ class GoldVote(TruthModel):
 
     needs_gold: ClassVar[bool] = True
 
+    proba_: Array
+
     def __init__(self, smoothing: float = 1.0, random_state: int = 0) -> None:
         self.smoothing = smoothing
         self.random_state = random_state

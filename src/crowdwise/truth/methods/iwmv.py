@@ -52,6 +52,10 @@ class IWMV(TruthModel):
     (['x', 'y'], [1.0, 1.0, 0.5])
     """
 
+    converged_: bool
+    n_iter_: int
+    proba_: Array
+
     def __init__(self, max_iter: int = 100, random_state: int = 0) -> None:
         self.max_iter = max_iter
         self.random_state = random_state

@@ -68,6 +68,10 @@ class KOS(TruthModel):
 
     uses_weights = False
 
+    converged_: bool
+    n_iter_: int
+    proba_: Array
+
     def __init__(self, *, average: bool = True, max_iter: int = 100, tol: float = 1e-6, random_state: int = 0) -> None:
         self.average = average
         self.max_iter = max_iter

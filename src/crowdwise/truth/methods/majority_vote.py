@@ -26,6 +26,8 @@ class MajorityVote(TruthModel):
     ['x']
     """
 
+    proba_: Array
+
     def __init__(self, random_state: int = 0) -> None:
         self.random_state = random_state
 

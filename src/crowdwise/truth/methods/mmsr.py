@@ -71,6 +71,10 @@ class MMSR(TruthModel):
 
     uses_weights = False
 
+    converged_: bool
+    n_iter_: int
+    proba_: Array
+
     def __init__(self, trim: float = 0.2, *, max_iter: int = 200, tol: float = 1e-5, random_state: int = 0) -> None:
         self.trim = trim
         self.max_iter = max_iter

@@ -33,6 +33,8 @@ class NaiveSoft(TruthModel):
     [[0.6, 0.4]]
     """
 
+    proba_: Array
+
     def __init__(self, smoothing: float = 0.0, random_state: int = 0) -> None:
         self.smoothing = smoothing
         self.random_state = random_state

@@ -99,6 +99,8 @@ class Pool(TruthModel):
     refitted_: Array
     left_out_: Array
 
+    proba_: Array
+
     def __init__(self, methods: tuple[str, ...] = METHODS, *, scale: float = SCALE, random_state: int = 0) -> None:
         self.methods = methods
         self.scale = scale

@@ -43,6 +43,8 @@ class TwoThird(TruthModel):
     [True, False]
     """
 
+    proba_: Array
+
     def __init__(self, threshold: float = 2 / 3, min_answers: int = 2, random_state: int = 0) -> None:
         self.threshold = threshold
         self.min_answers = min_answers

@@ -48,6 +48,8 @@ class Wawa(TruthModel):
     [1.0, 1.0, 0.5]
     """
 
+    proba_: Array
+
     def __init__(self, ties: Ties = "share", random_state: int = 0) -> None:
         self.ties = ties
         self.random_state = random_state

@@ -48,6 +48,11 @@ class WDS(TruthModel):
     ['x', 'y']
     """
 
+    converged_: bool
+    history_: list[float]
+    n_iter_: int
+    proba_: Array
+
     def __init__(self, base: TruthModel | None = None, random_state: int = 0) -> None:
         self.base = base
         self.random_state = random_state

@@ -52,6 +52,10 @@ class ZeroBasedSkill(TruthModel):
     [1.0, 1.0, 0.5]
     """
 
+    converged_: bool
+    n_iter_: int
+    proba_: Array
+
     def __init__(
         self,
         max_iter: int = 100,

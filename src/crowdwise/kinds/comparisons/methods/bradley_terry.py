@@ -75,6 +75,10 @@ class BradleyTerry(ComparisonModel):
 
     models_ties: ClassVar[bool] = False
 
+    converged_: bool
+    history_: list[float]
+    n_iter_: int
+
     def __init__(
         self, spread: Spread = "estimated", *, position: bool = False, solver: Literal["newton", "mm"] = "newton",
         max_iter: int = 1000, tol: float = 1e-8, random_state: int = 0,

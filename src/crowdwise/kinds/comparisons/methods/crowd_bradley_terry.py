@@ -110,6 +110,10 @@ class CrowdBradleyTerry(ComparisonModel):
     [0, 1, 2]
     """
 
+    converged_: bool
+    history_: list[float]
+    n_iter_: int
+
     def __init__(
         self, spread: Spread = "estimated", *, guessing: bool = True, reversal: bool = True, max_iter: int = 300,
         tol: float = 1e-7, random_state: int = 0,

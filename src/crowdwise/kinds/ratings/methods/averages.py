@@ -39,6 +39,10 @@ class Mean(RatingModel):
     [6.25, 30.0]
     """
 
+    degrees_: Array
+    standard_error_: Array
+    value_: Array
+
     def __init__(self, *, random_state: int = 0) -> None:
         self.random_state = random_state
 

@@ -55,6 +55,11 @@ class CATD(RatingModel):
 
     skill_: Array
 
+    converged_: bool
+    n_iter_: int
+    standard_error_: Array
+    value_: Array
+
     def __init__(self, alpha: float = 0.05, *, max_iter: int = 200, tol: float = 1e-6, random_state: int = 0) -> None:
         self.alpha = alpha
         self.max_iter = max_iter

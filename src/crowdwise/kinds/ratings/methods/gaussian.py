@@ -111,6 +111,12 @@ class GaussianWorkers(RatingModel):
 
     degrees: float | None = None  # of the noise; None is normal noise
 
+    converged_: bool
+    history_: list[float]
+    n_iter_: int
+    standard_error_: Array
+    value_: Array
+
     def __init__(self, *, stretch: bool = True, max_iter: int = 500, tol: float = 1e-6, random_state: int = 0) -> None:
         self.stretch = stretch
         self.max_iter = max_iter
@@ -306,6 +312,8 @@ class StudentWorkers(GaussianWorkers):
     >>> bool(abs(model.value_[4] - 41) < 1.5)
     True
     """
+
+    degrees: float
 
     def __init__(
         self, degrees: float = 4.0, *, stretch: bool = True, max_iter: int = 500, tol: float = 1e-6,

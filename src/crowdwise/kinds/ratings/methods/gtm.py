@@ -68,6 +68,12 @@ class GTM(RatingModel):
     monotone = True
     spread_: Array
 
+    converged_: bool
+    history_: list[float]
+    n_iter_: int
+    standard_error_: Array
+    value_: Array
+
     def __init__(
         self, alpha: float = 2.0, beta: float = 1.0, *, max_iter: int = 300, tol: float = 1e-6, random_state: int = 0
     ) -> None:

@@ -112,6 +112,9 @@ class OrdinalDawidSkene(RatingModel, EMModel):
     difficulties: tuple[float, ...] = (1.0,)  # scales of the noise of a task
     has_matrices = True
 
+    standard_error_: Array
+    value_: Array
+
     def __init__(
         self,
         *,

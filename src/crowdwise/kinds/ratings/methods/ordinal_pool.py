@@ -56,6 +56,14 @@ class OrdinalPool(RatingModel):
     ordinal_: OrdinalDawidSkene
     pool_: Pool
 
+    codes_: Array
+    converged_: bool
+    history_: list[float]
+    n_iter_: int
+    proba_: Array
+    standard_error_: Array
+    value_: Array
+
     def __init__(self, classes: float = CLASSES, *, random_state: int = 0) -> None:
         self.classes = classes
         self.random_state = random_state

@@ -24,7 +24,7 @@ class ExactLogistic(LogisticClassifier):
         start, options = self.coef.ravel(), {"maxiter": self.max_iter}
         result = minimize(self.minus_bound, start, (target,), jac=True, method="L-BFGS-B", options=options)
         self.coef = result.x.reshape(self.coef.shape)
-        self.cost = penalty(self.coef, self.ridge)
+        self.cost: float = penalty(self.coef, self.ridge)
 
     def minus_bound(self, flat: Array, target: Array) -> tuple[float, Array]:
         """Return minus the expected log-likelihood of truth and answers, plus the ridge penalty; and its gradient."""

@@ -45,6 +45,13 @@ class DifficultyWorkers:
         How lambda is updated in a round: to its optimum, by some steps of gradient ascent, or never.
     """
 
+    answers: Answers
+    mean_easiness: float
+    prior_easiness: float
+    signed: bool
+    task_weight: Array | None
+    weight: Array | Array
+
     def __init__(
         self,
         answers: Answers,
@@ -58,11 +65,11 @@ class DifficultyWorkers:
     ) -> None:
         self.answers, self.source, self.prior, self.signed, self.pseudo = answers, source, prior, signed, pseudo
         self.task_weight, self.climb = weight, climb
-        self.votes = vote_shares(answers)
-        self.belief = self.votes  # the last posterior
+        self.votes: Array = vote_shares(answers)
+        self.belief: Array = self.votes  # the last posterior
         self.weight = np.ones(answers.n_answers) if answers.weight is None else answers.weight
         self.strength: Array | None = None  # lambda, (workers, classes)
-        self.right = answers.label[:, None] == np.arange(answers.n_classes)  # (answers, classes)
+        self.right: Any = answers.label[:, None] == np.arange(answers.n_classes)  # (answers, classes)
         self.mean_easiness = self.prior_easiness = 0.0
 
     def easiness(self, f: Array) -> Array:
