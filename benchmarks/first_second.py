@@ -55,7 +55,10 @@ def warm_and_cold(command: list[str], repeats: int) -> dict[str, Figures]:
         folder = Path(name)
         rows = "".join(f"{task},{worker},{label}\n" for task, worker, label in ANSWERS)
         (folder / "small.csv").write_text("task,worker,label\n" + rows)
-        caches = {"NUMBA_CACHE_DIR": str(folder / "numba"), "PYTHONPYCACHEPREFIX": str(folder / "python")}
+        caches = {
+            "NUMBA_CACHE_DIR": str(folder / "numba"), "PYTHONPYCACHEPREFIX": str(folder / "python"),
+            "PYTHONDONTWRITEBYTECODE": "",
+        }  # fmt: skip
         cold = measure(command, folder, caches)
         runs = [measure(command, folder, caches) for _ in range(repeats)]
     return {"cold": cold, "warm": {key: min(run[key] for run in runs) for key in cold}}
