@@ -75,7 +75,7 @@ def test_several_labels_in_a_cell_are_a_warning(separator):
     [
         ["red, large", "red, small", "blue, large", "blue, small"], [-1, 0, 1], ["01", "02", "03", "04", "05"],
         [0, 1, 2, 3, 4], [1, 2], [1, 2, 3], list(range(100)), ["1.0", "2.0", "v1"], ["a", "b"], [True, False],
-        ["[draft]", "[final]"], ["a cat and a dog", "a man on a bike"] * 20, SENTENCES[:10],
+        ["[draft]", "[final]"], ["[" * 5000, "x"], ["a cat and a dog", "a man on a bike"] * 20, SENTENCES[:10],
     ],
 )  # fmt: skip
 def test_ordinary_classes_give_no_warning(labels):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -330,3 +331,9 @@ def test_abstentions_follow_their_worker(put):
     shared, _ = pseudonymised(answers, b"a key that nobody guesses")
     assert list(shared.abstentions.values()) == [1]
     assert all(worker.startswith("w-") for worker in shared.abstentions)
+
+
+def test_a_line_of_json_may_hold_other_line_separators(put):
+    lines = [json.dumps({"id": i, "label.responses": ["a\u2028\x85b"], "label.responses.users": ["u"],
+                         "label.responses.status": ["submitted"]}, ensure_ascii=False) for i in (1, 2)]  # fmt: skip
+    assert read(put("a.jsonl", "\n".join(lines)), format="argilla").n_answers == 2

@@ -117,7 +117,7 @@ def _any(texts: pa.Array, pattern: str) -> bool:
 
 def _is_list(text: str) -> bool:
     for candidate in (text, text.replace("'", '"')):  # as JSON, or as Python writes lists
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             return isinstance(json.loads(candidate), list)
     return False
 

@@ -64,7 +64,7 @@ def parse_json_lines(stream: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
 def read_json_records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the objects of a JSON list, of JSON lines, or a single object, each with its position in words."""
     text = read_head(path).lstrip()
-    first = text.splitlines()[0]
+    first = text.split("\n", 1)[0]  # other line separators are allowed inside texts
     if text.startswith("[") or not _is_json(first):
         document = load_json(path)
         for number, record in enumerate(document if isinstance(document, list) else [document]):

@@ -12,6 +12,7 @@ from crowdwise.choose.scores import Criterion
 from crowdwise.errors import ClassPriorWarning, CrowdwiseError, UnwritableError
 from crowdwise.run.confidence import measure_dependence as measure
 from crowdwise.run.steps.context import RunContext
+from crowdwise.run.time_left import TimeLeft
 from crowdwise.trust import Dependence
 
 FEW_SHARED = 0.1  # share of answers to tasks with two or more, below which features alone must predict answers
@@ -22,12 +23,12 @@ def compare_methods(context: RunContext) -> Choice | None:
     answers, X, options = context.data.answers, context.data.X, context.options
     shared = np.diff(answers.task_starts)[answers.task] > 1
     criterion: Criterion = "tasks" if X is not None and shared.mean() < FEW_SHARED else "common"
-    seconds: list[float] = []
+    time_left = TimeLeft(context.candidates.models, options.folds, context.n_jobs)
 
     def report(fit: Mapping[str, Any]) -> None:
-        seconds.append(fit["seconds"])
-        left = np.mean(seconds) * (fit["total"] - fit["done"] + len(context.candidates.models)) / context.n_jobs
-        context.progress.report(f"Comparing methods: {fit['candidate']}", fit["done"], fit["total"], float(left))
+        time_left.fitted(fit["candidate"], fit["seconds"])
+        left = time_left.seconds(fit["done"], fit["total"])
+        context.progress.report(f"Comparing methods: {fit['candidate']}", fit["done"], fit["total"], left)
 
     try:
         choice = choose(

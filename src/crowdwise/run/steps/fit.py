@@ -20,6 +20,7 @@ from crowdwise.learn.base import CrowdClassifier
 from crowdwise.run.confidence import Evidence
 from crowdwise.run.selection import fit_model
 from crowdwise.run.steps.context import RunContext
+from crowdwise.run.time_left import CURVE, REST
 from crowdwise.trust import Dependence
 from crowdwise.trust.independent_votes import cautious_votes, independent_votes
 from crowdwise.truth.base import Array
@@ -97,6 +98,7 @@ def _fit_missing(
     )
     for done, (name, _) in enumerate(zip(missing, results, strict=True), 1):
         left = sum(seconds.get(other, typical) for other in missing[done:]) / context.n_jobs
+        left += CURVE * seconds.get(POOL, 0.0) + REST
         context.progress.report(f"Fitting {name}", done, len(missing), left)
 
 
