@@ -84,6 +84,7 @@ BENCHMARKS = {
     "first-second": Benchmark(
         "first_second", "time and memory of a job of nine answers, compared with crowd-kit", PEERS
     ),
+    "comparisons": Benchmark("comparisons", "rankings from comparisons, beside choix and crowd-kit", PEERS),
     "scale": Benchmark("scale", "10^6 to 10^8 answers, from Parquet to labels", PEERS),
     "spark": Benchmark("spark_overhead", "cost of an iteration on Spark, compared with the local kernels"),
     "parallel": Benchmark("parallel_speed", "an epoch of training in one process and in two"),

@@ -63,8 +63,8 @@ def outcome_counts(pair: Array, outcome: Array, weight: Array, n_pairs: int) -> 
 def outcome_logs(pairs: Pairs, at: Strengths) -> Array:
     """Return the log probability of each outcome of each pair, (pairs, 3)."""
     d = at.score[pairs.left] - at.score[pairs.right] + at.advantage
-    logits = np.stack([d / 2, -d / 2, np.full(len(d), at.log_nu)], axis=1)
-    return logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+    total = np.logaddexp(np.logaddexp(d / 2, -d / 2), at.log_nu)
+    return np.stack([d / 2 - total, -d / 2 - total, at.log_nu - total], axis=1)
 
 
 def bound(pairs: Pairs, at: Strengths) -> float:
