@@ -119,7 +119,7 @@ class OrdinalDawidSkene(RatingModel, EMModel):
         self,
         *,
         max_iter: int = 200,
-        tol: float = 1e-5,
+        tol: float = 1e-4,
         n_init: int = 1,
         warm_start: bool = False,
         random_state: int = 0,

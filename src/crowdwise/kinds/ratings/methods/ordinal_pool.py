@@ -24,6 +24,7 @@ from crowdwise.truth.base import Array, Callback, pick
 from crowdwise.truth.methods.pool import Pool
 
 CLASSES = 2.0
+TOL = 1e-5
 
 
 class OrdinalPool(RatingModel):
@@ -75,7 +76,8 @@ class OrdinalPool(RatingModel):
         codes = None
         if gold is not None:
             codes = np.where(np.isfinite(gold), answers.nearest(np.nan_to_num(gold)), -1).astype(np.int32)
-        self.ordinal_ = OrdinalDawidSkene(random_state=self.random_state).fit(answers, gold, callback=callback)
+        ordinal = OrdinalDawidSkene(tol=TOL, random_state=self.random_state)
+        self.ordinal_ = ordinal.fit(answers, gold, callback=callback)
         self.pool_ = Pool(random_state=self.random_state).fit(as_classes(answers), codes)
         self.history_, self.n_iter_ = self.ordinal_.history_, self.ordinal_.n_iter_
         self.converged_ = self.ordinal_.converged_
