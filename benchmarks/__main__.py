@@ -76,6 +76,7 @@ BENCHMARKS = {
     "joint-labels": Benchmark("joint_labels", "labels of JointEM and of Dawid-Skene, by answers and features"),
     "iced-defaults": Benchmark("iced_defaults", "ICED and its baselines with their defaults, paired over seeds"),
     "small-data": Benchmark("small_data", "network learners with their defaults on small data, and the vote"),
+    "frameworks": Benchmark("frameworks", "DASC, WAUM and CrowdInG by name, each against its base"),
     "systems-scale": Benchmark("systems_scale", "time and memory of self-training and acquisition on large crowds"),
     "calibration": Benchmark("calibration", "calibration error of labels before and after calibration"),
     "dependence": Benchmark("dependence", "families of workers who err together: found, and nobody accused"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from sklearn.base import clone
 
@@ -21,6 +21,9 @@ class Wrapper(CrowdClassifier):
     model_ : CrowdClassifier
         The learner of the last fit.
     """
+
+    # Whether fits of the base differ in length, which a base with a fixed number of epochs would not.
+    own_length: ClassVar[bool] = False
 
     base: Any  # a learner, a truth model, the name of one, or an object with their main methods
     model_: CrowdClassifier

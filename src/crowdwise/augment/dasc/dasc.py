@@ -14,6 +14,10 @@ So T iterations are T + 1 fits (one more if answers are hidden), and the last fi
 Pseudo-answers once added do not change. Selection by confidence takes the M pairs of lowest H of any class, which
 favours the common classes; selection at random takes any M pairs.
 
+If the base finds how long to train, the first fit searches, and the others take longer in proportion to the pool (ours;
+the paper has fixed epochs). With as many steps for each, a new network does not learn the rare classes of a large pool:
+labels of the training tasks of long-tailed digits and usps are .937, and .943 with longer fits (18 crowds).
+
 Where M_c exceeds N'_c the excess is dropped, as in the paper; `redistribute` gives it to the other classes in
 proportion to tau (water-filling). `balance="pool"` replaces N'_c in tau by the number of answers and pseudo-answers c
 so far, whose imbalance R = max / min the paper shows in figure 4. Workers without answers get no pseudo-answers:
@@ -34,6 +38,7 @@ import time
 import warnings
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -58,6 +63,7 @@ from crowdwise.learn.network.continuing import copy_weights
 from crowdwise.learn.network.learner import NetworkLearner
 from crowdwise.learn.network.plans import follow_plan, found_plan
 from crowdwise.learn.network.prediction import predict_answers
+from crowdwise.learn.network.training_length import MOST_STEPS
 from crowdwise.learn.wrapper import Wrapper
 from crowdwise.truth.base import TruthModel
 from crowdwise.truth.vote_check import MIN_HELD_OUT, mean_and_error, split_answers
@@ -138,8 +144,9 @@ class DASC(Wrapper):
     (3, (3,))
     """
 
-    pseudo_: dict[str, Any]
+    own_length = True
 
+    pseudo_: dict[str, Any]
     history_: list[dict[str, Any]]
     proba_: Array
 
@@ -292,7 +299,7 @@ class DASC(Wrapper):
     def _fit_base(self, inputs: FitInput, pools: list[Answers], state: State, iteration: int) -> CrowdClassifier:
         """Fit the base on answers and pseudo-answers. Its callback records include the iteration.
 
-        The first fit finds how long to train; the others take as many steps.
+        The first fit finds how long to train; the others take more steps, in proportion to the size of the pool.
         """
         callback = inputs.callback
 
@@ -300,7 +307,13 @@ class DASC(Wrapper):
             assert callback is not None
             callback({**record, "iteration": iteration, "iterations": self.iterations})
 
-        model = follow_plan(self._new_base(), state.plan, inputs.features.shape)
+        model = self._new_base()
+        if state.plan is not None and isinstance(model, NetworkLearner):
+            added = len(self._by_member(state.pseudo)[0].task)
+            most = max(state.plan.epochs, MOST_STEPS // model._n_batches(pools[0], inputs.weight, inputs.gold))
+            epochs = min(state.plan.epochs * pools[0].n_answers / (pools[0].n_answers - added), most)
+            plan = replace(state.plan, epochs=model._round_epochs(round(epochs)))
+            model = follow_plan(model, plan, inputs.features.shape)
         with ExitStack() as stack:
             stack.enter_context(use_start_weights(state.start, model))
             if self.apart:

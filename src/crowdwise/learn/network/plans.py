@@ -52,6 +52,8 @@ def plan_ahead(models: Mapping[str, Any], X: Any, answers: Answers) -> dict[str,
 
     def planned(model: Any) -> Any:
         if isinstance(model, Wrapper):
+            if model.own_length:
+                return model
             return clone(model).set_params(base=planned(model._new_base()))
         if not isinstance(model, NetworkLearner):
             return model
