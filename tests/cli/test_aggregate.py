@@ -22,7 +22,7 @@ from crowdwise.errors import ParameterError
 from crowdwise.evaluate import summarise
 from crowdwise.io import write
 
-COMMANDS = {info.callback.__name__: info for info in app.registered_commands}
+COMMANDS = {info.callback.__name__.replace("_", "-"): info for info in app.registered_commands}
 
 
 @pytest.fixture(scope="module")

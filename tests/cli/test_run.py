@@ -216,7 +216,7 @@ def test_shells_complete_commands_and_methods():
     assert out.split() == ["dawid-skene"]
     environment |= {"COMP_WORDS": "crowdwise comp", "COMP_CWORD": "1"}
     out = subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout
-    assert out.split() == ["compare"]
+    assert out.split() == ["compare", "compare-methods"]
 
 
 def test_wrong_labels_stand_beside_the_known_ones(crowd):
