@@ -61,6 +61,11 @@ def fit_methods(context: RunContext, choice: Choice | None, found: Dependence | 
     _fit_missing(context, models, files, choice, votes)
     fitted = {name: load(file) for name, file in files.items()}
     ranking, cautious = fitted.pop(RANKING, None), fitted.pop(CAUTIOUS, None)
+    context.notes.extend(
+        f"The features do not predict the answers clearly better than the answers do alone: {name} labels without them."
+        for name, model in fitted.items()
+        if not getattr(model, "features_used_", True)
+    )
     return Fits(fitted, Evidence(found).with_pool(fitted.get(POOL), cautious), ranking)
 
 
