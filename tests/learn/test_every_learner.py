@@ -1,6 +1,7 @@
 """Behaviour of every registered learner: the checks of `crowdwise.testing`, and those of networks."""
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -51,6 +52,12 @@ def test_check(check, name, subjects):
     if name not in subjects:
         subjects[name] = Subject(quick(name))
     check(subjects[name])
+
+
+def test_unfitted_models_can_be_pickled(name):
+    """Parallel fits send them to other processes."""
+    model = cw.make(name)
+    assert repr(pickle.loads(pickle.dumps(model))) == repr(model)
 
 
 def test_scikit_learn_can_search(name, data):

@@ -86,7 +86,7 @@ def as_arrow_values(values: Any, role: str) -> pa.Array:
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
-        values = values.cast(pa.float64())
+        values = values.cast(pa.float64(), safe=False)  # integers above 2^53 lose digits
         return pc.if_else(pc.is_nan(values), pa.scalar(None, pa.float64()), values)
     if pa.types.is_null(values.type):
         return values.cast(pa.float64())

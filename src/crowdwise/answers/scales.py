@@ -41,17 +41,18 @@ def ratings_reason(column: Any, name: str, task: Any) -> str | None:
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or _is_text(kind)):
         return None
-    if pa.types.is_integer(kind) and bool(pc.any(pc.greater(pc.abs(pc.unique(column)), MAX_CLASS_CODE)).as_py()):
-        return None
     distinct = as_arrow_values(pc.unique(column), "label").drop_null()
     if not len(distinct) or (pa.types.is_large_string(distinct.type) and not are_numbers(distinct)):
         return None
-    if pa.types.is_floating(distinct.type) and not np.isfinite(distinct.to_numpy()).all():
+    shown = distinct.to_pylist()
+    values = np.unique([float(each.replace(",", ".") if isinstance(each, str) else each) for each in shown])
+    if not np.isfinite(values).all():  # text of more digits than a float holds, too
         return None
-    values = np.unique(as_numbers(distinct, name).to_numpy())
+    if pa.types.is_integer(kind) and np.abs(values).max() > MAX_CLASS_CODE:
+        return None
     written = distinct.cast(pa.large_string())
     if len(values) > 2 and bool(pc.any(pc.match_substring_regex(written, _FRACTION)).as_py()):
-        return f"holds numbers ({preview(distinct.to_pylist()[:3], len(distinct))})"
+        return f"holds numbers ({preview(shown[:3], len(shown))})"
     whole = bool((values == np.round(values)).all())
     first, last = int(values[0]), int(values[-1])
     named = any(word in name.lower() for word in RATING_NAMES)

@@ -1,4 +1,4 @@
-"""Fitted scikit-learn estimators as plain values, so that a model file can hold them without pickle.
+"""Fitted scikit-learn estimators as plain values, so that a model file can hold them as data, not as code.
 
 An estimator is its class, from a list, and its attributes: numbers, text, arrays, and other estimators. The nodes of a
 decision tree are arrays, one per field, and are checked when they are read, since compiled code trusts them.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import pickle
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -154,8 +153,6 @@ def check_unfitted_models_can_be_copied(subject: Subject) -> None:
     """As parallel fits need."""
     model = subject.new()
     expect(repr(copy.deepcopy(model)) == repr(model), "the copy is displayed differently")
-    if type(model).__module__.startswith("crowdwise."):  # a class of a notebook or a test cannot be pickled by name
-        expect(repr(pickle.loads(pickle.dumps(model))) == repr(model), "the pickled model is displayed differently")
 
 
 def check_a_task_and_a_worker_without_answers(subject: Subject) -> None:
