@@ -7,6 +7,7 @@ classes, levels of a scale, sets of labels. A subclass says how a column of valu
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +29,7 @@ MAX_WIDE_CELLS = 50_000_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AnswerTable(SelectionMixin):
+class AnswerTable(SelectionMixin, ABC):
     """Answers of workers to tasks, of any kind. Attributes as in `Answers`."""
 
     kind: ClassVar[str]  # the name of the kind in `kind=` and `--kind`
@@ -48,6 +49,7 @@ class AnswerTable(SelectionMixin):
         return as_arrow(values, role)
 
     @classmethod
+    @abstractmethod
     def _encode_values(
         cls, values: pa.Array, known: pa.Array | None, name: str, n_tasks: int, **options: Any
     ) -> tuple[Array, pa.Array]:
@@ -56,12 +58,11 @@ class AnswerTable(SelectionMixin):
         `known` is the column of known truth, `name` the name of the column, `n_tasks` the number of
         tasks, `options` those of the kind.
         """
-        raise NotImplementedError
 
     @classmethod
+    @abstractmethod
     def _encode_truth(cls, known: pa.Array, name: str, task: Array, task_ids: pa.Array, values: pa.Array) -> Array:
         """Return the known truth of each task from a column that is filled in any of its rows."""
-        raise NotImplementedError
 
     # Constructors
 

@@ -11,7 +11,7 @@ The verdict is the first of these that applies:
     needs more answers  nobody has answered the task
     accept              confidence >= accept; if no answer could be held out to check it, also two answers or more
     review              the same, but fewer than half of the answers name the label, and neither features nor the
-                        answers of workers without a flag speak for it: with features, held-out answers have checked the
+                        answers of workers without a flag support it: with features, held-out answers have checked the
                         model that contradicts the answers; flags count if they concern less than half of all answers
     hopeless            confidence < `HOPELESS`, and trusted answers contradict each other (`verdict_evidence`), as more
                         answers would: rewrite the question, or drop the task
